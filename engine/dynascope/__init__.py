@@ -1,0 +1,1 @@
+"""Dynascope: a compiler for PyTorch programs that can say what it did."""

@@ -1,0 +1,183 @@
+"""The report: plain, versioned data about one run of a program. All that the terminal, the server and the editor see.
+
+The engine reads these facts off its own artefacts; nothing here is written by hand while compiling. Identifiers are
+stable within a report: `f0` a function, `f0.e1` its second entry, `g3` a graph, `k2` a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dynascope.report.reason import Explanation
+from dynascope.report.span import Span, UserStack
+
+VERSION = 1
+
+EntryStatus = Literal["compiled", "uncompiled"]
+RegionKind = Literal["function", "resume"]
+ExitKind = Literal["return", "break", "raise", "none"]
+Phase = Literal["forward", "backward"]
+
+
+@dataclass(frozen=True, slots=True)
+class LineLink:
+    """Line `line` (from 1) of a generated text came from `span` of the user's source."""
+
+    line: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StageText:
+    """What one stage made, printed: runnable Python or source text, with the user's places beside its lines.
+
+    `stage` is one of bytecode, rewritten-bytecode, torch, aten-forward, aten-backward, loops-forward, loops-backward,
+    groups-forward, groups-backward, wrapper-forward, wrapper-backward. `language` is an editor's language identifier.
+    """
+
+    stage: str
+    language: str
+    text: str
+    links: tuple[LineLink, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFact:
+    """A tensor that a line of the user's makes: `description` reads `f32[8, 64]` (sizes in elements) and device."""
+
+    name: str
+    description: str
+    operation: str
+    span: Span | None
+    stack: UserStack = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFact:
+    """One assumption: `expression` in the user's words, `check` in English, the line that made it in `span`."""
+
+    expression: str
+    check: str
+    kind: str
+    span: Span | None = None
+    stack: UserStack = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BorderFact:
+    """Two neighbouring operations that did not share a kernel, and why. Names as in the loops text."""
+
+    producer: str
+    consumer: str
+    explanation: Explanation
+    producer_span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFact:
+    """One generated kernel. `links` go from its lines to the user's; sizes in bytes, work in scalar operations."""
+
+    identifier: str
+    name: str
+    language: Literal["cpp", "triton"]
+    phase: Phase
+    graph: str
+    text: str
+    links: tuple[LineLink, ...]
+    spans: tuple[Span, ...]
+    operations: tuple[str, ...]
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternFact:
+    """An operation that a library runs (matmul, convolution, attention, or one we do not lower), and why."""
+
+    operation: str
+    phase: Phase
+    span: Span | None
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFact:
+    """One captured graph and what became of it."""
+
+    identifier: str
+    operations: int
+    backend: str
+    values: tuple[ValueFact, ...] = ()
+    texts: tuple[StageText, ...] = ()
+    kernels: tuple[str, ...] = ()
+    externs: tuple[ExternFact, ...] = ()
+    borders: tuple[BorderFact, ...] = ()
+    saved_bytes: int | None = None
+    notes: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFact:
+    """One compilation of a region: a function from its start, or from the instruction after a break."""
+
+    identifier: str
+    region: RegionKind
+    span: Span
+    status: EntryStatus
+    exit: ExitKind
+    graph: str | None = None
+    guards: tuple[GuardFact, ...] = ()
+    reason: Explanation | None = None
+    """Why the graph ended here (exit break), or why nothing was compiled (status uncompiled)."""
+    recompiled: Explanation | None = None
+    """Which guard of an earlier entry failed, when this is not the region's first entry."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall seconds by stage: capture, differentiate, lower, fuse, emit, build, assemble."""
+    texts: tuple[StageText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFact:
+    """A function of the user's that the engine was asked to compile; `span` runs from its first line to its last."""
+
+    identifier: str
+    name: str
+    span: Span
+    entries: tuple[EntryFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFact:
+    """The program that ran. `exit_code` is None while it runs; `signal` where one ended it."""
+
+    file: str
+    arguments: tuple[str, ...] = ()
+    exit_code: int | None = None
+    signal: int | None = None
+    seconds: float | None = None
+    error: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFact:
+    python: str
+    torch: str
+    dynascope: str
+    device: str
+    compiler: str | None = None
+    triton: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """Everything one run says. `version` changes whenever a reader of the old form would misread the new."""
+
+    program: ProgramFact
+    environment: EnvironmentFact
+    functions: tuple[FunctionFact, ...] = ()
+    graphs: tuple[GraphFact, ...] = ()
+    kernels: tuple[KernelFact, ...] = ()
+    notes: tuple[Explanation, ...] = ()
+    version: int = VERSION

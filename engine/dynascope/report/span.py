@@ -1,0 +1,60 @@
+"""Places in the user's files.
+
+A `Span` is what every node, guard, break and kernel line carries, so that each can be shown on the line it came from.
+
+    Span("model.py", 12, 8, 12, 21)      line 12, columns 8 to 21
+    Span("model.py", 12)                 the whole of line 12
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A range of one source file.
+
+    Lines count from 1. Columns count UTF-8 bytes from 0, as `code.co_positions()` does (PEP 657); None stands for the
+    whole line. Who needs characters or UTF-16 units converts with the line's text.
+    """
+
+    file: str
+    line: int
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+
+    @property
+    def last_line(self) -> int:
+        return self.line if self.end_line is None else self.end_line
+
+    def source_line(self) -> str:
+        """The text of the first line, without indentation; empty where the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def text(self) -> str:
+        """The user's own expression; the whole line where columns are unknown or the expression spans lines."""
+        if self.column is None or self.end_column is None or self.last_line != self.line:
+            return self.source_line()
+        line = linecache.getline(self.file, self.line).encode()
+        return line[self.column : self.end_column].decode(errors="replace") or self.source_line()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserFrame:
+    """One level of the user's call stack at a step of capture: the function's qualified name and where in it."""
+
+    function: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.span} in {self.function}"
+
+
+UserStack = tuple[UserFrame, ...]
+"""Outermost caller first; the frame in which the step happens is last. Empty where no user code is concerned."""
