@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 def execute(options: argparse.Namespace, report_path: Path, events: EventStream) -> int:
     """The program from start to end; its return code, negative for a signal, as `subprocess` gives it."""
     child = subprocess.Popen(
-        _child_command(options, report_path),
+        child_command(options, report_path),
         pass_fds=() if options.events_fd is None else (options.events_fd,),
         start_new_session=False,
     )
@@ -81,7 +81,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
+def child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
     settings = {
         "report": str(report_path),
         "events": options.events_fd,
