@@ -230,6 +230,11 @@ def torch_disable(fn: Callable | None = None, recursive: bool = True, **others: 
     return disable(fn, recursive)
 
 
+def overruled_options(defaults: Any) -> Options:
+    """The options of functions that are compiled without being asked for."""
+    return defaults.options(**_overruled)
+
+
 def overrule(chosen: dict[str, Any]) -> None:
     """Options of the command line, which win over what the program asks for."""
     _overruled.update(chosen)

@@ -129,10 +129,9 @@ class Recorder:
             try:
                 self._accounts.append(account())
             except Exception as error:
-                from dynascope.command.reasons import EngineError
+                from dynascope.reasons import EngineError
 
-                note = EngineError("report", getattr(account, "function", "?"), f"{type(error).__name__}: {error}")
-                self._notes.append(note.explain())
+                self._notes.append(EngineError.of("report", getattr(account, "function", "?"), error).explain())
 
     def _write_soon(self) -> None:
         if self._path is None:

@@ -102,18 +102,3 @@ class ProgramError(Reason):
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."
-
-
-@dataclass(frozen=True)
-class EngineError(Reason):
-    code = "engine-error"
-    severity = "error"
-    stage: str
-    function: str
-    exception: str
-
-    def message(self) -> str:
-        return f"Dynascope failed in its stage {self.stage} on `{self.function}` ({self.exception}); it ran uncompiled instead."
-
-    def remedy(self) -> str:
-        return "This is a defect of Dynascope: please report it with the program. `@dynascope.disable` keeps the function out."
