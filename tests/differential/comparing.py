@@ -82,6 +82,7 @@ def assert_same(ours: Outcome, theirs: Outcome, *, rtol: float | None = None, at
             assert a.requires_grad == b.requires_grad, f"{place}: requires_grad {a.requires_grad}"
             torch.testing.assert_close(a, b, **close, msg=lambda text, place=place: f"{place}: {text}")
     assert plain(ours.result) == plain(theirs.result)
+    assert plain(ours.arguments) == plain(theirs.arguments), "an argument was left different"
 
 
 def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
