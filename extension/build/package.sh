@@ -5,9 +5,6 @@ set -eu
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1735689600)
 export SOURCE_DATE_EPOCH
 
-set -- "$1" --no-dependencies --skip-license --allow-missing-repository
-[ -f README.md ] && set -- "$@" || set -- "$@" --readme-path extension/README.md
-out=$1
-shift
-node_modules/.bin/vsce package --out "$out" "$@" >/dev/null
-ls -l "$out"
+node_modules/.bin/vsce package --out "$1" --no-dependencies --allow-missing-repository --no-rewrite-relative-links \
+    --readme-path extension/README.md >/dev/null
+ls -l "$1"
