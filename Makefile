@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[development]'
-	$(PY) -c "from dynascope.frame import hook; hook.load()"
+	$(PY) -c "from dynascope.frame import hook"
 	touch $@
 
 clean:

@@ -27,7 +27,7 @@ def watch_folder(folder: str, options: Options | None = None) -> None:
 
     chosen = options or _overruled_options()
     prefix = os.path.join(os.path.abspath(folder), "")
-    if hook.unavailable() is not None:
+    if not hook.is_native():
         return
     hook.watch(lambda function: _table_for(function, prefix, chosen))
 

@@ -55,9 +55,9 @@ def _torch() -> Finding:
 def _frame_hook() -> Finding:
     from dynascope.frame import hook
 
-    reason = hook.unavailable()
-    if reason is not None:
-        return _from_reason("frame hook", "optional", reason)
+    note = hook.note()
+    if note is not None:
+        return Finding("frame hook", "optional", note.message, note.remedy)
     return Finding("frame hook", "ok", "built and loaded")
 
 
