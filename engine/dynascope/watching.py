@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,8 @@ def _overruled_options() -> Options:
 
 
 def _table_for(function: types.FunctionType, prefix: str, options: Options) -> Any:
-    if not qualifies(function.__code__, prefix):
+    """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it."""
+    if "torch" not in sys.modules or not qualifies(function.__code__, prefix):
         return None
     from dynascope.pipeline import make_table
 
@@ -47,13 +49,11 @@ def _table_for(function: types.FunctionType, prefix: str, options: Options) -> A
 
 
 def qualifies(code: types.CodeType, prefix: str) -> bool:
-    """Whether code is a plain function of the user's own files."""
-    if code.co_flags & NEVER or code.co_name.startswith("<"):
-        return code.co_name == "<lambda>" and not code.co_flags & NEVER and _is_own(code, prefix)
-    return _is_own(code, prefix)
-
-
-def _is_own(code: types.CodeType, prefix: str) -> bool:
+    """Whether code is a plain function, or a lambda, of the user's own files."""
+    if code.co_flags & NEVER or code.co_filename.startswith("<"):
+        return False
+    if code.co_name.startswith("<") and code.co_name != "<lambda>":
+        return False
     file = os.path.abspath(code.co_filename)
     if not file.startswith(prefix):
         return False

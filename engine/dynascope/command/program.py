@@ -73,7 +73,7 @@ def _exit_code(leaving: SystemExit) -> int:
 def _end_with(error: BaseException, recorder) -> None:
     """Print the traceback that `python FILE` would print, without our frames, and end as it would."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("dynascope.command"):
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     error.__traceback__ = trace
     recorder.program_raised(error)

@@ -121,14 +121,20 @@ def _end(child: subprocess.Popen) -> None:
 
 def _descendants(process: int) -> list[int]:
     """Processes started by `process`, deepest first; empty where the system has no /proc."""
-    found = []
-    for task in Path(f"/proc/{process}/task").glob("*/children"):
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            children = [int(text) for text in task.read_text().split()]
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        for child in children:
-            found += [*_descendants(child), child]
+        children.setdefault(parent, []).append(int(status.parent.name))
+    return _deepest_first(process, children)
+
+
+def _deepest_first(process: int, children: dict[int, list[int]]) -> list[int]:
+    found = []
+    for child in children.get(process, ()):
+        found += [*_deepest_first(child, children), child]
     return found
 
 
