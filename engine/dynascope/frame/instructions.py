@@ -43,7 +43,7 @@ CACHE = OPCODE["CACHE"]
 
 
 class Position(NamedTuple):
-    """Where in the source an instruction comes from, as `co_positions()` says: lines from 1, columns in bytes from 0."""
+    """Where in the source an instruction comes from, as `co_positions()` says: lines from 1, byte columns from 0."""
 
     line: int
     end_line: int | None = None

@@ -1,7 +1,7 @@
 """What differs between CPython 3.11, 3.12 and 3.13: the one table of facts by version.
 
 Everything else in `frame/` asks here and never looks at `sys.version_info`. What the standard library's `opcode` module
-knows (numbers, cache entries, operators) is read from it; what only the interpreter's source says is written down below.
+knows (numbers, cache entries, operators) is read from it; what only the interpreter's source says is written here.
 """
 
 from __future__ import annotations
