@@ -1,4 +1,4 @@
-"""What a code object is besides its instructions: its parameters, variables, flags, and how it is named in tracebacks."""
+"""What a code object is besides its instructions: parameters, variables, flags, and its names in tracebacks."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from opcode import stack_effect as _stack_effect_of_opcode
 
 from dynascope.frame.instructions import Handler, Instruction
@@ -59,7 +59,7 @@ EFFECTS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _plain_effect(operation: str, argument: int | None) -> int:
     opcode = _number(operation)
     if argument is None and TAKES_ARGUMENT[opcode]:
@@ -67,7 +67,7 @@ def _plain_effect(operation: str, argument: int | None) -> int:
     return _stack_effect_of_opcode(opcode, argument, jump=False)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _jump_effect(operation: str) -> int:
     return _stack_effect_of_opcode(_number(operation), 0, jump=True)
 
