@@ -46,7 +46,7 @@ class CodeShape:
             locals=code.co_varnames,
             cell_variables=code.co_cellvars,
             free_variables=code.co_freevars,
-            documentation=code.co_consts[0] if code.co_consts else None,
+            documentation=next((c for c in code.co_consts[:1] if isinstance(c, str)), None),
         )
 
     @property
