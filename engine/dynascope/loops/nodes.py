@@ -172,15 +172,15 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The body value that a node leaves in a buffer.
+    """The body value that a node leaves in a buffer: at `sum(loop * stride)` elements from its start.
 
-    `buffer` has as many dimensions as `indices`; the element it goes to is `linear(indices, buffer.strides)`. Indices
-    are loop variables (or 0) for loops of the node; reduced loops appear only for element-level values.
+    `strides` has one entry for each loop of the node; it is 0 for loops that do not index the result (reduced loops of
+    a row-level value) and for loops that run once.
     """
 
     buffer: Buffer
     value: int
-    indices: tuple[Index, ...]
+    strides: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +276,5 @@ class LoopProgram:
     nodes: tuple[Node, ...]
     outputs: tuple[Any, ...]
     buffers: dict[str, Buffer]
+    constants: dict[str, torch.Tensor]
+    """Tensors the graph holds as attributes, by the name of their buffer (role constant)."""
