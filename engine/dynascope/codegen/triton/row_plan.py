@@ -75,8 +75,7 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
     rows, columns = facts.group.row_count, facts.group.column_count
     block = 4096 if columns * rows >= 4096 * 4 * device.multiprocessors else 1024
     wanted = max(1, 8 * device.multiprocessors // rows)
-    parts = _between(1, wanted, -(-columns // block))
-    return RowPlan("split", 1, block, block // 512, parts)
+    return RowPlan("split", 1, block, block // 512, _even_parts(columns, block, wanted))
 
 
 def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
@@ -91,7 +90,7 @@ def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) ->
     programs = -(-rows // row_block)
     parts = min(4 * device.multiprocessors // programs, columns // (2 * column_block))
     if parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS:
-        return RowPlan("split", row_block, column_block, warps, parts)
+        return RowPlan("split", row_block, column_block, warps, _even_parts(columns, column_block, parts))
     return RowPlan("looped", row_block, column_block, warps)
 
 
@@ -110,6 +109,13 @@ def _runs_along_rows(facts: GroupFacts) -> bool:
 
 def _steps_by_one(load: Load, symbols: tuple[Symbol, ...]) -> bool:
     return any(abs(load.index.coefficient(symbol)) == 1 for symbol in symbols)
+
+
+def _even_parts(columns: int, block: int, wanted: int) -> int:
+    """At most `wanted` parts, none of them empty when all take equally many blocks."""
+    blocks = -(-columns // block)
+    each = -(-blocks // min(wanted, blocks))
+    return -(-blocks // each)
 
 
 def power_of_two(number: int) -> int:

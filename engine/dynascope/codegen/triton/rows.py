@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
@@ -65,7 +63,7 @@ class _RowKernel:
             self._row_values(number)
             self._sweep(number, "0", str(self.column.count))
             for reduce in self._reduces(number):
-                self._finish(reduce, self._folded(reduce))
+                self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
         self._row_values(self._pass_count())
 
     def _split(self) -> None:
@@ -184,7 +182,7 @@ class _RowKernel:
         if operation.kind in INDEXED:
             self._finish(reduce, self._fold_indexed(operation.kind, self._element(reduce), self._position()))
         else:
-            self._finish(reduce, [self._fold(reduce, self._element(reduce))])
+            self._finish(reduce, self._fold(reduce, self._element(reduce)))
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
         """The accumulators of a reduction: name, identity, type."""
@@ -194,8 +192,11 @@ class _RowKernel:
             lanes.append((f"{name}_places", str(NO_POSITION), "tl.int32"))
         return lanes
 
+    def _lane_names(self, reduce: int) -> list[str]:
+        return [name for name, _, _ in self._lanes(reduce)]
+
     def _join(self, reduce: int) -> None:
-        operation, names = self.facts.body[reduce], [name for name, _, _ in self._lanes(reduce)]
+        operation, names = self.facts.body[reduce], self._lane_names(reduce)
         element = self._element(reduce)
         if operation.kind in INDEXED:
             helper = f"{INDEXED[operation.kind]}({names[0]}, {names[1]}, {element}, {self._position()})"
@@ -204,45 +205,43 @@ class _RowKernel:
         joined = self._use(self._rule(reduce).join.format(names[0], element))
         self.writer.write(f"{names[0]} = {joined}", operation.origin)
 
-    def _folded(self, reduce: int) -> list[str]:
-        """The lanes of a reduction brought together: one expression for each thing it carries."""
-        kind, names = self.facts.body[reduce].kind, [name for name, _, _ in self._lanes(reduce)]
-        if kind in INDEXED:
-            return self._fold_indexed(kind, names[0], names[1])
-        return [self._fold(reduce, names[0])]
+    def _folded(self, reduce: int, names: list[str]) -> str:
+        """The blocks of these names brought together."""
+        kind = self.facts.body[reduce].kind
+        return self._fold_indexed(kind, *names) if kind in INDEXED else self._fold(reduce, *names)
 
     def _fold(self, reduce: int, block: str) -> str:
         expression = self._rule(reduce).fold.format(block, axis=self.axis)
         return self._use(self._kept(expression))
 
-    def _fold_indexed(self, kind: str, block: str, positions: str) -> list[str]:
+    def _fold_indexed(self, kind: str, block: str, positions: str) -> str:
         helper = INDEXED[kind]
         self.printer.helpers.add(helper)
-        return [self._kept(f"tl.reduce(({block}, {positions}), {self.axis}, {helper})")]
+        return self._kept(f"tl.reduce(({block}, {positions}), {self.axis}, {helper})")
 
     def _kept(self, call: str) -> str:
         """A row's value keeps the column dimension, with size 1, where the tile has two."""
         return f"{call[:-1]}, keep_dims=True)" if len(self.tile.dimensions) > 1 else call
 
-    def _finish(self, reduce: int, folded: list[str]) -> None:
+    def _finish(self, reduce: int, folded: str) -> None:
         """Name the result."""
         operation, name = self.facts.body[reduce], self.printer.name(reduce)
         if operation.kind in INDEXED:
-            self.writer.write(f"{name}_value, {name} = {folded[0]}", operation.origin)
+            self.writer.write(f"{name}_value, {name} = {folded}", operation.origin)
             self.printer.assign(reduce, f"{name}.to(tl.int64)", name)
             return
-        self.printer.assign(reduce, self._rule(reduce).finish.format(folded[0]), name)
+        self.printer.assign(reduce, self._rule(reduce).finish.format(folded), name)
 
     # ---- parts of a split reduction ----
 
     def _leave_part(self, reduce: int) -> list[tuple[int, str, str]]:
         """Store what this program found; (reduction, type, first byte in the workspace) of each thing it carries."""
         operation, name = self.facts.body[reduce], self.printer.name(reduce)
-        folded = self._folded(reduce)
+        folded = self._folded(reduce, self._lane_names(reduce))
         names = [f"{name}_part"]
         if operation.kind in INDEXED:
             names.append(f"{name}_place")
-        self.writer.write(f"{', '.join(names)} = {folded[0]}", operation.origin)
+        self.writer.write(f"{', '.join(names)} = {folded}", operation.origin)
         left = []
         for part, (_, _, kind) in zip(names, self._lanes(reduce), strict=True):
             offset = self._reserve(8 if kind.endswith("64") else 4)
@@ -257,21 +256,18 @@ class _RowKernel:
         self.scratch_bytes += -(-itemsize * self.row.blocks * self.row.block * self.plan.parts // 16) * 16
         return offset
 
-    def _combine(self, reduce: int, places: Iterable[tuple[int, str, str]]) -> None:
-        operation = self.facts.body[reduce]
+    def _combine(self, reduce: int, places: list[tuple[int, str, str]]) -> None:
+        """Read what every program left, and bring it together."""
         parts, width = self.plan.parts, max(2, power_of_two(self.plan.parts))
-        vector = f"tl.arange(0, {width})"
-        if len(self.tile.dimensions) > 1:
-            vector = f"{vector}[None, :]"
-        blocks = []
-        for (_, pointer), (name, identity, _) in zip(
-            [(kind, pointer) for owner, kind, pointer in places if owner == reduce], self._lanes(reduce), strict=True
-        ):
-            row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
+        vector = f"tl.arange(0, {width})" + ("[None, :]" if len(self.tile.dimensions) > 1 else "")
+        row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
+        pointers = [pointer for owner, _, pointer in places if owner == reduce]
+        names = []
+        for pointer, (name, identity, _) in zip(pointers, self._lanes(reduce), strict=True):
+            names.append(name.replace("_lanes", "_parts").replace("_places", "_part_places"))
             masked = "" if width == parts else f", mask={vector} < {parts}, other={identity}"
-            self.writer.write(
-                f'{name} = tl.load({pointer} + (program * {parts} + {vector}){row}{masked}, cache_modifier=".cg")',
-                operation.origin,
-            )
-            blocks.append(name)
-        self._finish(reduce, self._folded(reduce))
+            place = f"{pointer} + (program * {parts} + {vector}){row}"
+            # Another multiprocessor wrote them: not from this one's own cache.
+            loaded = f'{names[-1]} = tl.load({place}{masked}, cache_modifier=".cg")'
+            self.writer.write(loaded, self.facts.body[reduce].origin)
+        self._finish(reduce, self._folded(reduce, names))
