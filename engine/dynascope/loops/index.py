@@ -72,7 +72,7 @@ Atom = Symbol | Loaded | Quotient | Remainder
 
 @dataclass(frozen=True)
 class Index:
-    """constant + sum of coefficient * atom. `terms` is sorted by the order of first use and holds no zero."""
+    """constant + sum of coefficient * atom. `terms` is sorted (large strides first), so equal sums compare equal."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
     constant: int = 0
@@ -92,7 +92,7 @@ class Index:
     def __mul__(self, factor: int) -> Index:
         if factor == 0:
             return ZERO
-        return Index(tuple((atom, c * factor) for atom, c in self.terms), self.constant * factor)
+        return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:
         parts = [str(atom) if c == 1 else f"{c}*{atom}" for atom, c in self.terms]
@@ -216,8 +216,14 @@ def _collect(terms: Iterable[tuple[Atom, int]], offset: int) -> Index:
     for atom, coefficient in terms:
         if atom.extent != 1:
             totals[atom] = totals.get(atom, 0) + coefficient
-    result = Index(tuple((atom, c) for atom, c in totals.items() if c), offset)
-    return _recombine(result)
+    terms = [(atom, c) for atom, c in totals.items() if c]
+    if len(terms) > 1:
+        terms.sort(key=_term_order)
+    return _recombine(Index(tuple(terms), offset))
+
+
+def _term_order(term: tuple[Atom, int]) -> tuple[int, str]:
+    return -term[1], str(term[0])
 
 
 def _recombine(index: Index) -> Index:
@@ -231,7 +237,7 @@ def _recombine(index: Index) -> Index:
             )
             if partner is not None:
                 rest = tuple(t for t in index.terms if t[0] is not atom and t[0] is not partner)
-                return Index(rest, index.constant) + atom.dividend * coefficient
+                return _collect((*rest, *(atom.dividend * coefficient).terms), index.constant + atom.dividend.constant * coefficient)
     return index
 
 
