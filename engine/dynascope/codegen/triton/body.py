@@ -9,12 +9,14 @@ loops text. The printer knows along which axes each value varies, which gives ev
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterable
 
 import torch
 
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
+from dynascope.codegen.triton.helpers import HELPERS
 from dynascope.codegen.triton.operations import helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
@@ -38,11 +40,14 @@ _WEAK = frozenset(
 """Operations that take a bare number beside a tensor, which then has the tensor's dtype."""
 
 
+_RESERVED = ("tl", "triton", "libdevice", "workspace", "program", "part", "first", "start", "step", "tickets", "finished")
+
+
 class Names:
     """One Python identifier for each thing named: buffers first, then what is derived from them."""
 
     def __init__(self) -> None:
-        self._taken = {"tl", "triton", "libdevice", "workspace", "program"}
+        self._taken = {*_RESERVED, *HELPERS, *keyword.kwlist}
 
     def take(self, wanted: str) -> str:
         base = re.sub(r"\W", "_", wanted) or "value"

@@ -124,8 +124,8 @@ def render_cast(argument: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def helpers_in(expression: str) -> frozenset[str]:
-    """The helper functions that an expression calls."""
-    return frozenset(name for name in re.findall(r"(?<![\w.])([a-z_]+)\(", expression) if name in HELPERS)
+    """The helper functions that an expression names."""
+    return frozenset(name for name in re.findall(r"(?<![\w.])[a-z_]+\b", expression) if name in HELPERS)
 
 
 def _rules(dtype: torch.dtype) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The model that chooses how a group with reductions runs: blocks, warps, and how many programs share a row.
 
     softmax of 4096 bf16    ->  RowPlan("held", row_block=1, column_block=4096, warps=4)
-    sum of 2**27            ->  RowPlan("split", row_block=1, column_block=4096, warps=8, parts=1056)
+    sum of 2**27            ->  RowPlan("split", row_block=1, column_block=4096, warps=8, steps=32, parts=1024)
 
 held    the whole row in registers: one read of each element however many passes the body has
 looped  a loop over the columns for each pass, each reading anew
@@ -35,6 +35,8 @@ class RowPlan:
     row_block: int
     column_block: int
     warps: int
+    steps: int = 1
+    """Blocks that one program goes through."""
     parts: int = 1
 
 
@@ -54,8 +56,8 @@ def _along(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> 
     if block * facts.widest_itemsize <= _HELD_BYTES:
         return _held(facts, device, block)
     if rows < 2 * device.multiprocessors:
-        return RowPlan("looped", 1, 8192, 16)
-    return RowPlan("looped", 1, 8192 // facts.widest_itemsize, 8)
+        return _looped(columns, 1, 8192, 16)
+    return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
 
 
 def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
@@ -75,7 +77,7 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
     rows, columns = facts.group.row_count, facts.group.column_count
     block = 4096 if columns * rows >= 4096 * 4 * device.multiprocessors else 1024
     wanted = max(1, 8 * device.multiprocessors // rows)
-    return RowPlan("split", 1, block, block // 512, _even_parts(columns, block, wanted))
+    return _split(columns, 1, block, block // 512, wanted)
 
 
 def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
@@ -90,8 +92,8 @@ def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) ->
     programs = -(-rows // row_block)
     parts = min(4 * device.multiprocessors // programs, columns // (2 * column_block))
     if parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS:
-        return RowPlan("split", row_block, column_block, warps, _even_parts(columns, column_block, parts))
-    return RowPlan("looped", row_block, column_block, warps)
+        return _split(columns, row_block, column_block, warps, parts)
+    return _looped(columns, row_block, column_block, warps)
 
 
 def _runs_along_rows(facts: GroupFacts) -> bool:
@@ -111,11 +113,15 @@ def _steps_by_one(load: Load, symbols: tuple[Symbol, ...]) -> bool:
     return any(abs(load.index.coefficient(symbol)) == 1 for symbol in symbols)
 
 
-def _even_parts(columns: int, block: int, wanted: int) -> int:
-    """At most `wanted` parts, none of them empty when all take equally many blocks."""
-    blocks = -(-columns // block)
-    each = -(-blocks // min(wanted, blocks))
-    return -(-blocks // each)
+def _looped(columns: int, row_block: int, column_block: int, warps: int) -> RowPlan:
+    return RowPlan("looped", row_block, column_block, warps, -(-columns // column_block))
+
+
+def _split(columns: int, row_block: int, column_block: int, warps: int, wanted: int) -> RowPlan:
+    """At most `wanted` parts, all of equally many blocks and none of them empty."""
+    blocks = -(-columns // column_block)
+    steps = -(-blocks // min(wanted, blocks))
+    return RowPlan("split", row_block, column_block, warps, steps, -(-blocks // steps))
 
 
 def power_of_two(number: int) -> int:

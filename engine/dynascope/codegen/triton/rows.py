@@ -32,7 +32,7 @@ class _RowKernel:
     def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan):
         self.facts, self.arrangement, self.plan = facts, arrangement, plan
         self.row = Axis("row", facts.group.rows, plan.row_block)
-        self.column = Axis("column", facts.group.columns, plan.column_block)
+        self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
         axes = (self.row, self.column)
         indices = [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
         self.tile = Tile(axes, needs_wide(indices, axes))
@@ -61,7 +61,7 @@ class _RowKernel:
         self._place_rows("tl.program_id(0)")
         for number in range(self._pass_count()):
             self._row_values(number)
-            self._sweep(number, "0", str(self.column.count))
+            self._sweep(number, "start")
             for reduce in self._reduces(number):
                 self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
         self._row_values(self._pass_count())
@@ -70,10 +70,9 @@ class _RowKernel:
         parts = self.plan.parts
         self._place_rows(f"tl.program_id(0) // {parts}")
         self._row_values(0)
-        blocks = -(-self.column.blocks // parts) * self.plan.column_block
         self.writer.write(f"part = tl.program_id(0) % {parts}")
-        self.writer.write(f"first = part * {blocks}")
-        self._sweep(0, "first", f"tl.minimum(first + {blocks}, {self.column.count})")
+        self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
+        self._sweep(0, "first + start")
         places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce)]
         self.writer.write("# The program that finishes last combines the parts, in their order.")
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32)) + program")
@@ -114,13 +113,14 @@ class _RowKernel:
             if levels[n] == "row" and passes[n] == number and not isinstance(operation, Reduce)
         )  # fmt: skip
 
-    def _sweep(self, number: int, first: str, last: str) -> None:
-        """One pass over the columns: its stores, and its reductions into a block of lanes each."""
+    def _sweep(self, number: int, start: str) -> None:
+        """One pass over this program's columns: its stores, and its reductions into a block of lanes each."""
         for reduce in self._reduces(number):
             for name, identity, kind in self._lanes(reduce):
                 self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
-        with self.writer.block(f"for start in range({first}, {last}, {self.plan.column_block}):"):
-            self.writer.write_all(place_axis(self.tile, self.column, "start"))
+        block = self.plan.column_block
+        with self.writer.block(f"for start in range(0, {self.plan.steps * block}, {block}):"):
+            self.writer.write_all(place_axis(self.tile, self.column, start))
             self.printer.emit(self._needed(number))
             for reduce in self._reduces(number):
                 self._join(reduce)
@@ -146,9 +146,6 @@ class _RowKernel:
 
     def _use(self, expression: str) -> str:
         self.printer.helpers |= helpers_in(expression)
-        for name in ("product", "larger", "smaller", "larger_single", "smaller_single"):
-            if f", {name})" in expression:
-                self.printer.helpers.add(name)
         return expression
 
     def _element(self, reduce: int) -> str:

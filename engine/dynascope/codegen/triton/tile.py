@@ -21,11 +21,14 @@ WIDE = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Loops flattened row-major into one; `block` positions of it (a power of two) in one program or step."""
+    """Loops flattened row-major into one; `block` positions of it (a power of two) in one program or step.
+
+    `visited` is how many blocks all programs and steps together go through, where that is more than there are."""
 
     name: str
     symbols: tuple[Symbol, ...]
     block: int
+    visited: int = 0
 
     @property
     def count(self) -> int:
@@ -40,7 +43,7 @@ class Axis:
 
     @property
     def is_masked(self) -> bool:
-        return self.count % self.block != 0
+        return max(self.visited, self.blocks) * self.block != self.count
 
     @property
     def mask(self) -> str:
