@@ -1,7 +1,7 @@
 /* Launches compiled CUDA kernels: one Python call reads every tensor's pointer and starts all kernels of a plan.
 
        module.open_driver()                          find libcuda, once
-       module.read_tensors(tensor, TensorBase, path) learn where a tensor keeps its data, checked against the tensor
+       module.read_tensors(tensor, ...)              learn where a tensor keeps its data, checked against the tensor
        handle = module.load(cubin, name, shared, device)
        plan = module.LaunchPlan(slots, launches, device, stream_of, workspace_of, misaligned)
        plan(x, y, out, 3)                            None; the kernels are in the device's current stream
@@ -12,6 +12,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static struct {
 
 static PyObject *data_ptr_name;
 
-/* read_tensors(tensor, TensorBase, path of libtorch_cpu): True when pointers can be read without Python. The place is
+/* read_tensors(tensor, TensorBase, path of libtorch_cpu, _cdata, data_ptr): True when pointers can be read without Python. The place is
    found by the address of the tensor's implementation, which Python tells as `_cdata`; nothing is guessed. */
 static PyObject *read_tensors(PyObject *self, PyObject *arguments)
 {
@@ -342,6 +343,8 @@ static PyObject *plan_call(PyObject *object, PyObject *const *arguments, size_t 
         return NULL;
     if (state > 0)
         return PyObject_Vectorcall(plan->misaligned, arguments, PyVectorcall_NARGS(flags), NULL);
+    if (!driver_is_open)
+        return PyErr_Format(PyExc_RuntimeError, "the CUDA driver is not open");
     Status status;
     Py_BEGIN_ALLOW_THREADS
     status = start(plan, stream, values, &at);

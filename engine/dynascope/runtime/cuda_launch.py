@@ -66,7 +66,7 @@ def _launcher_module(device: int) -> ModuleType | None:
     try:
         module = build_extension()
         module.open_driver()
-        _learn_pointers(module, torch.empty(16, device=torch.device("cuda", device)))
+        learn_pointers(module, torch.empty(16, device=torch.device("cuda", device)))
         return module
     except (ToolchainError, ImportError, OSError, RuntimeError) as error:
         _state.note = LauncherMissing(str(error).splitlines()[0]).explain()
@@ -87,10 +87,14 @@ def build_extension() -> ModuleType:
     return module
 
 
-def _learn_pointers(module: ModuleType, sample: torch.Tensor) -> bool:
+def learn_pointers(module: ModuleType, sample: torch.Tensor) -> bool:
     """Let the module find the data pointer in a tensor. It calls `data_ptr` where this torch keeps it elsewhere."""
-    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    return module.read_tensors(sample, torch._C.TensorBase, str(library), sample._cdata, sample.data_ptr())
+    return module.read_tensors(sample, torch._C.TensorBase, str(torch_library()), sample._cdata, sample.data_ptr())
+
+
+def torch_library() -> Path:
+    """The library of torch's stable C interface."""
+    return Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
 
 
 @dataclass(frozen=True)
