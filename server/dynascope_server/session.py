@@ -7,7 +7,7 @@ editor, or from the disk where a file is not open. The newest result that speaks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Explanation
@@ -99,7 +99,7 @@ class Session:
         for problem in view.facts.problems if view is not None else ():
             span = view.lines.span(problem.span)
             if span is not None:
-                yield Problem(span, problem.severity, problem.code, problem.message, problem.related), view.stale
+                yield replace(problem, span=span), view.stale
 
     def all_problems(self) -> Iterator[Problem]:
         for path in self.files():
@@ -108,7 +108,8 @@ class Session:
     def _failures(self, path: str) -> Iterator[Problem]:
         result = self._results.get(path)
         for failure in result.failures if result else ():
-            yield problem_of(failure, Span(path, 1))
+            problem = problem_of(failure, Span(path, 1))
+            yield problem if problem.span.file == path else replace(problem, span=Span(path, 1))
 
     def _speaking_of(self, path: str) -> Iterator[Result]:
         return (r for r in reversed(list(self._results.values())) if path == r.program or path in r.facts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GraphFact, KernelFact, LineLink, StageText
 
 from dynascope_server.ide.addresses import extension, file_stem, language_of
-from dynascope_server.ide.file_facts import entries, function_at, graphs_of, kernels_of
+from dynascope_server.ide.file_facts import entries, graphs_of, kernels_of
 from dynascope_server.ide.numbers import size
 from dynascope_server.ide.summary import guards_page, summary_page
 
@@ -146,5 +146,3 @@ BUILDERS = tuple(
         (r"(g\d+)/[^/]+", _graph_stage),
     )
 )
-
-__all__ = ["Document", "build", "find_function", "find_kernel", "function_at", "line_for", "stage_of_function"]

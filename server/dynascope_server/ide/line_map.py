@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from dynascope.report.span import Span
 
+from dynascope_server.ide.text_lines import text_lines
+
 DIFFERENCE_LIMIT = 2000
 """Above this many changed lines the changed block is taken as rewritten: a line diff grows with its square."""
 
@@ -48,9 +50,8 @@ class LineMap:
 
 
 def line_map(old: str, new: str) -> LineMap:
-    if old == new:
-        return LineMap()
-    return LineMap(tuple(_equal_blocks(old.splitlines(), new.splitlines())))
+    old_lines, new_lines = text_lines(old), text_lines(new)
+    return LineMap() if old_lines == new_lines else LineMap(tuple(_equal_blocks(old_lines, new_lines)))
 
 
 def _equal_blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
