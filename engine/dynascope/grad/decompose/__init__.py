@@ -1,0 +1,12 @@
+"""The decompositions by option; each family of operators has a file of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.grad.options import GradOptions
+
+
+def table_for(options: GradOptions) -> dict[Any, Any]:
+    """A plain dictionary from operator to `decomposition(builder, *arguments, **keywords)`."""
+    return {}

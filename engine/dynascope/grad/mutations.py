@@ -1,0 +1,89 @@
+"""In-place operators whose new contents are not simply their functional form's result.
+
+    y.copy_(x)     y := x, converted and expanded to y
+    y.zero_()      y := full(0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
+from dynascope.grad.shapes import ShapeMismatch, broadcast
+from dynascope.grad.tape import Value
+
+if TYPE_CHECKING:
+    from dynascope.grad.record import Recorder
+
+aten = torch.ops.aten
+
+
+def store(recorder: Recorder, target: torch.Tensor, value: Value, operation: str) -> None:
+    """`target` now holds `value`, converted to its dtype. Sizes must agree."""
+    if tuple(target.shape) != value.sizes:
+        raise DifferentiationRefused(
+            UnsupportedMutation(operation, f"the result has sizes {list(value.sizes)}, the tensor {list(target.shape)}")
+        )
+    if value.dtype is not target.dtype:
+        if not torch.can_cast(value.dtype, target.dtype):
+            raise DifferentiationRefused(OperatorFailed(operation, f"{value.dtype} cannot be stored as {target.dtype}"))
+        value = recorder.builder.convert(value, target.dtype)
+    recorder.memory.write(target, value, operation)
+
+
+def _copy(recorder: Recorder, target: torch.Tensor, source: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    builder, value, present = recorder.builder, recorder.value(source), recorder.value(target)
+    conversions: dict[str, Any] = {}
+    if value.dtype is not target.dtype:
+        conversions["dtype"] = target.dtype
+    if value.device != present.device:
+        conversions["device"] = present.device
+    if conversions:
+        value = builder.op(aten._to_copy.default, value, **conversions)
+    sizes = tuple(target.shape)
+    if value.sizes != sizes:
+        try:
+            fits = broadcast(value.sizes, sizes) == sizes
+        except ShapeMismatch:
+            fits = False
+        if not fits:
+            raise DifferentiationRefused(OperatorFailed("copy_", f"sizes {list(value.sizes)} do not fit {list(sizes)}"))
+        while value.rank > len(sizes):
+            value = builder.op(aten.select.int, value, 0, 0)
+        value = builder.op(aten.expand.default, value, list(sizes))
+    recorder.memory.write(target, value, "copy_")
+    return target
+
+
+def _fill(recorder: Recorder, target: torch.Tensor, number: Any) -> torch.Tensor:
+    present = recorder.value(target)
+    value = recorder.builder.full(target.shape, recorder.values(number), like=present)
+    recorder.memory.write(target, value, "fill_")
+    return target
+
+
+def _zero(recorder: Recorder, target: torch.Tensor) -> torch.Tensor:
+    return _fill(recorder, target, False if target.dtype is torch.bool else 0)
+
+
+def _fill_from_tensor(recorder: Recorder, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return _copy(recorder, target, value)
+
+
+def _resize(recorder: Recorder, target: torch.Tensor, sizes: Any, **_: Any) -> torch.Tensor:
+    if list(target.shape) != list(sizes):
+        raise DifferentiationRefused(UnsupportedMutation("resize_", "it changes the size of a tensor that exists"))
+    return target
+
+
+MUTATIONS: dict[Any, Callable[..., Any]] = {
+    aten.copy_.default: _copy,
+    aten.zero_.default: _zero,
+    aten.fill_.Scalar: _fill,
+    aten.fill_.Tensor: _fill_from_tensor,
+    aten.resize_.default: _resize,
+}
+"""By operator: `rule(recorder, *arguments, **keywords)` writes to memory and returns what the operator returns."""
