@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule
@@ -42,3 +42,5 @@ class KernelModule:
     wrapper: str
     links: tuple[LineLink, ...] = ()
     wrapper_links: tuple[LineLink, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
+    """What the wrapper refers to by name: operators, dtypes, devices."""
