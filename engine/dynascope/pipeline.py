@@ -112,7 +112,7 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         raise
     except Exception as error:
         table.give_up()
-        _note(EngineError.of(clock.stage, state.region.name, error).explain(state.region.span))
+        _note(EngineError.of(clock.stage, state.region.qualified_name, error).explain(state.region.span))
         return None
 
 
@@ -155,7 +155,7 @@ def _compile_captured(outcome: Captured, state: RegionState, clock: Clock) -> Co
         return None
     backend = find_backend(state.options.backend)
     if backend is None:
-        return compile_graph(captured.module, captured.example_inputs, state.options, clock)
+        return compile_graph(captured.module, captured.example_inputs, state.options, state.region.qualified_name, clock)
     with clock("backend"):
         try:
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)
@@ -202,7 +202,7 @@ def is_number(source: Source, values: FrameValues) -> bool:
 
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:
     table.give_up()
-    reason = RecompileLimit(state.region.name, len(state.guards), latest.message if latest else "")
+    reason = RecompileLimit(state.region.qualified_name, len(state.guards), latest.message if latest else "")
     _note(reason.explain(latest.span if latest and latest.span else state.region.span))
 
 
@@ -233,7 +233,7 @@ class Clock:
         self.stage = stage
         recorder = recording.current()
         if recorder is not None:
-            recorder.events.stage(stage, self._region.name, self._region.span)
+            recorder.events.stage(stage, self._region.qualified_name, self._region.span)
         start = time.perf_counter()
         try:
             yield
