@@ -17,7 +17,7 @@ from dynascope.frame.exception_table import ExceptionEntry, write_exception_tabl
 from dynascope.frame.instructions import Handler, Instruction, Position
 from dynascope.frame.line_table import write_line_table
 from dynascope.frame.operands import RULES, SLOT_OPERATIONS, OperandWriter
-from dynascope.frame.shape import CodeShape
+from dynascope.frame.shape import CodeShape, names_in_code
 from dynascope.frame.stack_depth import stack_size
 from dynascope.frame.versions import CACHE_ENTRIES, INVERTED, JUMPS, OPCODE, RUNNING, UNCONDITIONAL_JUMPS
 
@@ -46,7 +46,7 @@ def assemble(instructions: Sequence[Instruction], shape: CodeShape) -> CodeType:
         layout.bytecode(),
         tuple(tables.constants),
         tuple(tables.names),
-        locals_,
+        names_in_code(locals_),
         shape.filename,
         shape.name,
         shape.qualified_name,
@@ -54,7 +54,7 @@ def assemble(instructions: Sequence[Instruction], shape: CodeShape) -> CodeType:
         write_line_table(layout.position_runs(), shape.first_line),
         write_exception_table(layout.exception_entries()),
         shape.free_variables,
-        shape.cell_variables,
+        names_in_code(shape.cell_variables),
     )
 
 

@@ -106,6 +106,20 @@ class Instruction:
     def line(self) -> int | None:
         return self.position.line if self.position else None
 
+    def copy(self) -> Instruction:
+        """The same operation again, with the same target and handler."""
+        return Instruction(
+            self.operation,
+            self.argument,
+            self.value,
+            self.target,
+            self.position,
+            self.handler,
+            self.offset,
+            self.keyword_names,
+            self.bits,
+        )
+
     def __repr__(self) -> str:
         has_value = self.value is not None or self.operation == "LOAD_CONST"
         operand = f" {self.value!r}" if has_value else "" if self.argument is None else f" {self.argument}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from dynascope.frame.shape import CodeShape
 from dynascope.frame.versions import (
     BINARY_OPERATORS,
     COMPARISON_MASKS,
@@ -36,8 +37,7 @@ class OperandReader:
     def __init__(self, code: CodeType) -> None:
         self.constants = code.co_consts
         self.names = code.co_names
-        locals_ = code.co_varnames
-        self.slots = (*locals_, *(name for name in code.co_cellvars if name not in locals_), *code.co_freevars)
+        self.slots = CodeShape.of(code).slots()
 
 
 class OperandWriter:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from types import CodeType
 
 PARAMETER_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+# A comprehension that Python inlines (3.12 on) may have a local of the same name as a free variable of the function.
+# Slots are told apart by name here, so that local is called `x (comprehension)` until the code is assembled.
+HIDDEN = " (comprehension)"
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -43,8 +46,8 @@ class CodeShape:
             positional_count=code.co_argcount,
             positional_only_count=code.co_posonlyargcount,
             keyword_only_count=code.co_kwonlyargcount,
-            locals=code.co_varnames,
-            cell_variables=code.co_cellvars,
+            locals=_apart(code.co_varnames, code.co_freevars),
+            cell_variables=_apart(code.co_cellvars, code.co_freevars),
             free_variables=code.co_freevars,
             documentation=next((c for c in code.co_consts[:1] if isinstance(c, str)), None),
         )
@@ -60,3 +63,14 @@ class CodeShape:
         locals_ = self.locals + more_locals
         cells = (name for name in self.cell_variables if name not in locals_)
         return (*locals_, *cells, *self.free_variables)
+
+
+def _apart(names: tuple[str, ...], free_variables: tuple[str, ...]) -> tuple[str, ...]:
+    if free_variables and not set(names).isdisjoint(free_variables):
+        return tuple(name + HIDDEN if name in free_variables else name for name in names)
+    return names
+
+
+def names_in_code(names: tuple[str, ...]) -> tuple[str, ...]:
+    """As the code object has them."""
+    return tuple(name.removesuffix(HIDDEN) for name in names)

@@ -39,6 +39,8 @@ class StackSlot:
 Stack = tuple[StackSlot, ...]
 VALUE, NULL, OFFSET = StackSlot(SlotKind.VALUE), StackSlot(SlotKind.NULL), StackSlot(SlotKind.OFFSET)
 EXCEPTION = StackSlot(SlotKind.EXCEPTION)
+# First in the range of the clean-up whose stack it only now makes.
+NEVER_RAISES = frozenset({"PUSH_EXC_INFO"})
 
 
 def stack_shapes(instructions: Sequence[Instruction]) -> dict[Instruction, Stack]:
@@ -61,7 +63,7 @@ def stack_shapes(instructions: Sequence[Instruction]) -> dict[Instruction, Stack
 def _successors(
     instruction: Instruction, stack: Stack, following: Instruction | None
 ) -> Iterator[tuple[Instruction, Stack]]:
-    if instruction.handler is not None:
+    if instruction.handler is not None and instruction.operation not in NEVER_RAISES:
         yield instruction.handler.target, _at_handler(stack, instruction.handler)
     if instruction.target is not None:
         yield instruction.target, _resized(stack, jump_effect(instruction))
