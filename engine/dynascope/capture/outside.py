@@ -45,7 +45,14 @@ from dynascope.guards.guard import (
     LengthIs,
     TypeIs,
 )
-from dynascope.guards.source import AttributeSource, ConstantSource, ItemSource, Source
+from dynascope.guards.source import (
+    AttributeSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    ItemSource,
+    ModuleMemberSource,
+    Source,
+)
 from dynascope.guards.tensor_guard import TensorMatches
 
 if TYPE_CHECKING:
@@ -57,6 +64,7 @@ LITERAL_TYPES = frozenset(
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod)
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
 
 
@@ -154,7 +162,8 @@ class Outside:
         self.machine.guards.add(source, DictionaryKeysAre(tuple(object)))
         value = DictValue({}, type(object), source, object)
         for key, item in object.items():
-            value.items[key] = (self._key(key), self.lazy(item, ItemSource(source, key)))
+            value.items[key] = (self._key(key), self.lazy(item, item_source(source, key)))
+        value.original = dict(value.items)
         if isinstance(object, collections.defaultdict):
             value.default_factory = self.realize(object.default_factory, AttributeSource(source, "default_factory"))
         return self.remember(object, value)
@@ -235,6 +244,13 @@ class Outside:
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
         return self.remember(object, InstanceValue(type(object), source, object))
+
+
+def item_source(source: Source, key: Any) -> Source:
+    """The place of a dictionary's item; a module's tables have a kind of source of their own."""
+    if isinstance(source, DictionaryAttributeSource) and source.name in MODULE_TABLES:
+        return ModuleMemberSource(source.base, source.name, key)
+    return ItemSource(source, key)
 
 
 Rule = Callable[[Outside, Any, Source], Value]

@@ -141,12 +141,14 @@ class MutableValue(Value):
 
 
 class ListValue(MutableValue):
-    __slots__ = ("items",)
+    """A list. `original` is what it held when it came from outside."""
+
+    __slots__ = ("items", "original")
     python_type = list
 
     def __init__(self, items: list[Value], source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
-        self.items = items
+        self.items, self.original = items, items if source is None else list(items)
 
 
 class TupleValue(Value):
@@ -163,15 +165,18 @@ class TupleValue(Value):
 
 
 class DictValue(MutableValue):
-    """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value."""
+    """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
 
-    __slots__ = ("cls", "default_factory", "items")
+    `original` is what it held when it came from outside.
+    """
+
+    __slots__ = ("cls", "default_factory", "items", "original")
 
     def __init__(
         self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
     ) -> None:
         super().__init__(source, object)
-        self.items, self.cls, self.default_factory = items, cls, NONE
+        self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
 
     @property
     def python_type(self) -> type:

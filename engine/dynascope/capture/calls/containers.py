@@ -38,8 +38,7 @@ def method(*classes: type) -> Callable[[Any], Any]:
             return function(machine, *values, **keywords)
 
         for cls in classes:
-            name = function.__name__.strip("_") if function.__name__.strip("_") in vars(cls) else function.__name__
-            MEANINGS[getattr(cls, name)] = run
+            MEANINGS[getattr(cls, function.__name__.removesuffix("_"))] = run
         return function
 
     return register
