@@ -10,7 +10,7 @@ static Py_ssize_t extra_index = -1;
 /* What a code object's extra slot holds: an EntryTable, or one of these marks. */
 static char never_mark, unchosen_mark;
 
-static PyObject *chooser;
+static __thread PyObject *chooser;         /* while this thread watches */
 static PyInterpreterState *watched_interpreter;
 static _PyFrameEvalFunction previous_evaluator;
 static int watchers;                       /* threads that watch */
@@ -20,6 +20,7 @@ static PyCodeObject *return_stub, *raise_stub;   /* def stub(x): return x;  def 
 
 static PyObject *evaluate(PyThreadState *, _PyInterpreterFrame *, int);
 
+/* CPython calls this for the old value, when it is replaced and when the code dies. */
 static void
 free_extra(void *extra)
 {
@@ -31,12 +32,7 @@ free_extra(void *extra)
 static int
 never_watch(PyObject *code)
 {
-    void *old = NULL;
-    if (PyUnstable_Code_GetExtra(code, extra_index, &old) < 0 || PyUnstable_Code_SetExtra(code, extra_index, &never_mark) < 0) {
-        return -1;
-    }
-    free_extra(old);
-    return 0;
+    return PyUnstable_Code_SetExtra(code, extra_index, &never_mark);
 }
 
 /* ---- which table a code has ---- */
@@ -47,7 +43,6 @@ ask_chooser(PyObject *function)
     suspended++;
     PyObject *ask = Py_NewRef(chooser);
     PyObject *answer = PyObject_CallOneArg(ask, function);
-    suspended--;
     if (answer != NULL && answer != Py_None && !PyObject_TypeCheck(answer, &EntryTableType)) {
         PyErr_SetString(PyExc_TypeError, "choose must return an EntryTable or None");
         Py_CLEAR(answer);
@@ -56,6 +51,7 @@ ask_chooser(PyObject *function)
         /* The user's program goes on without us; the defect is shown. */
         PyErr_WriteUnraisable(ask);
     }
+    suspended--;
     Py_DECREF(ask);
     if (answer == Py_None) {
         Py_CLEAR(answer);
@@ -313,6 +309,7 @@ hook_unwatch(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     if (watching) {
         watching = 0;
+        Py_CLEAR(chooser);
         if (--watchers == 0) {
             uninstall();
         }
@@ -324,15 +321,13 @@ hook_unwatch(PyObject *module, PyObject *Py_UNUSED(ignored))
 static PyObject *
 hook_forget(PyObject *module, PyObject *code)
 {
-    void *old = NULL;
     if (!PyCode_Check(code)) {
         PyErr_SetString(PyExc_TypeError, "a code object is expected");
         return NULL;
     }
-    if (PyUnstable_Code_GetExtra(code, extra_index, &old) < 0 || PyUnstable_Code_SetExtra(code, extra_index, NULL) < 0) {
+    if (PyUnstable_Code_SetExtra(code, extra_index, NULL) < 0) {
         return NULL;
     }
-    free_extra(old);
     Py_RETURN_NONE;
 }
 
