@@ -245,7 +245,37 @@ consider_frame(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject **res
     return runs;
 }
 
-/* Deep recursions pass here: keep the C frame small, and lend what a C call costs, since without a hook there is none. */
+/* Where this thread's C stack gets short. Each watched call takes some of it, and without a hook none would. */
+static __thread char *stack_floor;
+
+enum { STACK_MARGIN = 1 << 20 };
+
+static __attribute__((noinline)) void
+find_stack_floor(void)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size;
+    /* Unknown: as if there were none left, so that CPython's own limit holds. */
+    stack_floor = (char *)UINTPTR_MAX;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &lowest, &size) == 0) {
+            stack_floor = (char *)lowest + STACK_MARGIN;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+}
+
+static inline bool
+stack_is_short(const char *here)
+{
+    if (stack_floor == NULL) {
+        find_stack_floor();
+    }
+    return here < stack_floor;
+}
+
+/* Deep recursions pass here: keep the C frame small, and lend what a C call costs while the stack has room for it. */
 static PyObject *
 evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
 {
@@ -255,14 +285,20 @@ evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
             return result;
         }
     }
-#if EVALUATION_UNITS
-    lend_recursion(thread, EVALUATION_UNITS);
-    PyObject *result = previous_evaluator(thread, frame, throwing);
-    lend_recursion(thread, -EVALUATION_UNITS);
-    return result;
-#else
-    return previous_evaluator(thread, frame, throwing);
+    char here;
+    if (!stack_is_short(&here)) {
+        lend_recursion(thread, EVALUATION_UNITS);
+        PyObject *result = previous_evaluator(thread, frame, throwing);
+        lend_recursion(thread, -EVALUATION_UNITS);
+        return result;
+    }
+#if !CALLEE_CLEARS_FRAME
+    if (stack_floor != (char *)UINTPTR_MAX && frame->owner == FRAME_OWNED_BY_THREAD && !throwing) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded while frames are watched");
+        return NULL;
+    }
 #endif
+    return previous_evaluator(thread, frame, throwing);
 }
 
 /* ---- switching it on and off ---- */
