@@ -4,9 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
-import pytest
-
 import dynascope.frame
+import pytest
 
 FILES = sorted(Path(dynascope.frame.__file__).parent.glob("*.py"))
 ALLOWED = ("dynascope.frame", "dynascope.report", "dynascope.native")
