@@ -103,7 +103,7 @@ class Machine:
         return source.read(self.values)
 
     def is_symbolic(self, source: Source) -> bool:
-        if self.options.dynamic is False:
+        if self.options.dynamic is False or source in self.options.fixed:
             return False
         return self.options.dynamic is True or source in self.options.symbolic
 

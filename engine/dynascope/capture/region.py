@@ -47,12 +47,14 @@ def inline_everything(function: FunctionType) -> bool:
 class CaptureOptions:
     """`symbolic` names the places whose Python numbers varied: they become inputs of the graph.
 
+    `fixed` names places whose numbers an operator needs as constants: never inputs.
     `dynamic` True makes every Python int and float an input from the first call, False never.
     """
 
     fullgraph: bool = False
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
+    fixed: frozenset[Source] = frozenset()
     inline: Callable[[FunctionType], bool] = inline_everything
     instruction_limit: int = 2_000_000
     depth_limit: int = 120

@@ -39,7 +39,7 @@ from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, NotSameObject
 from dynascope.guards.source import CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
-from dynascope.report.reason import Reason
+from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span, UserStack
 
 
@@ -55,6 +55,10 @@ class Captured:
     plan: Plan
     instructions: int
 
+    def break_explanation(self) -> Explanation | None:
+        """Why the graph ended before the function did; None where it did not."""
+        return None if isinstance(self.exit, Return) else self.exit.reason.explain(self.exit.span, self.exit.stack)
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -63,6 +67,9 @@ class Refused:
     reason: Reason
     span: Span | None = None
     stack: UserStack = ()
+
+    def explain(self) -> Explanation:
+        return self.reason.explain(self.span, self.stack)
 
 
 def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Captured | Refused:
