@@ -86,7 +86,9 @@ def is_torch_operation(thing: Any) -> bool:
     if isinstance(thing, types.BuiltinFunctionType):
         owner = thing.__self__
         owner_module = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
-        return is_within(str(module_name(thing) or owner_module), ("torch",)) or str(owner_module).startswith("torch._C")
+        return is_within(str(module_name(thing) or owner_module), ("torch",)) or str(owner_module).startswith(
+            "torch._C"
+        )
     return False
 
 
