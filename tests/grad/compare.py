@@ -140,7 +140,7 @@ def _gradients(outputs: list[Any], inputs: list[Any]) -> list[Any]:
     if not wanted or not roots:
         return [None] * len(wanted)
     generator = torch.Generator().manual_seed(3)
-    tangents = [torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.dtype) for r in roots]
+    tangents = [torch.empty_like(r).copy_(torch.randn(r.shape, generator=generator, dtype=torch.float64)) for r in roots]
     return list(torch.autograd.grad(roots, wanted, tangents, allow_unused=True))
 
 

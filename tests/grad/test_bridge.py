@@ -68,7 +68,7 @@ def test_parameters_accumulate():
 
 def test_saved_mutated_input_keeps_its_old_value():
     def program(x, w):
-        y = x * w
+        y = x.clone() * w
         x.add_(1)
         return (y,)
 

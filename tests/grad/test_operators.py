@@ -7,7 +7,7 @@ import torch
 from sweep import outcome
 from torch.testing._internal.common_methods_invocations import op_db
 
-NAMES = """add addmm amax argmax baddbmm bmm cat clamp cumsum diagonal div einsum embedding expand exp flip gather index_add index_put
+NAMES = """add addmm amax argmax baddbmm bmm cat clamp cumsum diagonal div einsum embedding expand exp flip gather index_add
 index_select kthvalue lerp linalg.norm log_softmax logsumexp masked_fill matmul max mean min mul nn.functional.avg_pool2d
 nn.functional.batch_norm nn.functional.conv2d nn.functional.cross_entropy nn.functional.gelu nn.functional.group_norm
 nn.functional.interpolate nn.functional.layer_norm nn.functional.mse_loss nn.functional.pad nn.functional.silu nn.functional.unfold

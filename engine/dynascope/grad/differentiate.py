@@ -16,12 +16,12 @@ from torch import fx
 
 from dynascope.grad.decompose import table_for
 from dynascope.grad.emit import emit_graphs
-from dynascope.grad.interpret import make_inputs, run
+from dynascope.grad.interpret import make_inputs, refusal_within, run
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results, check_inputs, describe_results
 from dynascope.grad.pair import GradPair
 from dynascope.grad.partition import partition
-from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
+from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Value
@@ -86,7 +86,14 @@ def _backward(
 def _run_autograd(outputs: list[torch.Tensor], tangents: list[torch.Tensor], inputs: list[torch.Tensor]) -> Any:
     """`torch.autograd.grad(..., allow_unused=True)` without its checks of the tangents' sizes, which import sympy."""
     engine = torch.autograd.Variable._execution_engine
-    return engine.run_backward(tuple(outputs), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False)
+    try:
+        return engine.run_backward(tuple(outputs), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False)
+    except DifferentiationRefused:
+        raise
+    except Exception as error:
+        cause = refusal_within(error)
+        reason = cause.reason if cause else OperatorFailed("backward", f"{type(error).__name__}: {error}")
+        raise DifferentiationRefused(reason) from error
 
 
 def _gradient_value(recorder: Recorder, gradient: torch.Tensor, source: Value) -> Value:

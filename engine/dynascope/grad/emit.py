@@ -50,6 +50,7 @@ def emit_graphs(
         saved=tuple(saved),
         tangents=tuple(Tangent(o, t.layout) for o, t in zip(results.differentiable_outputs, tangents, strict=False)),
         gradient_inputs=tuple(i for i, gradient in enumerate(gradients) if gradient is not None),
+        inputs_require_grad=results.inputs_require_grad,
     )
 
 

@@ -72,7 +72,7 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder)
     except DifferentiationRefused as refused:
         raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
     except Exception as error:
-        cause = _refusal_within(error)
+        cause = refusal_within(error)
         reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
         raise DifferentiationRefused(_named(reason, name), node.name) from error
 
@@ -83,7 +83,7 @@ def _named(reason: Any, name: str) -> Any:
     return reason
 
 
-def _refusal_within(error: BaseException | None) -> DifferentiationRefused | None:
+def refusal_within(error: BaseException | None) -> DifferentiationRefused | None:
     while error is not None:
         if isinstance(error, DifferentiationRefused):
             return error

@@ -43,6 +43,7 @@ class Results:
     differentiable: list[tuple[torch.Tensor, Value]] = field(default_factory=list)
     differentiable_outputs: list[int] = field(default_factory=list)
     """The forward output of each of `differentiable`."""
+    inputs_require_grad: bool = False
 
 
 def check_inputs(names: list[str], examples: list[Any]) -> None:
@@ -68,7 +69,7 @@ def _unsupported_kind(tensor: torch.Tensor) -> str:
 def describe_results(
     recorder: Recorder, names: list[str], examples: list[Any], handles: list[Any], before: list[Any], outputs: Any
 ) -> Results:
-    results = Results()
+    results = Results(inputs_require_grad=any(isinstance(e, torch.Tensor) and e.requires_grad for e in examples))
     if not isinstance(outputs, (tuple, list)):
         outputs = (outputs,)
     described = _Outputs(recorder, handles, results)
