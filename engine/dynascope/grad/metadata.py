@@ -321,6 +321,53 @@ def _bmm(a: Value, b: Value) -> Layout:
     return fresh((a.sizes[0], a.sizes[1], b.sizes[2]), a.dtype, a.device)
 
 
+@rule(aten.convolution.default)
+def _convolution(
+    a: Value, weight: Value, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: Any, extra: Any, groups: int
+) -> Layout:
+    if a.rank != weight.rank or a.dtype != weight.dtype or a.rank < 3:
+        raise ShapeMismatch(f"input {a.dtype}{list(a.sizes)} and weight {weight.dtype}{list(weight.sizes)} cannot be convolved")
+    inner = weight.sizes[0] if transposed else weight.sizes[1] * groups
+    if inner != a.sizes[1]:
+        raise ShapeMismatch(f"the input has {a.sizes[1]} channels, the weight {list(weight.sizes)} expects {inner}")
+    each = lambda numbers: list(numbers) * (a.rank - 2) if len(numbers) == 1 else list(numbers)  # noqa: E731
+    sizes = [a.sizes[0], weight.sizes[1] * groups if transposed else weight.sizes[0]]
+    places = zip(a.sizes[2:], weight.sizes[2:], each(stride), each(padding), each(dilation), each(extra), strict=True)
+    for size, kernel, step, pad, spread, more in places:
+        reach = spread * (kernel - 1)
+        sizes.append((size - 1) * step - 2 * pad + reach + more + 1 if transposed else (size + 2 * pad - reach - 1) // step + 1)
+    if min(sizes) < 0:
+        raise ShapeMismatch(f"the kernel {list(weight.sizes)} is larger than the input {list(a.sizes)}")
+    return Layout(tuple(sizes), _convolved_strides(sizes, (a, weight)), a.dtype, a.device)
+
+
+def _convolved_strides(sizes: Sequence[int], operands: Sequence[Value]) -> tuple[int, ...]:
+    """Channels last where an operand is, as the libraries do."""
+    like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(len(sizes))
+    if like is not None and any(_is_channels_last(operand) for operand in operands):
+        return torch.empty(tuple(sizes), device=META, memory_format=like).stride()
+    return contiguous_strides(tuple(sizes))
+
+
+def _is_channels_last(value: Value) -> bool:
+    if value.rank not in (4, 5) or value.strides == contiguous_strides(value.sizes) or value.strides[1] != 1:
+        return False
+    order = [0, *range(2, value.rank), 1]
+    moved = tuple(value.sizes[d] for d in order)
+    return tuple(value.strides[d] for d in order) == contiguous_strides(moved)
+
+
+@rule(aten.convolution_backward.default)
+def _convolution_backward(gradient: Value, a: Value, weight: Value, bias_sizes: Any, *arguments: Any) -> list[Layout | None]:
+    mask = arguments[-1]
+    make = lambda v: Layout(v.sizes, _convolved_strides(v.sizes, (a, weight)), v.dtype, v.device)  # noqa: E731
+    return [
+        make(a) if mask[0] else None,
+        make(weight) if mask[1] else None,
+        fresh(bias_sizes or (weight.sizes[0],), weight.dtype, weight.device) if mask[2] else None,
+    ]
+
+
 @rule(aten.embedding.default)
 def _embedding(weight: Value, indices: Value, *_: Any, **__: Any) -> Layout:
     return fresh(indices.sizes + weight.sizes[1:], weight.dtype, weight.device)

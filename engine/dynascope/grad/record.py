@@ -163,7 +163,8 @@ class Recorder(TorchDispatchMode):
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor that is part of the program, such as `torch.tensor([1, 2])`."""
         name = f"constant_{len(self.tape.constants)}"
-        self.tape.constants[name] = tensor.detach().clone()
+        with torch.utils._python_dispatch._disable_current_modes():
+            self.tape.constants[name] = tensor.detach().clone()
         value = Value(layout_of(self.tape.constants[name], tensor.device), name=name)
         return self.wrap(value)
 
