@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from compare import compile_graph
-from torch import fx
-
 from dynascope.grad import DifferentiationRefused, GradOptions, differentiate
+from torch import fx
 
 
 def compiled(program, inputs, **options):

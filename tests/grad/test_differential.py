@@ -27,7 +27,9 @@ def test_mlp():
     check(program, [torch.randn(8, 32), parameter(64, 32), parameter(64), parameter(16, 64)])
 
 
-@pytest.mark.parametrize("activation", ["relu", "silu", "leaky_relu", "softplus", "tanh", "sigmoid", "hardtanh", "elu", "mish"])
+@pytest.mark.parametrize(
+    "activation", ["relu", "silu", "leaky_relu", "softplus", "tanh", "sigmoid", "hardtanh", "elu", "mish"]
+)
 def test_activations(activation):
     check(lambda x: getattr(F, activation)(x), [parameter(4, 9)])
 
@@ -51,7 +53,9 @@ def test_convolution_and_batch_norm(training):
 
 def test_channels_last_stays():
     image = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
-    check(lambda i, k: F.max_pool2d(F.relu(F.conv2d(i, k, padding=1)), 2), [image, parameter(4, 3, 3, 3)], tolerance=1e-4)
+    check(
+        lambda i, k: F.max_pool2d(F.relu(F.conv2d(i, k, padding=1)), 2), [image, parameter(4, 3, 3, 3)], tolerance=1e-4
+    )
 
 
 def test_layer_norm():
@@ -63,7 +67,10 @@ def test_group_norm():
 
 
 def test_softmax_attention():
-    check(lambda q, k, v: F.softmax(q @ k.transpose(-1, -2) / 3, -1) @ v, [parameter(2, 5, 8), parameter(2, 6, 8), parameter(2, 6, 8)])
+    check(
+        lambda q, k, v: F.softmax(q @ k.transpose(-1, -2) / 3, -1) @ v,
+        [parameter(2, 5, 8), parameter(2, 6, 8), parameter(2, 6, 8)],
+    )
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -229,5 +236,7 @@ def test_storage_offset_of_inputs():
 @pytest.mark.parametrize("scalar", [2.5, 3])
 def test_varying_numbers_stay_symbolic(scalar):
     pair = check(lambda x, s: (x * s + (s * 2 - 1), x / s, x - s), [parameter(4, 8), scalar])
-    operands = [a for g in (pair.forward, pair.backward) for n in g.graph.nodes if n.op == "call_function" for a in n.args]
+    operands = [
+        a for g in (pair.forward, pair.backward) for n in g.graph.nodes if n.op == "call_function" for a in n.args
+    ]
     assert scalar not in [a for a in operands if isinstance(a, (int, float))]

@@ -46,7 +46,13 @@ def test_the_stage_knows_the_report_alone():
     folder = Path(__file__).parents[2] / "engine" / "dynascope" / "grad"
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names = (
+                [node.module]
+                if isinstance(node, ast.ImportFrom)
+                else [a.name for a in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             for name in names:
                 if name and name.startswith("dynascope."):
                     assert name.startswith(("dynascope.grad", "dynascope.report")), f"{file.name} imports {name}"

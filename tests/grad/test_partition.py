@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from compare import compile_graph
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import fx
-
 from dynascope.grad import GradOptions
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.pair import InputItself
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import fx
 
 
 def pair_of(program, inputs, **options):

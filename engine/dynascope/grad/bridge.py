@@ -31,7 +31,9 @@ from dynascope.grad.views import ViewRecipe
 aten = torch.ops.aten
 
 
-def bridge(pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None) -> Callable[..., Any]:
+def bridge(
+    pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None
+) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
     environment = {
         "run_forward": forward_callable,

@@ -44,7 +44,8 @@ def emit_graphs(
         input_count=len(inputs),
         outputs=tuple(results.outputs),
         mutations=tuple(
-            Mutation(m.index, len(results.computed) + i, m.records_history, m.is_hidden) for i, m in enumerate(results.mutated)
+            Mutation(m.index, len(results.computed) + i, m.records_history, m.is_hidden)
+            for i, m in enumerate(results.mutated)
         ),
         computed_count=len(results.computed),
         saved=tuple(saved),

@@ -141,7 +141,11 @@ def _join(a: Any, b: Any) -> torch.Tensor | int | float:
     """An operand that promotes with others as `a` and `b` together do."""
     tensors = [operand for operand in (a, b) if isinstance(operand, torch.Tensor)]
     if not tensors:
-        return a if isinstance(b, bool) or isinstance(a, complex) or (isinstance(a, float) and not isinstance(b, complex)) else b
+        return (
+            a
+            if isinstance(b, bool) or isinstance(a, complex) or (isinstance(a, float) and not isinstance(b, complex))
+            else b
+        )
     rank = max(min(tensor.dim(), 1) for tensor in tensors)
     return torch.empty((1,) * rank, dtype=torch.result_type(a, b), device="meta")
 
@@ -156,7 +160,13 @@ def _wrapped_functions() -> tuple[types.FunctionType, ...]:
     pending: list[Any] = []
     for table in torch._decomp.global_decomposition_table.values():
         pending += table.values()
-    for name in ("torch._refs", "torch._refs.nn.functional", "torch._refs.special", "torch._refs.linalg", "torch._refs.fft"):
+    for name in (
+        "torch._refs",
+        "torch._refs.nn.functional",
+        "torch._refs.special",
+        "torch._refs.linalg",
+        "torch._refs.fft",
+    ):
         if name in sys.modules:
             pending += vars(sys.modules[name]).values()
     found: dict[int, types.FunctionType] = {}
