@@ -192,9 +192,18 @@ class _RowKernel:
 
     def _reduce_held(self, reduce: int, operation: Reduce) -> None:
         if operation.kind in INDEXED:
-            self._finish(reduce, self._fold_indexed(operation.kind, self._element(reduce), self._position()))
+            self._find_held(reduce, operation)
         else:
             self._finish(reduce, self._fold(reduce, self._element(reduce)))
+
+    def _find_held(self, reduce: int, operation: Reduce) -> None:
+        """With the whole row at hand: the extremum, then the first place where it stands. Cheaper than carrying both."""
+        name, block = self.printer.name(reduce), f"{self.printer.name(reduce)}_element"
+        self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
+        self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
+        # Where the extremum is a NaN, it equals nothing; and if any is, it is the extremum.
+        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {NO_POSITION})"
+        self.printer.assign(reduce, f"{self._kept(f'tl.min({places}, {self.axis})')}.to(tl.int64)", name)
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
         """The accumulators of a reduction: name, identity, type."""
