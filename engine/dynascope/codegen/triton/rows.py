@@ -97,7 +97,7 @@ class _RowKernel:
         wide = ".to(tl.int64)" if self.tile.wide else ""
         self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
         start = "0" if self.row.blocks == 1 else "program" if self.row.block == 1 else f"program * {self.row.block}"
-        if self.row.count > 1:
+        if self.row.count != 1:
             self.writer.write_all(place_axis(self.tile, self.row, start))
 
     def _pass_count(self) -> int:
@@ -184,7 +184,7 @@ class _RowKernel:
 
     def _position(self) -> str:
         """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
-        looping = [symbol for symbol in self.column.symbols if symbol.extent > 1]
+        looping = [symbol for symbol in self.column.symbols if symbol.extent != 1]
         flat = looping[0].name if len(looping) == 1 else "column"
         flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
