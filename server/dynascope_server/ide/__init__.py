@@ -1,0 +1,1 @@
+"""Report and text in, editor facts out: pure functions, no LSP types, no input or output."""

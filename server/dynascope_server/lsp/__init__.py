@@ -1,0 +1,1 @@
+"""The protocol: one file a request, `convert` alone makes lsprotocol objects, `server` knows them all."""

@@ -1,0 +1,53 @@
+"""The code actions at a line: all that a lens offers there, and what explains a problem on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dynascope_server.ide import acts
+from dynascope_server.ide.acts import Act
+from dynascope_server.ide.file_facts import FileView, function_at
+from dynascope_server.ide.lenses import Activity, function_acts
+from dynascope_server.ide.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    act: Act
+    problem: Problem | None = None
+    """The diagnostic that this action belongs to."""
+
+
+def actions(path: str, view: FileView | None, activity: Activity | None, first: int, last: int) -> Iterator[Action]:
+    """Actions for the present lines `first` to `last`, from 1."""
+    if view is not None:
+        yield from _explanations(view, first, last)
+        yield from _views(view, first)
+    if activity is not None:
+        yield Action(Act("Dynascope: cancel", acts.CANCEL, path))
+    else:
+        yield Action(acts.compile_and_run(path, "Dynascope: compile and run"))
+    if view is not None and view.report is not None:
+        yield Action(Act("Dynascope: show the whole run", acts.SHOW_SUMMARY, view.path))
+        yield Action(Act("Dynascope: clear results", acts.CLEAR, view.path))
+
+
+def _explanations(view: FileView, first: int, last: int) -> Iterator[Action]:
+    for problem in view.facts.problems:
+        span = view.lines.span(problem.span)
+        if span is not None and span.line <= last and first <= span.last_line:
+            yield Action(Act(f"Explain {problem.code}", acts.SHOW_REASON, subject=problem.code), problem)
+
+
+def _views(view: FileView, line: int) -> Iterator[Action]:
+    old = view.old_line(line)
+    if old is None:
+        return
+    for kernel in view.facts.kernels.get(old, ()):
+        detail = {"kernel": kernel.identifier, "line": line - 1}
+        yield Action(Act(f"Dynascope: show kernel {kernel.name}", acts.SHOW_KERNEL, view.path, detail=detail))
+    function = function_at(view.facts, old)
+    if function is not None:
+        for act in function_acts(view, function):
+            yield Action(replace(act, title=f"Dynascope: {function.name}: {act.title}"))

@@ -1,0 +1,46 @@
+"""What a person can do on a line: the names of the commands, and one offer of one command.
+
+A lens, a code action and a command are the same `Act` shown in different places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+COMPILE_AND_RUN = "dynascope.compileAndRun"
+CANCEL = "dynascope.cancel"
+SHOW_KERNEL = "dynascope.showKernel"
+SHOW_GRAPH = "dynascope.showGraph"
+SHOW_SUMMARY = "dynascope.showSummary"
+SHOW_REASON = "dynascope.showReason"
+CLEAR = "dynascope.clear"
+DEBUG_INFORMATION = "dynascope.debugInformation"
+DOCTOR = "dynascope.doctor"
+
+COMMANDS = (
+    COMPILE_AND_RUN,
+    CANCEL,
+    SHOW_KERNEL,
+    SHOW_GRAPH,
+    SHOW_SUMMARY,
+    SHOW_REASON,
+    CLEAR,
+    DEBUG_INFORMATION,
+    DOCTOR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One offer: `command` on the file at `path` (or on `subject`, where the command takes something else)."""
+
+    title: str
+    command: str
+    path: str | None = None
+    subject: str | None = None
+    detail: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def compile_and_run(path: str, title: str = "Compile and run") -> Act:
+    return Act(title, COMPILE_AND_RUN, path)

@@ -1,0 +1,148 @@
+"""The documents that the server makes from a report: kernels, graphs, guards, the whole run on one page.
+
+build(report, "k2/layer_norm.cpp")  ->  Document(text of the kernel, links from its lines to the user's)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GraphFact, KernelFact, LineLink, StageText
+
+from dynascope_server.ide.addresses import extension, file_stem, language_of
+from dynascope_server.ide.file_facts import entries, graphs_of, kernels_of
+from dynascope_server.ide.numbers import size
+from dynascope_server.ide.summary import guards_page, summary_page
+
+SUMMARY = "summary.md"
+COMMENTS = {"cpp": "//", "triton": "#"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    what: str
+    text: str
+    links: tuple[LineLink, ...] = ()
+
+    @property
+    def language(self) -> str:
+        return language_of(self.what)
+
+
+def build(report: CompileReport, what: str) -> Document | None:
+    """The document at `what` (the address without its owner); None where this report has no such thing."""
+    for pattern, make in BUILDERS:
+        match = pattern.fullmatch(what)
+        if match:
+            return make(report, what, *match.groups())
+    return None
+
+
+def kernel_document_name(kernel: KernelFact) -> str:
+    return f"{kernel.identifier}/{file_stem(kernel.name)}{extension(kernel.language)}"
+
+
+def kernels_document_name(report: CompileReport, function: FunctionFact) -> str | None:
+    """All kernels of a function on one page; the kernel's own page where there is one only."""
+    kernels = kernels_of(report, function)
+    if len(kernels) == 1:
+        return kernel_document_name(kernels[0])
+    return f"{function.identifier}/kernels{extension(kernels[0].language)}" if kernels else None
+
+
+def stage_document_name(owner: GraphFact | EntryFact, stage: StageText) -> str:
+    return f"{owner.identifier}/{file_stem(stage.stage)}{extension(stage.language)}"
+
+
+def stage_of_function(report: CompileReport, function: FunctionFact, stage: str) -> str | None:
+    """The first document of a stage (or `guards`) among a function's entries and graphs."""
+    if stage == "guards":
+        return next((f"{entry.identifier}/guards.md" for entry in function.entries if entry.guards), None)
+    holders = (*graphs_of(report, function), *function.entries)
+    names = (stage_document_name(holder, text) for holder in holders for text in holder.texts if text.stage == stage)
+    return next(names, None)
+
+
+def find_kernel(report: CompileReport, identifier: str) -> KernelFact | None:
+    return next((kernel for kernel in report.kernels if kernel.identifier == identifier), None)
+
+
+def find_function(functions: Iterable[FunctionFact], name: str) -> FunctionFact | None:
+    """By identifier, full name, or the last part of the name, in this order."""
+    tests = (lambda f: f.identifier == name, lambda f: f.name == name, lambda f: f.name.rsplit(".", 1)[-1] == name)
+    known = tuple(functions)
+    return next((function for test in tests for function in known if test(function)), None)
+
+
+def line_for(document: Document, file: str, line: int) -> int | None:
+    """The first line of the document that came from the user's line."""
+    return next((link.line for link in document.links if (link.span.file, link.span.line) == (file, line)), None)
+
+
+def _summary(report: CompileReport, what: str) -> Document:
+    text, links = summary_page(report)
+    return Document(what, text, links)
+
+
+def _kernel(report: CompileReport, what: str, identifier: str) -> Document | None:
+    kernel = find_kernel(report, identifier)
+    return Document(what, kernel.text, kernel.links) if kernel else None
+
+
+def _kernels(report: CompileReport, what: str, identifier: str) -> Document | None:
+    function = next((function for function in report.functions if function.identifier == identifier), None)
+    if function is None:
+        return None
+    lines: list[str] = []
+    links: list[LineLink] = []
+    for kernel in kernels_of(report, function):
+        lines.append(_kernel_heading(kernel))
+        links += [replace(link, line=link.line + len(lines)) for link in kernel.links]
+        lines += [*kernel.text.rstrip("\n").split("\n"), ""]
+    return Document(what, "\n".join(lines), tuple(links)) if lines else None
+
+
+def _kernel_heading(kernel: KernelFact) -> str:
+    traffic = [
+        f"{verb} {size(amount)}"
+        for verb, amount in (("reads", kernel.bytes_read), ("writes", kernel.bytes_written))
+        if amount is not None
+    ]
+    return f"{COMMENTS[kernel.language]} {' · '.join([kernel.identifier, kernel.name, kernel.phase, *traffic])}"
+
+
+def _graph_stage(report: CompileReport, what: str, identifier: str) -> Document | None:
+    return _stage((graph for graph in report.graphs if graph.identifier == identifier), what)
+
+
+def _entry_stage(report: CompileReport, what: str, identifier: str) -> Document | None:
+    return _stage((entry for _, entry in entries(report) if entry.identifier == identifier), what)
+
+
+def _stage(holders: Iterable[GraphFact | EntryFact], what: str) -> Document | None:
+    texts = ((holder, text) for holder in holders for text in holder.texts)
+    found = next((text for holder, text in texts if stage_document_name(holder, text) == what), None)
+    return Document(what, found.text, found.links) if found else None
+
+
+def _guards(report: CompileReport, what: str, identifier: str) -> Document | None:
+    found = next((pair for pair in entries(report) if pair[1].identifier == identifier), None)
+    if found is None:
+        return None
+    text, links = guards_page(*found)
+    return Document(what, text, links)
+
+
+BUILDERS = tuple(
+    (re.compile(pattern), make)
+    for pattern, make in (
+        (r"summary\.md", _summary),
+        (r"(k\d+)/[^/]+", _kernel),
+        (r"(f\d+)/kernels\.\w+", _kernels),
+        (r"(f\d+\.e\d+)/guards\.md", _guards),
+        (r"(f\d+\.e\d+)/[^/]+", _entry_stage),
+        (r"(g\d+)/[^/]+", _graph_stage),
+    )
+)

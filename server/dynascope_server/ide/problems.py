@@ -1,0 +1,76 @@
+"""What went wrong or was not done, each at a place of the user's: the diagnostics of a report.
+
+entry f0.e0 breaks at model.py:12 (data-dependent-branch), called from train.py:30
+->  Problem(span=model.py:12, code="data-dependent-branch", related=(train.py:30 "called from `step`",))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dynascope.report.facts import CompileReport
+from dynascope.report.reason import Explanation, Severity
+from dynascope.report.span import Span
+
+from dynascope_server.ide.user_files import is_user_file
+
+SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
+"""A recompilation or a note is news, not a defect, however the reason ranks as a break."""
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    span: Span
+    severity: Severity
+    code: str
+    message: str
+    related: tuple[Related, ...] = ()
+
+
+def problems(report: CompileReport) -> tuple[Problem, ...]:
+    """Every problem once, in the report's order; the same break in several entries is one problem."""
+    return tuple(dict.fromkeys(_all_problems(report)))
+
+
+def problem_of(explanation: Explanation, fallback: Span) -> Problem:
+    """The explanation at its innermost place in the user's files, its callers and callees beside it."""
+    where = explanation.span or (explanation.stack[-1].span if explanation.stack else fallback)
+    frames = [frame for frame in explanation.stack if is_user_file(frame.span.file)]
+    place = where if is_user_file(where.file) else (frames[-1].span if frames else fallback)
+    related = tuple(
+        Related(frame.span, f"in `{frame.function}`")
+        for frame in reversed(explanation.stack)
+        if (frame.span.file, frame.span.line) != (place.file, place.line)
+    )
+    return Problem(place, explanation.severity, explanation.code, words(explanation), related)
+
+
+def words(explanation: Explanation) -> str:
+    return "\n".join(part for part in (explanation.message, explanation.remedy) if part)
+
+
+def _all_problems(report: CompileReport) -> Iterator[Problem]:
+    start = Span(report.program.file, 1)
+    if report.program.error is not None:
+        yield problem_of(report.program.error, start)
+    for function in report.functions:
+        top = replace(function.span, column=None, end_line=None, end_column=None)
+        for entry in function.entries:
+            if entry.reason is not None:
+                yield problem_of(entry.reason, entry.span if entry.exit == "break" else top)
+            if entry.recompiled is not None:
+                yield problem_of(_softened(entry.recompiled), top)
+    for graph in report.graphs:
+        yield from (problem_of(_softened(note), start) for note in graph.notes if note.span or note.stack)
+    yield from (problem_of(note, start) for note in report.notes)
+
+
+def _softened(explanation: Explanation) -> Explanation:
+    return replace(explanation, severity=SOFT.get(explanation.severity, explanation.severity))

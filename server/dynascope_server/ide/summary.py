@@ -1,0 +1,101 @@
+"""The pages in prose: a whole run, and the guards of one entry. Each is (Markdown text, links to the user's lines)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, LineLink
+from dynascope.report.reason import Explanation
+from dynascope.report.span import Span
+
+Page = tuple[str, tuple[LineLink, ...]]
+Row = tuple[str, Span | None]
+"""A line of Markdown, and the place that its end names."""
+
+
+def summary_page(report: CompileReport) -> Page:
+    return _page(_summary_rows(report))
+
+
+def guards_page(function: FunctionFact, entry: EntryFact) -> Page:
+    return _page(_guard_rows(function, entry))
+
+
+def _summary_rows(report: CompileReport) -> Iterator[Row]:
+    program, environment = report.program, report.environment
+    yield f"# {program.file}", None
+    yield "", None
+    yield f"Python {environment.python}, torch {environment.torch}, device {environment.device}.", None
+    yield _outcome(report), None
+    if program.error is not None:
+        yield from _explanation_rows("The program raised", program.error)
+    for function in report.functions:
+        yield from _function_rows(function)
+    if report.kernels:
+        yield from _heading("Kernels")
+        for kernel in report.kernels:
+            place = kernel.spans[0] if kernel.spans else None
+            yield f"- `{kernel.identifier}` {kernel.name}, {kernel.language}, {kernel.phase}", place
+    for note in report.notes:
+        yield from _explanation_rows("Note", note)
+
+
+def _outcome(report: CompileReport) -> str:
+    program = report.program
+    took = f" after {program.seconds:.1f} s" if program.seconds is not None else ""
+    if program.signal is not None:
+        return f"Ended by signal {program.signal}{took}."
+    return "Still running." if program.exit_code is None else f"Exit code {program.exit_code}{took}."
+
+
+def _function_rows(function: FunctionFact) -> Iterator[Row]:
+    yield from _heading(f"`{function.name}`", function.span)
+    for entry in function.entries:
+        seconds = sum(entry.seconds.values())
+        graph = f", graph `{entry.graph}`" if entry.graph else ""
+        what = f"- `{entry.identifier}` {entry.status}{graph}, ends with {entry.exit}, {len(entry.guards)} guards"
+        yield f"{what}, {seconds * 1000:.0f} ms", entry.span
+        if entry.recompiled is not None:
+            yield from _explanation_rows("  - compiled again", entry.recompiled)
+        if entry.reason is not None:
+            yield from _explanation_rows("  - because", entry.reason)
+
+
+def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
+    yield f"# What `{function.name}` assumes (`{entry.identifier}`)", None
+    yield "", None
+    yield "This compilation serves a call only while all of these hold; otherwise another is made.", None
+    yield "", None
+    for guard in entry.guards:
+        yield f"- `{guard.expression}`: {guard.check}", guard.span
+
+
+def _explanation_rows(title: str, explanation: Explanation) -> Iterator[Row]:
+    message, remedy = _one_line(explanation.message), _one_line(explanation.remedy)
+    yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), explanation.span
+
+
+def _heading(title: str, span: Span | None = None) -> Iterator[Row]:
+    yield "", None
+    yield f"## {title}", span
+    yield "", None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _page(rows: Iterator[Row]) -> Page:
+    lines: list[str] = []
+    links: list[LineLink] = []
+    for text, span in rows:
+        lines.append(text if span is None else f"{text}  {place_name(span)}")
+        if span is not None:
+            links.append(LineLink(len(lines), span))
+    return "\n".join(lines) + "\n", tuple(links)
+
+
+def place_name(span: Span) -> str:
+    """`train.py:12`, as the generated comments write it."""
+    name = span.file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{span.line}"

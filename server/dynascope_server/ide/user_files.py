@@ -1,0 +1,38 @@
+"""Which files are the user's, and every span of a report as an absolute path."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TypeVar
+
+from dynascope.report.span import Span
+
+T = TypeVar("T")
+
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+
+
+def is_user_file(path: str) -> bool:
+    """Neither installed, nor the standard library's, nor text without a file such as `<string>`."""
+    parts = path.replace("\\", "/").split("/")
+    if path.startswith("<") or any(folder in parts for folder in LIBRARY_FOLDERS):
+        return False
+    return not any(a == "lib" and b.startswith("python3") for a, b in zip(parts, parts[1:], strict=False))
+
+
+def absolute(value: T, folder: str) -> T:
+    """The same report with each relative file name resolved against the folder the program ran in."""
+    if isinstance(value, Span):
+        return dataclasses.replace(value, file=absolute_path(value.file, folder))
+    if isinstance(value, tuple):
+        return tuple(absolute(item, folder) for item in value)
+    if dataclasses.is_dataclass(value):
+        fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        held = {name: item for name, item in fields if isinstance(item, tuple) or dataclasses.is_dataclass(item)}
+        return dataclasses.replace(value, **{name: absolute(item, folder) for name, item in held.items()})
+    return value
+
+
+def absolute_path(path: str, folder: str) -> str:
+    return path if path.startswith("<") else os.path.normpath(os.path.join(folder, path))

@@ -1,0 +1,116 @@
+"""Facts as lsprotocol objects: the only module that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lsprotocol import types
+
+from dynascope_server.ide.actions import Action
+from dynascope_server.ide.acts import Act
+from dynascope_server.ide.hints import Hint
+from dynascope_server.ide.lenses import Lens
+from dynascope_server.ide.problems import Problem
+from dynascope_server.lsp.positions import Area
+
+SOURCE = "dynascope"
+SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+    "hint": types.DiagnosticSeverity.Hint,
+}
+MESSAGE_TYPES = {
+    "error": types.MessageType.Error,
+    "warning": types.MessageType.Warning,
+    "information": types.MessageType.Info,
+    "log": types.MessageType.Log,
+}
+ACTION_KIND = "dynascope.show"
+
+
+def range_of(area: Area) -> types.Range:
+    return types.Range(types.Position(area.line, area.column), types.Position(area.end_line, area.end_column))
+
+
+def command(act: Act, uri: str | None) -> types.Command:
+    subject: list[Any] = [act.subject] if act.subject is not None else [uri] if uri is not None else []
+    arguments = [*subject, dict(act.detail)] if act.detail else subject
+    return types.Command(act.title, act.command, arguments=arguments)
+
+
+def lens(found: Lens, uri: str | None) -> types.CodeLens:
+    start = types.Position(found.line - 1, 0)
+    return types.CodeLens(types.Range(start, start), command(found.act, uri))
+
+
+def hover(markdown: str, area: Area) -> types.Hover:
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, markdown), range_of(area))
+
+
+def hint(found: Hint, area: Area) -> types.InlayHint:
+    position = types.Position(area.end_line, area.end_column)
+    return types.InlayHint(position, found.label, tooltip=found.tooltip, padding_left=True)
+
+
+def action(found: Action, uri: str | None, diagnostics: Sequence[types.Diagnostic]) -> types.CodeAction:
+    """Belongs to those of the client's diagnostics that carry its problem's code."""
+    code = found.problem.code if found.problem is not None else None
+    own = [diagnostic for diagnostic in diagnostics if diagnostic.source == SOURCE and diagnostic.code == code]
+    kind = types.CodeActionKind.QuickFix if found.problem is not None else ACTION_KIND
+    return types.CodeAction(found.act.title, kind, own or None, command=command(found.act, uri))
+
+
+def related(area: Area, uri: str, message: str) -> types.DiagnosticRelatedInformation:
+    return types.DiagnosticRelatedInformation(types.Location(uri, range_of(area)), message)
+
+
+def diagnostic(
+    problem: Problem, area: Area, href: str, stale: bool, places: Sequence[types.DiagnosticRelatedInformation]
+) -> types.Diagnostic:
+    return types.Diagnostic(
+        range=range_of(area),
+        message=problem.message,
+        severity=SEVERITIES[problem.severity],
+        code=problem.code,
+        code_description=types.CodeDescription(href) if href else None,
+        source=SOURCE,
+        related_information=list(places) or None,
+        data={"stale": stale},
+    )
+
+
+def publication(uri: str, diagnostics: Iterable[types.Diagnostic]) -> types.PublishDiagnosticsParams:
+    return types.PublishDiagnosticsParams(uri, list(diagnostics))
+
+
+def document_link(area: Area, target: str, tooltip: str) -> types.DocumentLink:
+    return types.DocumentLink(range_of(area), target, tooltip)
+
+
+def message(kind: str, text: str) -> types.ShowMessageParams:
+    return types.ShowMessageParams(MESSAGE_TYPES[kind], text)
+
+
+def log_message(kind: str, text: str) -> types.LogMessageParams:
+    return types.LogMessageParams(MESSAGE_TYPES[kind], text)
+
+
+def show_document(uri: str, line: int | None) -> types.ShowDocumentParams:
+    """`line` from 1."""
+    start = types.Position(line - 1, 0) if line else None
+    selection = types.Range(start, start) if start else None
+    return types.ShowDocumentParams(uri, take_focus=True, selection=selection)
+
+
+def progress_begin(title: str, text: str) -> types.WorkDoneProgressBegin:
+    return types.WorkDoneProgressBegin(title, cancellable=True, message=text)
+
+
+def progress_report(text: str) -> types.WorkDoneProgressReport:
+    return types.WorkDoneProgressReport(message=text, cancellable=True)
+
+
+def progress_end(text: str) -> types.WorkDoneProgressEnd:
+    return types.WorkDoneProgressEnd(message=text)

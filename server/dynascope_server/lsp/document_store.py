@@ -1,0 +1,73 @@
+"""The documents that clients can open: their text, their URI, and which were handed out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynascope_server.ide.addresses import REASONS, Address, language_of, owner_of, parse_uri
+from dynascope_server.ide.documents import Document, build
+from dynascope_server.ide.pages import page_from_problems
+from dynascope_server.interpreter import engine_folders
+from dynascope_server.lsp import uris
+
+if TYPE_CHECKING:
+    from dynascope_server.lsp.server import DynascopeServer
+
+PAGE_FOLDERS = ("dynascope/pages", "../tests/explain")
+GONE = "This document is of an earlier run. Run the program again to see it.\n"
+
+
+class DocumentStore:
+    def __init__(self, server: DynascopeServer):
+        self._server = server
+        self._own: dict[Address, str] = {}
+        self._handed_out: set[Address] = set()
+
+    def put(self, address: Address, text: str) -> str:
+        """Keeps a document of the server's own; returns its URI."""
+        self._own[address] = text
+        return self.uri_of(address)
+
+    def uri_of(self, address: Address) -> str:
+        """A URI that the client can open: `dynascope:` where it understands that, else a file written now."""
+        self._handed_out.add(address)
+        if self._server.settings.client.virtualDocuments:
+            return address.uri
+        return uris.from_path(f"{self._server.storage.write_document(address, self.document(address).text)}")
+
+    def address_of(self, uri: str) -> Address | None:
+        path = uris.to_path(uri)
+        return self._server.storage.address_of(path) if path else parse_uri(uri)
+
+    def document(self, address: Address) -> Document:
+        if address in self._own:
+            return Document(address.what, self._own[address])
+        if address.owner == REASONS:
+            return Document(address.what, self._reason_page(address.what.removesuffix(".md")))
+        report = self._server.session.report_of(self._program(address.owner) or "")
+        built = build(report, address.what) if report is not None else None
+        return built or Document(
+            f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE
+        )
+
+    def refresh(self, program: str) -> list[str]:
+        """Documents of a program may have changed: files are rewritten; the URIs of virtual ones are returned."""
+        changed = [address for address in self._handed_out if address.owner == owner_of(program)]
+        return [self.uri_of(address) for address in changed]
+
+    def _program(self, owner: str) -> str | None:
+        return next((path for path in self._server.session.programs() if owner_of(path) == owner), None)
+
+    def _reason_page(self, code: str) -> str:
+        for folder in self._page_folders():
+            page = folder / f"{code}.md"
+            if page.is_file():
+                return page.read_text(encoding="utf-8", errors="replace")
+        return page_from_problems(code, self._server.session.all_problems())
+
+    def _page_folders(self) -> list[Path]:
+        settings = self._server.settings
+        if settings.pagesPath:
+            return [Path(settings.pagesPath)]
+        return [Path(engine) / name for engine in engine_folders(settings) for name in PAGE_FOLDERS]

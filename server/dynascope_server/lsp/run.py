@@ -1,0 +1,190 @@
+"""One run as the client sees it: its state, its output, its results as they come in, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from dynascope.report.reason import Explanation
+
+from dynascope_server.events import Event, ProblemMet, ReportWritten, Stage
+from dynascope_server.ide.file_facts import breaks_of, entries
+from dynascope_server.ide.lenses import summary
+from dynascope_server.lsp.progress import ProgressBar
+from dynascope_server.output import Batch
+from dynascope_server.report_file import UnreadableReport, read_report
+from dynascope_server.verdict import UNUSABLE, Seen, State, Verdict, failed, judge
+from dynascope_server.worker import Launch, Worker
+
+if TYPE_CHECKING:
+    from dynascope_server.lsp.server import DynascopeServer
+
+STATE_SECONDS = 0.1
+"""Between two notes of a new stage: a run passes thousands."""
+REPORT_SECONDS = 0.3
+"""Between two readings of the report while the program runs."""
+
+
+class Run:
+    """Listens to its worker."""
+
+    def __init__(self, server: DynascopeServer, identifier: str, launch: Launch):
+        self._server = server
+        self._launch = launch
+        self.identifier = identifier
+        self.path = launch.file
+        self.worker = Worker(launch, self)
+        self.cancelled = asyncio.Event()
+        self.state: State = "starting"
+        self.task: asyncio.Task | None = None
+        self.token = f"dynascope-{os.getpid()}-{identifier}"
+        self._started = time.monotonic()
+        self._stage: Stage | None = None
+        self._stage_told: Stage | None = None
+        self._message = ""
+        self._seen: Seen | None = None
+        self._failure: Explanation | None = None
+        self._report_written = asyncio.Event()
+        self._progress = ProgressBar(server, self.token, f"Dynascope: {os.path.basename(self.path)}")
+
+    @property
+    def doing(self) -> str:
+        return f"{self._stage.stage} · {self._stage.function}" if self._stage else ""
+
+    @property
+    def handle(self) -> dict[str, str]:
+        """What a client needs to follow the run."""
+        return {"run": self.identifier, "logFile": f"{self._launch.log}", "reportFile": f"{self._launch.report}"}
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+        self.worker.cancel()
+
+    def output(self, batch: Batch) -> None:
+        self._server.send_output(self.path, self.identifier, batch, self._launch.log)
+
+    def event(self, event: Event) -> None:
+        match event:
+            case Stage():
+                self._stage = event
+            case ReportWritten():
+                self._report_written.set()
+            case ProblemMet(explanation) if explanation.severity == "error":
+                self._server.tell("error", _words(explanation))
+
+    async def go(self) -> None:
+        """Runs the program to its end and takes in what it found."""
+        self.state = "running"
+        self.announce(f"running {os.path.basename(self.path)}")
+        helpers = [asyncio.create_task(self._tell_stages()), asyncio.create_task(self._follow_report())]
+        try:
+            self._seen = await self.worker.run()
+        except OSError as error:
+            self._conclude(_no_interpreter(self._launch.interpreter, error))
+            return
+        finally:
+            for helper in helpers:
+                helper.cancel()
+        trouble = await self._read_report()
+        verdict = judge(self._seen)
+        self._conclude(trouble if trouble is not None and verdict.failure is None else verdict)
+
+    def break_down(self, error: Exception) -> None:
+        """A defect of the server's own must not take the server with it."""
+        self._conclude(failed("server-defect", f"The server could not follow the run: {error!r}.", "See its log."))
+
+    def finish(self) -> None:
+        """The last words, after which the file may be run again."""
+        if self.state not in ("exited", "errored"):
+            self.state = "exited"
+        self._message = self._ending()
+        self._progress.end(self._message)
+        self._server.results_changed(self.path)
+        self._notify()
+
+    def announce(self, message: str) -> None:
+        self._message = message
+        self._progress.report(self.doing or message)
+        self._notify()
+        self._server.refresh_lenses()
+
+    def _conclude(self, verdict: Verdict) -> None:
+        self.state = verdict.state
+        self._failure = verdict.failure
+        if verdict.failure is not None:
+            self._server.session.fail(self.path, verdict.failure)
+            # The engine has said a problem of its own already, as an event.
+            if not (self._seen is not None and self._seen.return_code == UNUSABLE):
+                self._server.tell(verdict.failure.severity, _words(verdict.failure))
+
+    def _ending(self) -> str:
+        if self.cancelled.is_set():
+            return "cancelled"
+        if self._failure is not None and self.state == "errored":
+            return self._failure.message
+        report = self._server.session.report_of(self.path)
+        code = self._seen.return_code if self._seen is not None else None
+        parts = [f"exit code {code}" if code else "", summary(report) if report is not None else ""]
+        return " · ".join(part for part in parts if part) or "done"
+
+    async def _tell_stages(self) -> None:
+        while True:
+            await asyncio.sleep(STATE_SECONDS)
+            if self._stage is not self._stage_told:
+                self._stage_told = self._stage
+                self._message = self.doing
+                self._progress.report(self.doing)
+                self._notify()
+
+    async def _follow_report(self) -> None:
+        while True:
+            await self._report_written.wait()
+            self._report_written.clear()
+            if await self._read_report() is None:
+                self._server.results_changed(self.path)
+            await asyncio.sleep(REPORT_SECONDS)
+
+    async def _read_report(self) -> Verdict | None:
+        """None where the report was taken in; else what is wrong with it."""
+        try:
+            report = await asyncio.to_thread(read_report, self._launch.report, self._launch.folder)
+        except UnreadableReport as error:
+            return failed(error.code, f"{error}", error.remedy)
+        self._server.session.accept(self.path, report)
+        return None
+
+    def _notify(self) -> None:
+        if self._server.settings.client.runState:
+            self._server.protocol.notify("dynascope/runState", self._state_note())
+
+    def _state_note(self) -> dict[str, Any]:
+        report = self._server.session.report_of(self.path)
+        found = [entry for _, entry in entries(report)] if report is not None else []
+        note: dict[str, Any] = {
+            "uri": self._server.uri_of(self.path),
+            "state": self.state,
+            "message": self._message,
+            "functions": len(report.functions) if report else 0,
+            "graphs": len(report.graphs) if report else 0,
+            "breaks": breaks_of(found),
+            "kernels": len(report.kernels) if report else 0,
+            **self.handle,
+        }
+        if self.state == "running" and self._stage is not None:
+            note |= {"stage": self._stage.stage, "function": self._stage.function}
+        if self.state in ("exited", "errored"):
+            note |= {"cancelled": self.cancelled.is_set(), "seconds": round(time.monotonic() - self._started, 3)}
+            code = self._seen.return_code if self._seen is not None else None
+            note |= {} if code is None else {"exitCode": code} if code >= 0 else {"signal": -code}
+        return note
+
+
+def _words(explanation: Explanation) -> str:
+    return f"Dynascope: {explanation.message} {explanation.remedy}".rstrip()
+
+
+def _no_interpreter(interpreter: str, error: OSError) -> Verdict:
+    message = f"Python cannot be started as `{interpreter}`: {error.strerror or error}."
+    return failed("no-interpreter", message, "Set `dynascope.interpreter` to a Python that has torch.")

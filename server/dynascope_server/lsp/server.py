@@ -1,0 +1,190 @@
+"""The server: its parts, what it tells the client, and which file answers which request."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import JsonRPCNotification, JsonRPCRequestMessage, default_converter
+
+from dynascope_server import VERSION, capabilities
+from dynascope_server.ide.acts import COMMANDS
+from dynascope_server.lsp import (
+    code_action,
+    code_lens,
+    configuration,
+    convert,
+    document,
+    document_link,
+    hover,
+    inlay_hint,
+    synchronization,
+    uris,
+)
+from dynascope_server.lsp.commands import execute
+from dynascope_server.lsp.document_store import DocumentStore
+from dynascope_server.lsp.publisher import Publisher
+from dynascope_server.lsp.runs import Runs
+from dynascope_server.output import Batch
+from dynascope_server.session import Session
+from dynascope_server.settings import Settings, read_settings
+from dynascope_server.source_text import read_source
+from dynascope_server.storage import open_storage
+
+
+class DynascopeServer(LanguageServer):
+    def __init__(self):
+        super().__init__(
+            capabilities.NAME,
+            VERSION,
+            # pygls applies partial changes by `str.splitlines`, which ends lines where neither Python nor LSP does.
+            text_document_sync_kind=types.TextDocumentSyncKind.Full,
+            converter_factory=_converter,
+        )
+        self.settings = Settings()
+        self.storage = open_storage(None, os.environ)
+        self.session = Session(read_source, self.text_of)
+        self.documents = DocumentStore(self)
+        self.publisher = Publisher(self)
+        self.runs = Runs(self)
+        self._uris: dict[str, str] = {}
+        self._complaints: list[str] = []
+        atexit.register(self.runs.kill_all)
+        _register(self)
+
+    @property
+    def encoding(self) -> str:
+        """The client's position encoding."""
+        return f"{self.workspace.position_encoding.value}"
+
+    def configure(self, data: Any) -> None:
+        before = self.settings.storagePath
+        self.settings, complaints = read_settings(data, self.settings)
+        self._complaints += complaints
+        if self.settings.storagePath != before:
+            self.storage = open_storage(self.settings.storagePath, os.environ)
+
+    def tell_complaints(self) -> None:
+        complaints, self._complaints = self._complaints, []
+        for complaint in complaints:
+            self.tell("warning", f"Dynascope: setting {complaint}")
+
+    def text_of(self, path: str) -> str:
+        """As in the editor where the file is open, else as on disk."""
+        opened = self.workspace.text_documents.get(self.uri_of(path))
+        return opened.source if opened is not None else read_source(path)
+
+    def uri_of(self, path: str) -> str:
+        """As the client writes it; empty for what is no file."""
+        return self._uris.get(path) or uris.from_path(path)
+
+    def remember_uri(self, path: str, uri: str) -> None:
+        self._uris[path] = uri
+
+    def folder_of(self, path: str) -> str:
+        """The innermost workspace folder around a file; the file's own folder outside of all."""
+        folders = [folder for folder in self._workspace_folders() if Path(path).is_relative_to(folder)]
+        return max(folders, key=len, default=os.path.dirname(path))
+
+    def workspace_folder(self) -> str | None:
+        return next(iter(self._workspace_folders()), None)
+
+    def tell(self, kind: str, text: str) -> None:
+        self.window_show_message(convert.message("information" if kind == "hint" else kind, text))
+
+    def show_document(self, uri: str, line: int | None) -> None:
+        window = self.client_capabilities.window
+        if window is not None and window.show_document is not None and window.show_document.support:
+            self.window_show_document(convert.show_document(uri, line))
+        else:
+            self.tell("information", f"Dynascope: {uris.to_path(uri) or uri}")
+
+    def send_output(self, path: str, run: str, batch: Batch, log: Path) -> None:
+        if self.settings.client.output:
+            note = {"uri": self.uri_of(path), "run": run, "stream": batch.stream, "text": batch.text}
+            self.protocol.notify("dynascope/output", {**note, "dropped": batch.dropped})
+            return
+        if batch.dropped:
+            self.window_log_message(convert.log_message("log", f"[{batch.dropped} bytes left out; all of it: {log}]"))
+        self.window_log_message(convert.log_message("log", batch.text.rstrip("\n")))
+
+    def text_changed(self, path: str) -> None:
+        if path in self.session.files():
+            self.publisher.publish([path])
+
+    def settings_changed(self) -> None:
+        self.publisher.publish_all()
+        self.refresh_lenses()
+
+    def results_changed(self, program: str) -> None:
+        self.publisher.publish_all()
+        changed = self.documents.refresh(program)
+        if changed and self.settings.client.virtualDocuments:
+            self.protocol.notify("dynascope/documentsChanged", {"uris": changed})
+        self.refresh_lenses()
+
+    def refresh_lenses(self) -> None:
+        """Lenses and hints are asked for by the client; it asks again when told to."""
+        asked = self.client_capabilities.workspace
+        if asked is not None and asked.code_lens is not None and asked.code_lens.refresh_support:
+            self.workspace_code_lens_refresh(None)
+        if asked is not None and asked.inlay_hint is not None and asked.inlay_hint.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
+
+    def _workspace_folders(self) -> list[str]:
+        known = [folder.uri for folder in self.workspace.folders.values()] or [self.workspace.root_uri or ""]
+        return [path for uri in known if (path := uris.to_path(uri))]
+
+
+REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
+    types.INITIALIZE: configuration.initialize,
+    types.INITIALIZED: configuration.initialized,
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: configuration.changed,
+    "dynascope/configure": configuration.configure,
+    types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,
+    types.TEXT_DOCUMENT_DID_CHANGE: synchronization.changed,
+    types.TEXT_DOCUMENT_DID_SAVE: synchronization.changed,
+    types.TEXT_DOCUMENT_DID_CLOSE: synchronization.changed,
+    types.TEXT_DOCUMENT_CODE_LENS: code_lens.answer,
+    types.TEXT_DOCUMENT_HOVER: hover.answer,
+    types.TEXT_DOCUMENT_INLAY_HINT: inlay_hint.answer,
+    types.TEXT_DOCUMENT_CODE_ACTION: code_action.answer,
+    types.TEXT_DOCUMENT_DOCUMENT_LINK: document_link.answer,
+    "dynascope/document": document.answer,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda server, params: server.runs.cancel_token(params.token),
+}
+
+
+def _register(server: DynascopeServer) -> None:
+    """Plain functions of (server, params); pygls sees functions of params alone."""
+    for method, answer in REQUESTS.items():
+        server.feature(method)(_with_server(server, answer))
+    for name in COMMANDS:
+        server.command(name)(_command(server, name))
+
+
+def _with_server(server: DynascopeServer, answer: Callable[[DynascopeServer, Any], Any]) -> Callable[[Any], Any]:
+    def handle(params: Any = None) -> Any:
+        return answer(server, params)
+
+    return handle
+
+
+def _command(server: DynascopeServer, name: str) -> Callable[..., Any]:
+    async def handle(*arguments: Any) -> Any:
+        return await execute(server, name, list(arguments))
+
+    return handle
+
+
+def _converter():
+    """Parameters of messages outside LSP stay plain JSON; pygls makes named tuples of them, which rename keys."""
+    converter = default_converter()
+    for kind in (JsonRPCRequestMessage, JsonRPCNotification):
+        converter.register_structure_hook(kind, lambda data, cls: cls(**data))
+    return converter

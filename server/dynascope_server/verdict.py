@@ -1,0 +1,111 @@
+"""How a run ended, from what was seen of it: a table of cases, the first that fits.
+
+ended by SIGSEGV while fusing `f`  ->  errored, "Python was ended by SIGSEGV while fusing `f`."
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dynascope.report.reason import Explanation
+
+from dynascope_server.events import Stage
+
+State = Literal["starting", "running", "errored", "exited"]
+UNUSABLE = 78
+"""The engine's exit code where the interpreter has no torch, or one it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the worker saw of a program that is over."""
+
+    return_code: int
+    log: str
+    end_announced: bool = False
+    report_written: bool = False
+    cancelled: bool = False
+    timed_out: float | None = None
+    problems: tuple[Explanation, ...] = ()
+    last_stage: Stage | None = None
+    last_words: str = ""
+    """The end of standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: State
+    failure: Explanation | None = None
+
+
+def judge(seen: Seen) -> Verdict:
+    return next(make(seen) for applies, make in CASES if applies(seen))
+
+
+def failed(code: str, message: str, remedy: str) -> Verdict:
+    return Verdict("errored", Explanation(code, "error", message, remedy))
+
+
+def _timed_out(seen: Seen) -> Verdict:
+    message = f"The program ran longer than {seen.timed_out:g} seconds and was ended."
+    return failed("run-timeout", message, "Raise the setting `dynascope.run.timeout`, or set it to 0 for no limit.")
+
+
+def _unusable(seen: Seen) -> Verdict:
+    return Verdict("errored", seen.problems[-1])
+
+
+def _crashed(seen: Seen) -> Verdict:
+    number = -seen.return_code
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    during = (
+        f" while Dynascope was at `{seen.last_stage.stage}` of `{seen.last_stage.function}`" if _compiling(seen) else ""
+    )
+    remedy = {
+        "SIGKILL": "The system ends a program so when memory runs out; otherwise someone killed it.",
+        "SIGTERM": "Something outside this program asked it to end.",
+    }.get(name, "If plain `python` runs this file without crashing, the crash is a defect of Dynascope's.")
+    return failed(
+        "interpreter-crashed", f"Python was ended by {name}{during}.", f"{remedy} Its output is in {seen.log}."
+    )
+
+
+def _no_engine(seen: Seen) -> Verdict:
+    message = "The user's Python cannot import the engine (`dynascope`)."
+    return failed("engine-missing", message, "Set `dynascope.enginePath` to the folder that holds it.")
+
+
+def _no_report(seen: Seen) -> Verdict:
+    words = seen.last_words.strip().splitlines()
+    last = f" Its last words: {words[-1]}" if words else ""
+    message = f"The engine ended (exit code {seen.return_code}) without a report.{last}"
+    return failed("no-report", message, f"Its output is in {seen.log}; `Dynascope: Doctor` checks the installation.")
+
+
+def _left_early(seen: Seen) -> Verdict:
+    how = f"`os._exit` or the like, exit code {seen.return_code}"
+    message = f"The program left at once ({how}); results up to then are shown."
+    remedy = "Leave with `sys.exit` instead of `os._exit` to see the rest."
+    return Verdict("exited", Explanation("left-early", "information", message, remedy))
+
+
+CASES: tuple[tuple[Callable[[Seen], bool], Callable[[Seen], Verdict]], ...] = (
+    (lambda seen: seen.cancelled, lambda seen: Verdict("exited")),
+    (lambda seen: seen.timed_out is not None, _timed_out),
+    (lambda seen: seen.return_code == UNUSABLE and bool(seen.problems), _unusable),
+    (lambda seen: seen.return_code < 0, _crashed),
+    (
+        lambda seen: not seen.end_announced and "No module named dynascope" in seen.last_words.replace("'", ""),
+        _no_engine,
+    ),
+    (lambda seen: not seen.end_announced and not seen.report_written, _no_report),
+    (lambda seen: not seen.end_announced, _left_early),
+    (lambda seen: True, lambda seen: Verdict("exited")),
+)
+
+
+def _compiling(seen: Seen) -> bool:
+    return seen.last_stage is not None and not seen.end_announced

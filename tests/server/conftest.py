@@ -1,0 +1,146 @@
+"""A client that is connected to a real server over stdio, with a stand-in engine in a real subprocess."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import reports
+from lsprotocol import types
+from pytest_lsp import LanguageClient, client_capabilities
+from pytest_lsp.client import make_test_lsp_client
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+FAKE_ENGINE = HERE / "fake_engine"
+PATIENCE = 30
+
+
+class Editor:
+    """What a person does in an editor, and what they then see."""
+
+    def __init__(self, client: LanguageClient, folder: Path):
+        self.client = client
+        self.folder = folder
+        self.states = []
+        self.outputs = []
+        self.changed_documents = []
+        client.feature("dynascope/runState")(lambda note: self.states.append(note))
+        client.feature("dynascope/output")(lambda note: self.outputs.append(note))
+        client.feature("dynascope/documentsChanged")(lambda note: self.changed_documents.append(note))
+        client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: None)
+        client.feature(types.WORKSPACE_INLAY_HINT_REFRESH)(lambda params: None)
+
+    async def start(self, capabilities="visual-studio-code", **options):
+        command = [sys.executable, "-m", "dynascope_server", "--log-level", "warning"]
+        path = os.pathsep.join([str(ROOT / "engine"), str(ROOT / "server")])
+        await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": path})
+        abilities = {"virtualDocuments": True, "output": True, "runState": True}
+        chosen = {
+            "interpreter": sys.executable,
+            "enginePath": str(FAKE_ENGINE),
+            "storagePath": str(self.folder / "storage"),
+            "client": abilities,
+            **options,
+        }
+        return await self.client.initialize_session(
+            types.InitializeParams(
+                capabilities=client_capabilities(capabilities),
+                workspace_folders=[types.WorkspaceFolder(self.folder.as_uri(), "folder")],
+                initialization_options=chosen,
+            )
+        )
+
+    def program(self, text=reports.PROGRAM, name="model.py", made=None):
+        """A program on disk, its report for the stand-in beside it."""
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        reports.lay_beside(path, made or reports.report(str(path)))
+        return path
+
+    def open(self, path):
+        item = types.TextDocumentItem(path.as_uri(), "python", 1, path.read_text(encoding="utf-8"))
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def edit(self, path, text, version=2):
+        identifier = types.VersionedTextDocumentIdentifier(version, path.as_uri())
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [change]))
+
+    async def command(self, name, *arguments):
+        return plain(await self.client.workspace_execute_command_async(types.ExecuteCommandParams(name, list(arguments))))
+
+    async def run(self, path, *arguments):
+        """Runs to the end; returns the last state."""
+        handle = await self.command("dynascope.compileAndRun", path.as_uri(), *arguments)
+        assert handle is not None, self.messages
+        return await self.ending(handle["run"])
+
+    async def run_quietly(self, path):
+        """For a client that asked for no notes: waits for the diagnostics."""
+        assert await self.command("dynascope.compileAndRun", path.as_uri()) is not None, self.messages
+        await self.until(lambda: self.diagnostics(path))
+
+    async def ending(self, run):
+        return await self.until(lambda: next((s for s in self.seen_states() if s["run"] == run and over(s)), None))
+
+    async def until(self, seen):
+        """Waits for something to be seen."""
+        async with asyncio.timeout(PATIENCE):
+            while not (value := seen()):
+                await asyncio.sleep(0.02)
+        return value
+
+    def seen_states(self):
+        return [plain(note) for note in self.states]
+
+    def printed(self, stream="stdout"):
+        return "".join(note["text"] for note in map(plain, self.outputs) if note["stream"] == stream)
+
+    @property
+    def messages(self):
+        return [message.message for message in self.client.messages]
+
+    def diagnostics(self, path):
+        return self.client.diagnostics.get(path.as_uri(), [])
+
+    async def lenses(self, path):
+        params = types.CodeLensParams(types.TextDocumentIdentifier(path.as_uri()))
+        return await self.client.text_document_code_lens_async(params) or []
+
+    async def hover(self, path, line, column=4):
+        where = types.TextDocumentIdentifier(path.as_uri())
+        found = await self.client.text_document_hover_async(types.HoverParams(where, types.Position(line - 1, column)))
+        return found.contents.value if found else None
+
+    async def request(self, method, params):
+        return plain(await self.client.protocol.send_request_async(method, params))
+
+
+def over(state):
+    return state["state"] in ("exited", "errored")
+
+
+def plain(value):
+    """pygls' clients make named tuples of objects outside LSP."""
+    if hasattr(value, "_asdict"):
+        return {key: plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+@pytest_asyncio.fixture
+async def editor(tmp_path):
+    """Not yet started: a test says with which options."""
+    editor = Editor(make_test_lsp_client(), tmp_path)
+    yield editor
+    await editor.client.shutdown_session()
+    await editor.client.stop()
+
+
+@pytest.fixture
+def report(tmp_path):
+    return reports.report(str(tmp_path / "model.py"))

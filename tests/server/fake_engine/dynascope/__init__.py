@@ -1,0 +1,1 @@
+"""The stand-in; see the README beside this package."""

@@ -1,0 +1,171 @@
+"""Results in the editor: a real server over stdio, a real client, and a stand-in engine in a real subprocess."""
+
+import pytest
+import reports
+from dynascope.report import facts
+from dynascope.report.reason import Explanation
+from lsprotocol import types
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_break_is_marked_on_its_expression(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    branch = {d.code: d for d in editor.diagnostics(path)}["data-dependent-branch"]
+    assert branch.range == types.Range(types.Position(9, 7), types.Position(9, 18))
+    assert branch.severity == types.DiagnosticSeverity.Warning
+    assert branch.message == "`y.sum() > 0` needs the value of a tensor.\nUse `torch.where`."
+    assert branch.code_description.href == "dynascope:/reasons/data-dependent-branch.md"
+    assert [r.location.range.start.line for r in branch.related_information] == [reports.CALL_LINE - 1]
+
+
+async def test_every_problem_is_published_once_with_its_severity(editor):
+    await editor.start()
+    path = editor.program()
+    await editor.run(path)
+    found = sorted((d.code, d.severity.name) for d in editor.diagnostics(path))
+    assert found == [
+        ("data-dependent-branch", "Warning"),
+        ("generator", "Information"),
+        ("guard-failed", "Information"),
+    ]
+
+
+async def test_other_files_of_the_users_get_their_diagnostics_too(editor):
+    await editor.start()
+    path = editor.program()
+    library = editor.folder / "library.py"
+    library.write_text(reports.PROGRAM, encoding="utf-8")
+    made = reports.report(str(path), functions=(reports.forward_function(str(library)),))
+    reports.lay_beside(path, made)
+    await editor.run(path)
+    assert {d.code for d in editor.diagnostics(library)} == {"data-dependent-branch", "guard-failed"}
+    assert editor.diagnostics(path) == []
+
+
+async def test_the_program_s_error_is_marked_where_it_was_raised(editor):
+    await editor.start()
+    path = editor.program()
+    where = reports.span_of(str(path), reports.CALL_LINE, "forward(torch.ones(8, 64), 3)")
+    error = Explanation("ValueError", "error", "ValueError: no", "", where)
+    made = reports.report(str(path), program=facts.ProgramFact(str(path), (), 1, error=error), functions=())
+    reports.lay_beside(path, made)
+    await editor.run(path)
+    (diagnostic,) = editor.diagnostics(path)
+    assert diagnostic.severity == types.DiagnosticSeverity.Error
+    assert diagnostic.range.start == types.Position(reports.CALL_LINE - 1, 6)
+
+
+async def test_diagnostics_follow_edits_and_come_back(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    editor.edit(path, "# new\n" + reports.PROGRAM)
+    await editor.until(lambda: any(d.range.start.line == reports.BRANCH_LINE for d in editor.diagnostics(path)))
+    assert all(d.data["stale"] for d in editor.diagnostics(path))
+    assert "stale: run again" in [lens.command.title for lens in await editor.lenses(path)]
+
+    editor.edit(path, reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"), 3)
+    await editor.until(lambda: "data-dependent-branch" not in [d.code for d in editor.diagnostics(path)])
+
+    editor.edit(path, reports.PROGRAM, 4)
+    await editor.until(lambda: "data-dependent-branch" in [d.code for d in editor.diagnostics(path)])
+    assert "stale: run again" not in [lens.command.title for lens in await editor.lenses(path)]
+
+
+async def test_lenses(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    assert [lens.command.title for lens in await editor.lenses(path)] == ["Dynascope: compile and run"]
+    await editor.run(path)
+    titles = [(lens.range.start.line + 1, lens.command.title) for lens in await editor.lenses(path)]
+    assert titles == [
+        (1, "Dynascope: compile and run"),
+        (1, "2 functions · 1 graph · 1 break · 1 kernel"),
+        (8, "1 graph · 1 break · 1 kernel · 1 recompilation"),
+        (8, "show compiled kernel"),
+        (8, "1 guard"),
+        (4, "not compiled: generator"),
+    ]
+
+
+async def test_every_lens_is_also_a_code_action_and_works(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    where = types.TextDocumentIdentifier(path.as_uri())
+    lenses = await editor.lenses(path)
+    for lens in lenses:
+        context = types.CodeActionContext([])
+        params = types.CodeActionParams(where, lens.range, context)
+        actions = await editor.client.text_document_code_action_async(params)
+        assert (lens.command.command, lens.command.arguments) in [(a.command.command, a.command.arguments) for a in actions]
+        assert await editor.command(lens.command.command, *lens.command.arguments) is not None
+        await editor.until(lambda: all(s["state"] != "running" for s in editor.seen_states()[-1:]))
+
+
+async def test_a_diagnostic_has_an_action_that_explains_it(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    (branch,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+    context = types.CodeActionContext([branch], only=[types.CodeActionKind.QuickFix])
+    params = types.CodeActionParams(types.TextDocumentIdentifier(path.as_uri()), branch.range, context)
+    (action,) = await editor.client.text_document_code_action_async(params)
+    assert action.title == "Explain data-dependent-branch" and action.diagnostics == [branch]
+
+
+async def test_hover_tells_what_became_of_the_line(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    assert await editor.hover(path, reports.SOFTMAX_LINE) is None
+    await editor.run(path)
+    text = await editor.hover(path, reports.SOFTMAX_LINE)
+    assert "`softmax`: `f32[8, 64] cpu`" in text
+    assert "(C++, forward, reads 2.0 KiB, writes 2.0 KiB)" in text
+    assert "k0/softmax.cpp" in text
+    assert "`x`: is a float32 tensor of shape [8, 64]" in text
+    assert "needs the value of a tensor" in await editor.hover(path, reports.BRANCH_LINE)
+
+
+async def test_inlay_hints(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    whole = types.Range(types.Position(0, 0), types.Position(30, 0))
+    params = types.InlayHintParams(types.TextDocumentIdentifier(path.as_uri()), whole)
+    (hint,) = await editor.client.text_document_inlay_hint_async(params)
+    assert hint.label == "f32[8, 64] cpu · softmax"
+    line = reports.PROGRAM.splitlines()[reports.SOFTMAX_LINE - 1]
+    assert hint.position == types.Position(reports.SOFTMAX_LINE - 1, len(line))
+
+
+async def test_clear_takes_everything_away(editor):
+    await editor.start()
+    path = editor.program()
+    await editor.run(path)
+    await editor.command("dynascope.clear", path.as_uri())
+    await editor.until(lambda: not editor.diagnostics(path))
+    assert await editor.hover(path, reports.SOFTMAX_LINE) is None
+
+
+async def test_a_utf8_client_gets_utf8_columns(editor):
+    line = reports.PROGRAM.splitlines()[8]
+    made = reports.span_of("f", 9, "größe")
+    assert (made.column, line.index("größe")) == (31, 31)
+    await editor.start()
+    path = editor.program()
+    note = Explanation("note", "hint", "here", "", reports.span_of(str(path), 8, ")"))
+    reports.lay_beside(path, reports.report(str(path), functions=(), notes=(note,)))
+    await editor.run(path)
+    (diagnostic,) = editor.diagnostics(path)
+    assert diagnostic.range.start.character == reports.PROGRAM.splitlines()[7].index(")")
