@@ -35,12 +35,17 @@ function inWindow(name, { settings = {}, trusted = true }) {
   return own;
 }
 
-/** Runs a step; keeps a picture of the window when it fails. */
+/** One step of a walk through the window; after a failed one, of which a picture is kept, the rest would mean nothing. */
 function step(own, title, body) {
-  test(title, { timeout: 180_000 }, async () => {
+  test(title, { timeout: 180_000 }, async context => {
+    if (own.failed) {
+      context.skip('an earlier step failed');
+      return;
+    }
     try {
       await body(own.window);
     } catch (error) {
+      own.failed = true;
       await own.window?.screenshot(`failed-${title.replace(/\W+/g, '-')}`);
       throw error;
     }
