@@ -11,7 +11,6 @@ import types
 import weakref
 
 import pytest
-
 from dynascope.frame import hook, hook_fallback
 from dynascope.frame.hook import OPERATIONS, Entry, EntryTable, GuardProgram
 
@@ -252,7 +251,16 @@ documented.mark = "kept"
 
 def test_a_dispatcher_looks_like_its_function():
     call = EntryTable(documented.__code__).bind(documented)
-    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__", "mark", "__code__"):
+    for name in (
+        "__name__",
+        "__qualname__",
+        "__module__",
+        "__doc__",
+        "__annotations__",
+        "__defaults__",
+        "mark",
+        "__code__",
+    ):
         assert getattr(call, name) == getattr(documented, name), name
     assert call.__wrapped__ is documented and inspect.signature(call) == inspect.signature(documented)
     assert inspect.getsource(call) == inspect.getsource(documented)
@@ -414,7 +422,9 @@ def test_no_reference_is_leaked():
     before = [sys.getrefcount(thing) for thing in (*tokens, original, specialised.__code__, table, None.__class__)]
     for _ in range(50):
         use()
-    assert [sys.getrefcount(thing) for thing in (*tokens, original, specialised.__code__, table, None.__class__)] == before
+    assert [
+        sys.getrefcount(thing) for thing in (*tokens, original, specialised.__code__, table, None.__class__)
+    ] == before
 
 
 def test_everything_is_freed_with_the_function():
@@ -444,7 +454,9 @@ def test_everything_is_freed_with_the_function():
     assert [reference() for reference in references] == [None] * 4
 
 
-@pytest.mark.parametrize("row", [(99, 0, 0, None), (OPERATIONS.get("CHECK_TYPE"), 5, 0, int), (OPERATIONS.get("CHECK_TYPE"), -1, 0, int)])
+@pytest.mark.parametrize(
+    "row", [(99, 0, 0, None), (OPERATIONS.get("CHECK_TYPE"), 5, 0, int), (OPERATIONS.get("CHECK_TYPE"), -1, 0, int)]
+)
 def test_programs_that_read_nowhere_are_refused(row):
     with pytest.raises(ValueError):
         GuardProgram(1, [row])
@@ -467,8 +479,8 @@ LOADS = [
     ("LOAD_DICTIONARY_ATTRIBUTE", Base, "shared", 0, 1),
     ("LOAD_DICTIONARY_ATTRIBUTE", types, "__name__", 0, "types"),
     ("LOAD_KEY", {"k": 3}, "k", 0, 3),
-    ("LOAD_INDEX", [4, 5], None, -1, 5),
-    ("LOAD_INDEX", (4, 5), None, 0, 4),
+    ("LOAD_ITEM", [4, 5], -1, 0, 5),
+    ("LOAD_ITEM", (4, 5), 0, 0, 4),
     ("LOAD_ITEM", "text", 1, 0, "e"),
     ("LOAD_GLOBAL", None, "LIMIT", 0, 9),
     ("LOAD_GLOBAL", None, "len", 0, len),
@@ -488,8 +500,8 @@ def test_loads(operation, base, operand, number, expected):
     "operation, base, operand, number",
     [
         ("LOAD_ATTRIBUTE", Base(), "missing", 0), ("LOAD_DICTIONARY_ATTRIBUTE", Base(), "shared", 0),
-        ("LOAD_DICTIONARY_ATTRIBUTE", 5, "x", 0), ("LOAD_KEY", {}, "k", 0), ("LOAD_KEY", [], "k", 0), ("LOAD_INDEX", [], None, 0),
-        ("LOAD_INDEX", (1,), None, -2), ("LOAD_INDEX", {}, None, 0), ("LOAD_GLOBAL", None, "missing", 0),
+        ("LOAD_DICTIONARY_ATTRIBUTE", 5, "x", 0), ("LOAD_KEY", {}, "k", 0), ("LOAD_KEY", [], "k", 0), ("LOAD_ITEM", [], 0, 0),
+        ("LOAD_ITEM", (1,), -2, 0), ("LOAD_ITEM", {}, 0, 0), ("LOAD_ITEM", [1], 10**30, 0), ("LOAD_GLOBAL", None, "missing", 0),
         ("LOAD_MODULE_GLOBAL", None, ("no such module", "x"), 0), ("LOAD_CELL", None, None, 0),
     ],
 )  # fmt: skip
@@ -524,5 +536,5 @@ def test_dictionaries_are_compared_by_keys_in_order():
 
 
 def test_many_registers():
-    rows = [("LOAD_INDEX", 0, i, None) for i in range(300)]
+    rows = [("LOAD_ITEM", 0, 0, i) for i in range(300)]
     assert run([*rows, ("CHECK_EQUAL", ~299, 0, 299)], list(range(300)))

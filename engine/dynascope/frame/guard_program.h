@@ -5,7 +5,7 @@
 
 #define OPERATIONS(_) \
     _(LOAD_CELL) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
-    _(LOAD_KEY) _(LOAD_INDEX) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) \
+    _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) \
     _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
     _(CHECK_PYTHON)
@@ -26,7 +26,7 @@ static const char *const operation_names[] = {
 typedef struct {
     int operation;
     int source;
-    int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_INDEX, LOAD_CELL, CHECK_LENGTH: the number */
+    int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, CHECK_LENGTH: the number */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object` */
 } Instruction;
@@ -164,15 +164,22 @@ load_key(PyObject *dictionary, PyObject *key)
         ? new_reference_or_null(PyDict_GetItemWithError(dictionary, key)) : NULL;
 }
 
+/* As ItemSource.read: a list's, tuple's or dict's own item, whatever a subclass makes of `[]`. */
 static PyObject *
-load_index(PyObject *sequence, Py_ssize_t index)
+load_item(PyObject *base, PyObject *key)
 {
-    if (!PyTuple_Check(sequence) && !PyList_Check(sequence)) {
+    if (PyDict_Check(base)) {
+        return load_key(base, key);
+    }
+    if ((!PyTuple_Check(base) && !PyList_Check(base)) || !PyLong_Check(key)) {
+        return PyObject_GetItem(base, key);
+    }
+    Py_ssize_t index = PyLong_AsSsize_t(key), size = Py_SIZE(base);
+    if (index == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    Py_ssize_t size = Py_SIZE(sequence);
     index += index < 0 ? size : 0;
-    return index < 0 || index >= size ? NULL : Py_NewRef(PySequence_Fast_ITEMS(sequence)[index]);
+    return index < 0 || index >= size ? NULL : Py_NewRef(PySequence_Fast_ITEMS(base)[index]);
 }
 
 /* operand: a callable that takes the call's values: a source that has no instruction of its own */
@@ -217,10 +224,8 @@ load(const GuardRun *run, const Instruction *instruction)
         return load_key(own_dictionary(base), operand);
     case LOAD_KEY:
         return load_key(base, operand);
-    case LOAD_INDEX:
-        return load_index(base, instruction->second);
     case LOAD_ITEM:
-        return PyObject_GetItem(base, operand);
+        return load_item(base, operand);
     case LOAD_TYPE:
         return Py_NewRef((PyObject *)Py_TYPE(base));
     }

@@ -64,7 +64,8 @@ static bool
 tensor_matches(PyObject *tensor, const TensorFacts *facts)
 {
     const void *implementation = tensor_implementation(tensor);
-    if (AT(uint64_t, implementation, tensor_layout.key_set) != facts->key_set
+    if (implementation == NULL
+        || AT(uint64_t, implementation, tensor_layout.key_set) != facts->key_set
         || AT(uint16_t, implementation, tensor_layout.dtype) != facts->dtype
         || AT(uint16_t, implementation, tensor_layout.device) != facts->device
         || AT(int64_t, implementation, tensor_layout.dimensions) != facts->dimensions) {

@@ -146,7 +146,7 @@ COMPARISONS = overloads(
 
 
 @rule(*PROMOTING)
-def _promoting(a: Any, b: Any, **_: Any) -> Layout:
+def _promoting(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
     return _pointwise((a, b), promoted((a, b)))
 
 

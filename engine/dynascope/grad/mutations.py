@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.grad.decompose.normalize import batch_norm
+from dynascope.grad.decompose.pointwise import wide
+from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import ShapeMismatch, broadcast
 from dynascope.grad.tape import Value
+from dynascope.grad.views import ViewRecipe
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -79,11 +83,65 @@ def _resize(recorder: Recorder, target: torch.Tensor, sizes: Any, **_: Any) -> t
     return target
 
 
+def _restride(view_operator: Any) -> Callable[..., torch.Tensor]:
+    """`t_`, `unsqueeze_` and the like: the tensor becomes a view of what it was; no element changes."""
+
+    def apply(recorder: Recorder, target: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        source = target.detach()
+        view = call_meta_kernel(view_operator, (source, *arguments), {})
+        recorder.memory.add_view(view, source, ViewRecipe(view_operator, arguments))
+        target.as_strided_(view.shape, view.stride(), view.storage_offset())
+        return target
+
+    return apply
+
+
+def _batch_norm(
+    recorder: Recorder,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor | None,
+    running_variance: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> Any:
+    """Batch normalisation writes its running statistics though its schema does not say so."""
+    b = recorder.builder
+    source, scale_by, shift_by = recorder.values([x, weight, bias])
+    dtype = wide(source.dtype)
+    if not training:
+        mean, variance = (b.convert(recorder.value(t), dtype) for t in (running_mean, running_variance))  # type: ignore[arg-type]
+        out = batch_norm(b, source, scale_by, shift_by, mean, b.rsqrt(b.add(variance, epsilon)))
+        nothing = b.full([0], 0, like=source)
+        return recorder.wrap((out, nothing, nothing))
+    others = [d for d in range(source.rank) if d != 1]
+    variance, mean = b.var_mean(b.convert(source, dtype), others, correction=0, keepdim=False)
+    scale = b.rsqrt(b.add(variance, epsilon))
+    count = source.layout.element_count // max(source.sizes[1], 1)
+    unbiased = b.mul(variance, count / max(count - 1, 1))
+    for running, new in ((running_mean, mean), (running_variance, unbiased)):
+        if running is not None:
+            present = recorder.value(running)
+            blended = b.add(b.mul(b.convert(new, present.dtype), momentum), b.mul(present, 1 - momentum))
+            store(recorder, running, blended, "batch_norm")
+    return recorder.wrap((batch_norm(b, source, scale_by, shift_by, mean, scale), mean, scale))
+
+
 MUTATIONS: dict[Any, Callable[..., Any]] = {
     aten.copy_.default: _copy,
     aten.zero_.default: _zero,
     aten.fill_.Scalar: _fill,
     aten.fill_.Tensor: _fill_from_tensor,
     aten.resize_.default: _resize,
+    aten.native_batch_norm.default: _batch_norm,
+    aten._native_batch_norm_legit.default: _batch_norm,
+    aten.t_.default: _restride(aten.t.default),
+    aten.transpose_.default: _restride(aten.transpose.int),
+    aten.unsqueeze_.default: _restride(aten.unsqueeze.default),
+    aten.squeeze_.default: _restride(aten.squeeze.default),
+    aten.squeeze_.dim: _restride(aten.squeeze.dim),
+    aten.squeeze_.dims: _restride(aten.squeeze.dims),
 }
 """By operator: `rule(recorder, *arguments, **keywords)` writes to memory and returns what the operator returns."""

@@ -98,7 +98,7 @@ class Recorder(TorchDispatchMode):
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
         if isinstance(result, torch.Tensor):
-            if traits(func).kind == "view":
+            if traits(func).kind == "view" and func is not aten.as_strided.default:  # relative to the storage, not to `source`
                 self.memory.add_view(result, source, ViewRecipe(func, arguments))
             return result
         recipe = single_views(func, source, arguments)
@@ -109,7 +109,8 @@ class Recorder(TorchDispatchMode):
 
     def _mutate(self, func: Any, facts: Traits, args: Any, kwargs: dict[str, Any]) -> Any:
         names = [argument.name for argument in func._schema.arguments]
-        bound = dict(zip(names, args, strict=False)) | kwargs
+        defaults = {a.name: a.default_value for a in func._schema.arguments if a.default_value is not None}
+        bound = defaults | dict(zip(names, args, strict=False)) | kwargs
         if facts.functional is None:
             raise DifferentiationRefused(UnsupportedMutation(func.name().replace("::", "."), "it has no functional form"))
         targets = [bound[name] for name in facts.writes]
@@ -156,10 +157,10 @@ class Recorder(TorchDispatchMode):
         if self.memory.cell(tensor) is None:
             if tensor.device == META:
                 raise DifferentiationRefused(OperatorFailed("a meta tensor", "it was made outside the graph"))
-            return self._constant(tensor)
+            return self.constant(tensor)
         return tensor
 
-    def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
+    def constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor that is part of the program, such as `torch.tensor([1, 2])`."""
         name = f"constant_{len(self.tape.constants)}"
         self.tape.constants[name] = tensor.detach().clone()
@@ -169,7 +170,16 @@ class Recorder(TorchDispatchMode):
     def placeholder(self, tensor: torch.Tensor, name: str) -> tuple[Value, torch.Tensor]:
         """The value of an input or of a tangent, and the meta tensor that stands for it."""
         value = Value(layout_of(tensor, tensor.device if tensor.device != META else self.main_device), name=name)
-        return value, self.wrap(value)
+        offset = tensor.storage_offset()
+        if not offset:
+            return value, self.wrap(value)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(value.sizes, value.strides, strict=True))
+        storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
+        handle = torch.empty(0, dtype=value.dtype, device=META)
+        with torch.utils._python_dispatch._disable_current_modes():
+            handle.set_(storage, offset, value.sizes, value.strides)
+        self.memory.add(handle, value)
+        return value, handle
 
     def number(self, example: int | float, name: str) -> Number:
         return Number(example, name=name)

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
-from dynascope.grad.shapes import fresh, inferred_sizes, viewed_strides, wrap_dimension
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
+from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Value, contiguous_strides, layout_of
 from dynascope.grad.metadata import call_meta_kernel
 
@@ -144,6 +145,7 @@ def select(builder: Builder, source: Value, dimension: int, index: int) -> Value
 
 
 def _as_strided(builder: Builder, source: Value, sizes: list[int], strides: list[int], offset: int, root_strides: Any, root_offset: int) -> Value:
+    _check_within(source, sizes, strides, offset - root_offset)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is not None:
@@ -152,6 +154,14 @@ def _as_strided(builder: Builder, source: Value, sizes: list[int], strides: list
         return source
     layout = Layout(tuple(sizes), tuple(strides), source.dtype, source.device)
     return builder.write_view(aten.as_strided.default, source, (list(sizes), list(strides), offset - root_offset), layout)
+
+
+def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
+    """The storage may be larger than the tensor that came in; what lies outside of it is unknown here."""
+    reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    extent = sum((size - 1) * stride for size, stride in zip(source.sizes, source.strides, strict=True))
+    if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(source.sizes, source.strides)):
+        raise DifferentiationRefused(OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from"))
 
 
 def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
@@ -247,6 +257,7 @@ def _put_back_diagonal(builder: Builder, source: Value, value: Value, *arguments
 
 
 def _put_back_strided(builder: Builder, source: Value, value: Value, sizes: Any, strides: Any, offset: int, root_strides: Any, root_offset: int) -> Value:
+    _check_within(source, sizes, strides, offset - root_offset)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is None:
