@@ -28,10 +28,11 @@ from typing import Any
 from dynascope import recording
 from dynascope.account import account_of
 from dynascope.backends import backend_name, find_backend
-from dynascope.capture import CaptureOptions, Captured, CodeRegion, Refused, assemble, capture, root_region
+from dynascope.capture import CaptureOptions, Captured, CapturedGraph, CodeRegion, Refused, assemble, capture
 from dynascope.configuration import Options
 from dynascope.frame import hook
-from dynascope.graph_compiler import CompiledGraph, compile_graph
+from dynascope.frame.resume import resume_origin
+from dynascope.graph_compiler import CompiledGraph, NumberNeeded, compile_graph
 from dynascope.guards.check import compile_guards
 from dynascope.guards.guard import Guard
 from dynascope.guards.source import FrameValues, Source
@@ -78,6 +79,8 @@ class RegionState:
     accepts: Accepts | None = None
     guards: list[tuple[Guard, ...]] = field(default_factory=list)
     symbolic: set[Source] = field(default_factory=set)
+    fixed: set[Source] = field(default_factory=set)
+    """Places whose number an operator needs as a constant: never inputs."""
     resumes: dict[Any, hook.EntryTable] = field(default_factory=dict)
 
 
@@ -86,7 +89,7 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
 
     `accepts(values, give_up)` says whether a call is worth compiling for; without it, every call is.
     """
-    return _table(function.__code__, RegionState(root_region(function), options, accepts))
+    return _table(function.__code__, RegionState(CodeRegion(function.__code__, function.__qualname__), options, accepts))
 
 
 def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
@@ -112,20 +115,18 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         raise
     except Exception as error:
         table.give_up()
-        _note(EngineError.of(clock.stage, state.region.name, error).explain(state.region.span))
+        _note(EngineError.of(clock.stage, state.region.qualified_name, error).explain(state.region.span))
         return None
 
 
 def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recompiled) -> hook.Entry | None:
-    with clock("capture"):
-        outcome = capture(state.region, values, capture_options(state))
+    outcome, graph = _capture_and_compile(state, values, clock)
     if isinstance(outcome, Refused):
         table.give_up()
         _record(Compilation(state.region, outcome, None, clock.seconds, recompiled, state.options))
         if state.options.fullgraph:
             raise GraphBreakError(outcome.explain())
         return None
-    graph = _compile_captured(outcome, state, clock)
     with clock("assemble"):
         run = graph.function if graph is not None else None
         code = assemble(outcome, run, lambda resume_code, region: _resume_table(state, resume_code, region))
@@ -138,24 +139,35 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recom
     return entry
 
 
+def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
+    """The captured region and its graph. A number that an operator needs as a constant is fixed, and capture starts again."""
+    while True:
+        with clock("capture"):
+            outcome = capture(state.region, values, capture_options(state))
+        if isinstance(outcome, Refused) or outcome.graph is None:
+            return outcome, None
+        try:
+            return outcome, _compile_captured(outcome.graph, state, clock)
+        except NumberNeeded as needed:
+            state.fixed.add(outcome.graph.sources[needed.index])
+
+
 def capture_options(state: RegionState) -> CaptureOptions:
     options = state.options
     return CaptureOptions(
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
-        symbolic=frozenset(state.symbolic),
+        symbolic=frozenset(state.symbolic - state.fixed),
+        fixed=frozenset(state.fixed),
         instruction_limit=options.inline_limit,
     )
 
 
-def _compile_captured(outcome: Captured, state: RegionState, clock: Clock) -> CompiledGraph | None:
+def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
     """The captured graph through our stages, or through the backend that was asked for."""
-    captured = outcome.graph
-    if captured is None:
-        return None
     backend = find_backend(state.options.backend)
     if backend is None:
-        return compile_graph(captured.module, captured.example_inputs, state.options, clock)
+        return compile_graph(captured.module, captured.example_inputs, state.options, state.region.qualified_name, clock)
     with clock("backend"):
         try:
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)
@@ -167,11 +179,11 @@ def _compile_captured(outcome: Captured, state: RegionState, clock: Clock) -> Co
 
 def _resume_table(state: RegionState, code: types.CodeType, region: CodeRegion) -> hook.EntryTable:
     """One table for each place to resume at, whichever entry got there: entries of equal resume codes are shared."""
-    root = state.resumes
-    key = region.key
-    if key not in root:
-        root[key] = _table(code, RegionState(region, state.options, resumes=root))
-    return root[key]
+    origin = resume_origin(code)
+    key = (origin.root, origin.at, code.co_varnames[: code.co_argcount], code.co_freevars)
+    if key not in state.resumes:
+        state.resumes[key] = _table(code, RegionState(region, state.options, resumes=state.resumes))
+    return state.resumes[key]
 
 
 def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:
@@ -202,7 +214,7 @@ def is_number(source: Source, values: FrameValues) -> bool:
 
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:
     table.give_up()
-    reason = RecompileLimit(state.region.name, len(state.guards), latest.message if latest else "")
+    reason = RecompileLimit(state.region.qualified_name, len(state.guards), latest.message if latest else "")
     _note(reason.explain(latest.span if latest and latest.span else state.region.span))
 
 
@@ -233,7 +245,7 @@ class Clock:
         self.stage = stage
         recorder = recording.current()
         if recorder is not None:
-            recorder.events.stage(stage, self._region.name, self._region.span)
+            recorder.events.stage(stage, self._region.qualified_name, self._region.span)
         start = time.perf_counter()
         try:
             yield

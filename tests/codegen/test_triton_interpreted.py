@@ -74,6 +74,15 @@ def test_softmax(columns):
     check(lambda x: torch.softmax(x, -1), normal(3, columns), kernels=1)
 
 
+def test_long_softmax_reads_twice():
+    x = normal(3, 40000)
+    x[0, :200] = float("-inf")
+    x[1] = float("-inf")
+    x[2, 17] = float("nan")
+    executor = check(lambda x: torch.softmax(x, -1), x, kernels=1)
+    assert executor.kernels[0].text.count("for start in") == 2
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_softmax_of_each_dimension(dim):
     check(lambda x: torch.softmax(x, dim), normal(6, 20, 7))

@@ -20,6 +20,7 @@ class Executor:
 
     def __init__(self, schedule, launchers_for, device_model=None):
         self.schedule = schedule
+        self.allocate = _fresh
         self.kernels, self.slots, self.numbers = [], [], {}
         for number, step in enumerate(schedule.steps):
             if not isinstance(step, ExternCall):
@@ -54,7 +55,7 @@ class Executor:
         group = step.group if isinstance(step, ScatterGroup) else step
         for name in group.writes:
             if name not in values:
-                values[name] = _fresh(self.schedule.buffers[name])
+                values[name] = self.allocate(self.schedule.buffers[name])
         if isinstance(step, ScatterGroup):
             values[step.node.result.name].copy_(values[step.node.base])
         kernel = self.numbers[number]

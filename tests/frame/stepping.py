@@ -16,7 +16,13 @@ from dynascope.frame.assembler import assemble
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.frame.liveness import Liveness
-from dynascope.frame.resume import CellContentParameter, LocalParameter, StackParameter, make_resume_code
+from dynascope.frame.resume import (
+    CellContentParameter,
+    CellParameter,
+    LocalParameter,
+    StackParameter,
+    make_resume_code,
+)
 from dynascope.frame.shape import HIDDEN, CodeShape
 from dynascope.frame.stack_shape import SlotKind, stack_shapes
 from dynascope.frame.versions import OPCODE, RUNNING
@@ -115,6 +121,8 @@ class Continuation:
                 return slots[f"stack?{position}"]
             case LocalParameter(name):
                 return self.locals[name]
+            case CellParameter(name):
+                return self.cells[name]
             case CellContentParameter(name):
                 return self.cells[name].cell_contents
 

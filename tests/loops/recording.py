@@ -53,7 +53,7 @@ class _Recorder(TorchDispatchMode):
         return self.nodes.get(id(value), value) if isinstance(value, torch.Tensor) else value
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = {k: v for k, v in (kwargs or {}).items() if not (k == "device" and str(v) == "meta")}
+        kwargs = {k: v for k, v in (kwargs or {}).items() if k != "device"}
         if operator in self.decompositions:
             with self:
                 return self.decompositions[operator](*args, **kwargs)

@@ -10,7 +10,7 @@ static Py_ssize_t extra_index = -1;
 /* What a code object's extra slot holds: an EntryTable, or one of these marks. */
 static char never_mark, unchosen_mark;
 
-static PyObject *chooser;
+static __thread PyObject *chooser;         /* while this thread watches */
 static PyInterpreterState *watched_interpreter;
 static _PyFrameEvalFunction previous_evaluator;
 static int watchers;                       /* threads that watch */
@@ -20,6 +20,7 @@ static PyCodeObject *return_stub, *raise_stub;   /* def stub(x): return x;  def 
 
 static PyObject *evaluate(PyThreadState *, _PyInterpreterFrame *, int);
 
+/* CPython calls this for the old value, when it is replaced and when the code dies. */
 static void
 free_extra(void *extra)
 {
@@ -31,12 +32,7 @@ free_extra(void *extra)
 static int
 never_watch(PyObject *code)
 {
-    void *old = NULL;
-    if (PyUnstable_Code_GetExtra(code, extra_index, &old) < 0 || PyUnstable_Code_SetExtra(code, extra_index, &never_mark) < 0) {
-        return -1;
-    }
-    free_extra(old);
-    return 0;
+    return PyUnstable_Code_SetExtra(code, extra_index, &never_mark);
 }
 
 /* ---- which table a code has ---- */
@@ -47,7 +43,6 @@ ask_chooser(PyObject *function)
     suspended++;
     PyObject *ask = Py_NewRef(chooser);
     PyObject *answer = PyObject_CallOneArg(ask, function);
-    suspended--;
     if (answer != NULL && answer != Py_None && !PyObject_TypeCheck(answer, &EntryTableType)) {
         PyErr_SetString(PyExc_TypeError, "choose must return an EntryTable or None");
         Py_CLEAR(answer);
@@ -56,6 +51,7 @@ ask_chooser(PyObject *function)
         /* The user's program goes on without us; the defect is shown. */
         PyErr_WriteUnraisable(ask);
     }
+    suspended--;
     Py_DECREF(ask);
     if (answer == Py_None) {
         Py_CLEAR(answer);
@@ -249,7 +245,37 @@ consider_frame(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject **res
     return runs;
 }
 
-/* Deep recursions pass here: keep the C frame small, and lend what a C call costs, since without a hook there is none. */
+/* Where this thread's C stack gets short. Each watched call takes some of it, and without a hook none would. */
+static __thread char *stack_floor;
+
+enum { STACK_MARGIN = 1 << 20 };
+
+static __attribute__((noinline)) void
+find_stack_floor(void)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size;
+    /* Unknown: as if there were none left, so that CPython's own limit holds. */
+    stack_floor = (char *)UINTPTR_MAX;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &lowest, &size) == 0) {
+            stack_floor = (char *)lowest + STACK_MARGIN;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+}
+
+static inline bool
+stack_is_short(const char *here)
+{
+    if (stack_floor == NULL) {
+        find_stack_floor();
+    }
+    return here < stack_floor;
+}
+
+/* Deep recursions pass here: keep the C frame small, and lend what a C call costs while the stack has room for it. */
 static PyObject *
 evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
 {
@@ -259,14 +285,20 @@ evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
             return result;
         }
     }
-#if EVALUATION_UNITS
-    lend_recursion(thread, EVALUATION_UNITS);
-    PyObject *result = previous_evaluator(thread, frame, throwing);
-    lend_recursion(thread, -EVALUATION_UNITS);
-    return result;
-#else
-    return previous_evaluator(thread, frame, throwing);
+    char here;
+    if (!stack_is_short(&here)) {
+        lend_recursion(thread, EVALUATION_UNITS);
+        PyObject *result = previous_evaluator(thread, frame, throwing);
+        lend_recursion(thread, -EVALUATION_UNITS);
+        return result;
+    }
+#if !CALLEE_CLEARS_FRAME
+    if (stack_floor != (char *)UINTPTR_MAX && frame->owner == FRAME_OWNED_BY_THREAD && !throwing) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded while frames are watched");
+        return NULL;
+    }
 #endif
+    return previous_evaluator(thread, frame, throwing);
 }
 
 /* ---- switching it on and off ---- */
@@ -313,6 +345,7 @@ hook_unwatch(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     if (watching) {
         watching = 0;
+        Py_CLEAR(chooser);
         if (--watchers == 0) {
             uninstall();
         }
@@ -324,15 +357,13 @@ hook_unwatch(PyObject *module, PyObject *Py_UNUSED(ignored))
 static PyObject *
 hook_forget(PyObject *module, PyObject *code)
 {
-    void *old = NULL;
     if (!PyCode_Check(code)) {
         PyErr_SetString(PyExc_TypeError, "a code object is expected");
         return NULL;
     }
-    if (PyUnstable_Code_GetExtra(code, extra_index, &old) < 0 || PyUnstable_Code_SetExtra(code, extra_index, NULL) < 0) {
+    if (PyUnstable_Code_SetExtra(code, extra_index, NULL) < 0) {
         return NULL;
     }
-    free_extra(old);
     Py_RETURN_NONE;
 }
 

@@ -6,7 +6,7 @@
 #define OPERATIONS(_) \
     _(LOAD_CELL) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
     _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) \
-    _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_KEYS) _(CHECK_NO_KEY) \
+    _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_EMPTY_AT) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
     _(CHECK_PYTHON)
 
@@ -27,6 +27,7 @@ typedef struct {
     int operation;
     int source;
     int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, CHECK_LENGTH: the number */
+    int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object` */
 } Instruction;
@@ -125,6 +126,39 @@ own_dictionary(PyObject *object)
     return place == NULL ? NULL : *place;
 }
 
+enum { PLACES_TO_REMEMBER = 64 };
+
+/* Borrowed. Most lookups of a warm program find the key where it was the last time. */
+static __attribute__((noinline)) PyObject *
+search_key(PyObject *dictionary, PyObject *key, int *place)
+{
+    PyObject *found = PyDict_GetItemWithError(dictionary, key);
+    Py_ssize_t places = found == NULL ? 0 : dictionary_places(dictionary);
+    for (int i = 0; i < places && i < PLACES_TO_REMEMBER; i++) {
+        if (dictionary_at(dictionary, key, i) == found) {
+            *place = i;
+            break;
+        }
+    }
+    return found;
+}
+
+static inline PyObject *
+find_key(PyObject *dictionary, PyObject *key, int *place)
+{
+    if (dictionary == NULL || !PyDict_Check(dictionary)) {
+        return NULL;
+    }
+    PyObject *found = dictionary_at(dictionary, key, *place);
+    return found != NULL ? found : search_key(dictionary, key, place);
+}
+
+static inline PyObject *
+load_key(PyObject *dictionary, PyObject *key, int *place)
+{
+    return new_reference_or_null(find_key(dictionary, key, place));
+}
+
 static PyObject *
 load_cell(const GuardRun *run, Py_ssize_t index)
 {
@@ -136,9 +170,9 @@ load_cell(const GuardRun *run, Py_ssize_t index)
 }
 
 static PyObject *
-load_global(const GuardRun *run, PyObject *name)
+load_global(const GuardRun *run, PyObject *name, int *place)
 {
-    PyObject *found = PyDict_GetItemWithError(run->function->func_globals, name);
+    PyObject *found = find_key(run->function->func_globals, name, place);
     if (found == NULL && !PyErr_Occurred() && PyDict_Check(run->function->func_builtins)) {
         found = PyDict_GetItemWithError(run->function->func_builtins, name);
     }
@@ -157,19 +191,12 @@ load_module_global(PyObject *operand)
     return new_reference_or_null(PyDict_GetItemWithError(PyModule_GetDict(module), PyTuple_GET_ITEM(operand, 1)));
 }
 
-static PyObject *
-load_key(PyObject *dictionary, PyObject *key)
-{
-    return dictionary != NULL && PyDict_Check(dictionary)
-        ? new_reference_or_null(PyDict_GetItemWithError(dictionary, key)) : NULL;
-}
-
 /* As ItemSource.read: a list's, tuple's or dict's own item, whatever a subclass makes of `[]`. */
 static PyObject *
-load_item(PyObject *base, PyObject *key)
+load_item(PyObject *base, PyObject *key, int *place)
 {
     if (PyDict_Check(base)) {
-        return load_key(base, key);
+        return load_key(base, key, place);
     }
     if ((!PyTuple_Check(base) && !PyList_Check(base)) || !PyLong_Check(key)) {
         return PyObject_GetItem(base, key);
@@ -196,14 +223,14 @@ load_python(const GuardRun *run, PyObject *reader)
 }
 
 static PyObject *
-load(const GuardRun *run, const Instruction *instruction)
+load(const GuardRun *run, Instruction *instruction)
 {
     PyObject *operand = instruction->object;
     switch (instruction->operation) {
     case LOAD_CELL:
         return load_cell(run, instruction->second);
     case LOAD_GLOBAL:
-        return load_global(run, operand);
+        return load_global(run, operand, &instruction->place);
     case LOAD_MODULE_GLOBAL:
         return load_module_global(operand);
     case LOAD_CONSTANT:
@@ -221,11 +248,11 @@ load(const GuardRun *run, const Instruction *instruction)
     case LOAD_DICTIONARY:
         return new_reference_or_null(own_dictionary(base));
     case LOAD_DICTIONARY_ATTRIBUTE:
-        return load_key(own_dictionary(base), operand);
+        return load_key(own_dictionary(base), operand, &instruction->place);
     case LOAD_KEY:
-        return load_key(base, operand);
+        return load_key(base, operand, &instruction->place);
     case LOAD_ITEM:
-        return load_item(base, operand);
+        return load_item(base, operand, &instruction->place);
     case LOAD_TYPE:
         return Py_NewRef((PyObject *)Py_TYPE(base));
     }
@@ -241,6 +268,14 @@ check_length(PyObject *value, Py_ssize_t length)
         return Py_SIZE(value) == length;
     }
     return PyObject_Size(value) == length;
+}
+
+/* `dictionary[key]` is an empty dict (or of a subclass, whatever its `__len__` says). */
+static int
+check_empty_at(PyObject *dictionary, PyObject *key, int *place)
+{
+    PyObject *found = find_key(dictionary, key, place);
+    return found != NULL && PyDict_Check(found) && PyDict_GET_SIZE(found) == 0;
 }
 
 static int
@@ -315,7 +350,7 @@ check_python(const GuardRun *run, PyObject *operand)
 }
 
 static int
-check(const GuardRun *run, const Instruction *instruction)
+check(const GuardRun *run, Instruction *instruction)
 {
     PyObject *operand = instruction->object;
     if (instruction->operation == CHECK_STATE) {
@@ -340,6 +375,8 @@ check(const GuardRun *run, const Instruction *instruction)
         return constants_equal(value, operand);
     case CHECK_LENGTH:
         return check_length(value, instruction->second);
+    case CHECK_EMPTY_AT:
+        return check_empty_at(value, operand, &instruction->place);
     case CHECK_KEYS:
         return check_keys(value, operand);
     case CHECK_NO_KEY:
@@ -366,7 +403,7 @@ static int
 run_instructions(const GuardProgram *program, GuardRun *run)
 {
     const Instruction *end = program->instructions + program->count;
-    for (const Instruction *instruction = program->instructions; instruction < end; instruction++) {
+    for (Instruction *instruction = program->instructions; instruction < end; instruction++) {
         if (instruction->operation < CHECK_TYPE) {
             PyObject *loaded = load(run, instruction);
             if (loaded == NULL) {

@@ -175,6 +175,7 @@ OPERATIONS: dict[str, int] = _hook.OPERATIONS
 watch: Callable[[Callable[[FunctionType], object]], None] = _hook.watch
 unwatch: Callable[[], None] = _hook.unwatch
 forget: Callable[[CodeType], None] = _hook.forget
+foreign_evaluator: Callable[[], bool] = _hook.foreign_evaluator
 is_suspended: Callable[[], bool] = _hook.is_suspended
 use_values = _hook.use_values
 configure_tensors = _hook.configure_tensors

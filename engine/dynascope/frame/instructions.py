@@ -188,7 +188,7 @@ class _Decoding:
 
     def __post_init__(self) -> None:
         self.tables = OperandReader(self.code)
-        self.positions = [None if p[0] is None else Position._make(p) for p in self.code.co_positions()]
+        self.positions = list(self.code.co_positions())
 
     def add(self, raw: RawOperation) -> None:
         special = SPECIAL.get(raw.opcode)
@@ -209,7 +209,7 @@ class _Decoding:
             instruction.argument = raw.argument
 
     def append(self, raw: RawOperation, operation: str, value: object = None) -> Instruction:
-        position = self.positions[raw.offset >> 1]
+        position = self.position_at(raw.offset)
         instruction = Instruction(operation, None, value, None, position, None, raw.offset)
         self.instructions.append(instruction)
         self.at.setdefault(raw.start, instruction)
@@ -218,6 +218,10 @@ class _Decoding:
                 self.at[start] = instruction
             self.skipped.clear()
         return instruction
+
+    def position_at(self, offset: int) -> Position | None:
+        position = self.positions[offset >> 1]
+        return None if position[0] is None else Position._make(position)
 
     def skip(self, raw: RawOperation) -> None:
         self.skipped.append(raw.start)
@@ -238,7 +242,7 @@ class _Decoding:
             self.add_plain(raw)
             return
         last.operation, last.argument, last.keyword_names, last.value = "CALL", raw.argument, last.value, None
-        last.offset, last.position = raw.offset, self.positions[raw.offset >> 1]
+        last.offset, last.position = raw.offset, self.position_at(raw.offset)
 
     def add_method_load(self, raw: RawOperation) -> None:
         self.append(raw, "LOAD_ATTR", self.tables.names[raw.argument]).bits = IS_METHOD

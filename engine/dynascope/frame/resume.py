@@ -56,13 +56,23 @@ class LocalParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class CellParameter:
+    """A cell itself, not its content: of a name that an inlined comprehension puts aside and brings back.
+
+    As a free variable its slot must never be empty (3.12 crashes when a debugger looks), so it comes as an argument.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CellContentParameter:
     """What a cell holds: the first argument of a method that an inner function shares, for `super()` to find."""
 
     name: str
 
 
-Parameter = StackParameter | LocalParameter | CellContentParameter
+Parameter = StackParameter | LocalParameter | CellParameter | CellContentParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +175,23 @@ class _ResumeWriter:
         self.at = instructions[index]
         self.stack: Stack = stack_shapes(instructions)[self.at]
         self.null_positions = null_positions
-        self.cells = tuple(name for name in self.shape.slots() if name in cells)
+        self.kept = _reachable(instructions, index)
+        emptied = {instructions[i].value for i in self.kept if instructions[i].operation == "LOAD_FAST_AND_CLEAR"}
+        held = [name for name in self.shape.slots() if name in cells]
+        self.free_variables = tuple(name for name in held if name not in emptied)
+        self.cell_arguments = tuple(name for name in held if name in emptied)
         self.locals = tuple(name for name in self.shape.slots() if name in bound_locals)
         self.prefix = _unused_prefix(self.shape.slots())
 
     def write(self) -> Resume:
-        kept = _reachable(self.instructions, self.index)
         parameters = self.parameters()
-        copies = _copy(self.instructions, kept)
+        copies = _copy(self.instructions, self.kept)
         self.check_unbound_loads(copies)
         builder = CodeBuilder(self.resume_shape(parameters, copies))
-        target = copies[kept.index(self.index)]
+        target = copies[self.kept.index(self.index)]
         self.write_prologue(builder, target, copies[0])
         entered = next(i for i, instruction in enumerate(builder.instructions) if instruction.operation == "RESUME")
-        origin = ResumeOrigin(self.root, self.index, entered, len(builder.instructions), tuple(kept))
+        origin = ResumeOrigin(self.root, self.index, entered, len(builder.instructions), tuple(self.kept))
         builder.extend(copies)
         builder.shape = replace(builder.shape, documentation=origin)
         return Resume(builder.build(), parameters, self.root, self.index)
@@ -192,7 +205,8 @@ class _ResumeWriter:
             if position not in self.null_positions and not self.is_remade(position, slot)
         ]
         first = self.first_argument()
-        others = [LocalParameter(name) for name in self.locals]
+        others: list[Parameter] = [LocalParameter(name) for name in self.locals]
+        others += [CellParameter(name) for name in self.cell_arguments]
         if first is not None and LocalParameter(first.name) in others:
             others.remove(LocalParameter(first.name))
         return (*((first,) if first else ()), *stack, *others)
@@ -210,7 +224,7 @@ class _ResumeWriter:
         if "__class__" not in self.shape.free_variables or not self.shape.positional_count:
             return None
         name = self.shape.locals[0]
-        if name in self.cells:
+        if name in self.free_variables or name in self.cell_arguments:
             return CellContentParameter(name)
         return LocalParameter(name) if name in self.locals else None
 
@@ -220,24 +234,24 @@ class _ResumeWriter:
                 return f"{self.prefix}{position}"
             case CellContentParameter():
                 return f"{self.prefix}_first"
-            case LocalParameter(name):
+            case LocalParameter(name) | CellParameter(name):
                 return name
 
     def resume_shape(self, parameters: Sequence[Parameter], copies: Sequence[Instruction]) -> CodeShape:
-        made = {i.value for i in copies if i.operation == "MAKE_CELL"}
+        made = {i.value for i in copies if i.operation == "MAKE_CELL"}.union(self.cell_arguments)
         names = [self.name_of(parameter) for parameter in parameters]
         shape = plain_shape(f"resume_in_{self.shape.name}", names, self.shape)
         return replace(
             shape,
-            free_variables=self.cells,
-            cell_variables=tuple(n for n in self.shape.cell_variables if n in made and n not in self.cells),
+            free_variables=self.free_variables,
+            cell_variables=tuple(n for n in self.shape.cell_variables if n in made and n not in self.free_variables),
         )
 
     # -- what is written
 
     def write_prologue(self, builder: CodeBuilder, target: Instruction, first: Instruction) -> None:
         builder.position = self.entry_position()
-        if self.cells:
+        if self.free_variables:
             builder.emit("COPY_FREE_VARS")
         for position, slot in enumerate(self.stack):
             self.write_slot(builder, position, slot)
@@ -269,7 +283,7 @@ class _ResumeWriter:
         if not RUNNING.has_unchecked_loads:
             return
         live = Liveness(self.instructions, self.shape).before(self.at)
-        missing = live.difference(self.locals, self.cells)
+        missing = live.difference(self.locals, self.free_variables, self.cell_arguments)
         for copy in copies:
             if copy.operation == "LOAD_FAST" and copy.value in missing:
                 copy.operation = "LOAD_FAST_CHECK"

@@ -1,7 +1,9 @@
 /* What differs between CPython 3.11, 3.12 and 3.13. No other file names a version. */
 
+#define _GNU_SOURCE 1
 #define Py_BUILD_CORE 1
 #include <Python.h>
+#include <pthread.h>
 #include <structmember.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -10,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "internal/pycore_code.h"
+#include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
@@ -88,6 +91,29 @@ lend_recursion(PyThreadState *thread, int units)
 #if PY_VERSION_HEX >= 0x030C0000
     thread->c_recursion_remaining += units;
 #endif
+}
+
+/* dictionary[key], borrowed; NULL without an exception where it is not there or the table is of another kind. `place` is
+   where the key was in the table; what is found is proved to be the key's value, so that any guess is safe. */
+static inline PyObject *
+dictionary_at(PyObject *dictionary, PyObject *key, Py_ssize_t place)
+{
+    PyDictObject *table = (PyDictObject *)dictionary;
+    PyDictKeysObject *keys = table->ma_keys;
+    if (!DK_IS_UNICODE(keys) || place >= keys->dk_nentries) {
+        return NULL;
+    }
+    PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(keys)[place];
+    if (entry->me_key != key) {
+        return NULL;
+    }
+    return table->ma_values != NULL ? table->ma_values->values[place] : entry->me_value;
+}
+
+static inline Py_ssize_t
+dictionary_places(PyObject *dictionary)
+{
+    return ((PyDictObject *)dictionary)->ma_keys->dk_nentries;
 }
 
 /* The class's own namespace, borrowed. */

@@ -10,8 +10,6 @@ import opcode
 import sys
 from dataclasses import dataclass
 
-SUPPORTED = ((3, 11), (3, 12), (3, 13))
-
 
 @dataclass(frozen=True, slots=True)
 class VersionFacts:
@@ -115,7 +113,6 @@ COMPARISONS = opcode.cmp_op
 COMPARISON_MASKS = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 INTRINSICS_1 = tuple(getattr(opcode, "_intrinsic_1_descs", ()))
 INTRINSICS_2 = tuple(getattr(opcode, "_intrinsic_2_descs", ()))
-HAVE_ARGUMENT = opcode.HAVE_ARGUMENT  # operations from here on have an argument (3.13: operations above it)
 TAKES_ARGUMENT = [
     number in opcode.hasarg if hasattr(opcode, "hasarg") else number >= opcode.HAVE_ARGUMENT for number in range(256)
 ]

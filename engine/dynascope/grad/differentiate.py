@@ -75,14 +75,18 @@ def _backward(
         tangent = Value(value.layout, name=f"tangents_{number}")
         tangents.append(tangent)
         handles.append(recorder.wrap(tangent))
-    found = torch.autograd.grad(
-        [tensor for tensor, _ in results.differentiable], [leaves[i] for i in wanted], handles, allow_unused=True
-    )
+    found = _run_autograd([tensor for tensor, _ in results.differentiable], handles, [leaves[i] for i in wanted])
     gradients: list[Value | None] = [None] * len(leaves)
     for index, gradient in zip(wanted, found, strict=True):
         if gradient is not None:
             gradients[index] = _gradient_value(recorder, gradient, values[index])
     return tangents, gradients
+
+
+def _run_autograd(outputs: list[torch.Tensor], tangents: list[torch.Tensor], inputs: list[torch.Tensor]) -> Any:
+    """`torch.autograd.grad(..., allow_unused=True)` without its checks of the tangents' sizes, which import sympy."""
+    engine = torch.autograd.Variable._execution_engine
+    return engine.run_backward(tuple(outputs), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False)
 
 
 def _gradient_value(recorder: Recorder, gradient: torch.Tensor, source: Value) -> Value:

@@ -82,7 +82,7 @@ def _place_saved(
 def _emit_backward(
     tape: Tape, parts: Parts, tangents: list[Value], gradients: list[Value | None], names: dict[int, str]
 ) -> fx.GraphModule | None:
-    if all(gradient is None for gradient in gradients):
+    if not tangents:
         return None
     backward = _GraphWriter(tape, "backward", names)
     for value in [*parts.saved, *tangents]:

@@ -50,18 +50,54 @@ def _layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[st
     operands = list(leaves((arguments, keywords)))
     if any(isinstance(operand, Number) for operand in operands):
         raise DifferentiationRefused(VaryingNumberNeeded(_name(target)))
+    key = _memory_key(target, arguments, keywords)
+    known = _MEMORY.get(key) if key is not None else None
+    if known is None:
+        known = _ask_torch(target, arguments, keywords, operands)
+        if key is not None:
+            if len(_MEMORY) >= _MEMORY_LIMIT:
+                _MEMORY.clear()
+            _MEMORY[key] = known
+    return list(known)
+
+
+_MEMORY: dict[Any, tuple[Layout | None, ...]] = {}
+_MEMORY_LIMIT = 20_000
+
+
+def _memory_key(target: Any, arguments: Any, keywords: Any) -> Any:
+    """All that torch's answer depends on; None where an argument cannot be compared."""
+    try:
+        key = (target, _frozen(arguments), _frozen(keywords), torch.get_default_dtype())
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _frozen(data: Any) -> Any:
+    if isinstance(data, Value):
+        return data.layout
+    if isinstance(data, (list, tuple)):
+        return tuple(map(_frozen, data))
+    if isinstance(data, dict):
+        return tuple((name, _frozen(item)) for name, item in data.items())
+    return (type(data), repr(data) if isinstance(data, float) else data)
+
+
+def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | None, ...]:
     device = keywords.get("device") or common_device(operands)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
-    return [layout_of(output, device) if isinstance(output, torch.Tensor) else None for output in outputs]
+    return tuple(layout_of(output, device) if isinstance(output, torch.Tensor) else None for output in outputs)
 
 
 def call_meta_kernel(target: Any, arguments: Any, keywords: Any) -> Any:
     """Run an operator on meta tensors, below autograd. Any failure becomes a refusal."""
     try:
-        with without_compiler_imports(), torch._C._AutoDispatchBelowAutograd():
+        with torch._C._AutoDispatchBelowAutograd():
             return _run_on_meta(target, arguments, keywords)
     except DifferentiationRefused:
         raise
@@ -76,7 +112,7 @@ def _run_on_meta(target: Any, arguments: Any, keywords: Any) -> Any:
     kernel = target.py_kernels.get(torch._C.DispatchKey.Meta)
     if kernel is None or target.is_view:
         return target(*arguments, **keywords)
-    with _RulesFirst():
+    with without_compiler_imports(), _RulesFirst():
         return kernel(*arguments, **keywords)
 
 
@@ -214,6 +250,25 @@ def _to_copy(a: Value, *, dtype: Any = None, device: Any = None, memory_format: 
 @rule(aten.full.default)
 def _full(sizes: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Layout:
     return fresh(sizes, dtype or promoted((value,)), torch.device(device or "cpu"))
+
+
+@rule(aten.empty_like.default)
+def _empty_like(a: Value, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **_: Any) -> Layout:
+    return Layout(a.sizes, kept_strides(a, memory_format), dtype or a.dtype, torch.device(device or a.device))
+
+
+@rule(aten.empty_strided.default)
+def _empty_strided(sizes: Any, strides: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Layout:
+    return Layout(tuple(sizes), tuple(strides), dtype or torch.get_default_dtype(), torch.device(device or "cpu"))
+
+
+@rule(aten.empty_permuted.default)
+def _empty_permuted(sizes: Any, order: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Layout:
+    strides, step = [0] * len(sizes), 1
+    for dimension in reversed(order):
+        strides[dimension] = step
+        step *= max(sizes[dimension], 1)
+    return Layout(tuple(sizes), tuple(strides), dtype or torch.get_default_dtype(), torch.device(device or "cpu"))
 
 
 @rule(*overloads("sum.dim_IntList", "mean.dim"))

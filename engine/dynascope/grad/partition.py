@@ -64,8 +64,7 @@ def partition(
         saved = _minimum_cut(border)
     else:
         saved = border
-    again = _recomputed(forward, border, saved)
-    return Parts(used(forward, [*visible, *saved]), [*again, *backward], saved)
+    return Parts(used(forward, [*visible, *saved]), _with_recomputation(backward, gradients, saved), saved)
 
 
 def _read_by_backward(backward: list[Step], tangents: list[Value], gradients: list[Value | None]) -> list[Value | Number]:
@@ -122,15 +121,30 @@ def _bytes(value: Value | Number) -> int:
     return value.layout.byte_count + 1 if isinstance(value, Value) else 1
 
 
-def _recomputed(forward: list[Step], border: list[Any], saved: list[Any]) -> list[Step]:
-    """The forward steps to run again, in their order."""
-    kept = {id(value) for value in saved}
-    needed: set[int] = set()
-    pending = [value for value in border if id(value) not in kept]
-    while pending:
-        step = pending.pop().step
-        if step is None or id(step) in needed:
-            continue
-        needed.add(id(step))
-        pending += [value for value in step.inputs() if id(value) not in kept]
-    return [step for step in forward if id(step) in needed]
+def _with_recomputation(backward: list[Step], gradients: list[Value | None], saved: list[Any]) -> list[Step]:
+    """The backward steps, each after the forward steps that it needs again: recomputed values live shortly."""
+    present = {id(value) for value in saved}
+    written: set[int] = set()
+    ordered: list[Step] = []
+
+    def write(step: Step) -> None:
+        """Iterative, as chains of cheap steps may be as long as the program."""
+        pending = [(step, False)]
+        while pending:
+            current, ready = pending.pop()
+            if id(current) in written:
+                continue
+            if ready:
+                written.add(id(current))
+                ordered.append(current)
+                continue
+            pending.append((current, True))
+            needed = [v.step for v in current.inputs() if id(v) not in present and v.step is not None]
+            pending += [(needed_step, False) for needed_step in reversed(needed)]
+
+    for step in backward:
+        write(step)
+    for gradient in gradients:
+        if gradient is not None and id(gradient) not in present and gradient.step is not None:
+            write(gradient.step)
+    return ordered

@@ -3,7 +3,7 @@
     self is a Block;  self.weight matches;  self.bias matches
 
     r0 = self.__dict__       CHECK_TYPE self Block
-    r1 = r0["_parameters"]   LOAD_KEY
+    r1 = r0["_parameters"]   LOAD_KEY, at the place in the dict where it was the last time
     r2 = r1["weight"]        LOAD_KEY, CHECK_TYPE, CHECK_TENSOR
     r3 = r1["bias"]          LOAD_KEY, CHECK_TYPE, CHECK_TENSOR
 
@@ -80,6 +80,7 @@ class _ProgramWriter:
         self.free_variables = {name: index for index, name in enumerate(free_variables)}
         self.rows: list[tuple[int, int, int, Any]] = []
         self.places: dict[Source, int] = {}
+        self.dictionaries: dict[int, int] = {}
         self.registers = 0
         self.written: set[tuple[str, int, int, int]] = set()
 
@@ -100,6 +101,12 @@ class _ProgramWriter:
         self.rows.append((hook.OPERATIONS[operation], base, number, operand))
         self.registers += 1
         return ~(self.registers - 1)
+
+    def dictionary(self, place: int) -> int:
+        """Where the `__dict__` of the object at a place lies."""
+        if place not in self.dictionaries:
+            self.dictionaries[place] = self.load("LOAD_DICTIONARY", place)
+        return self.dictionaries[place]
 
     def load_in_python(self, source: Source) -> int:
         return self.load("LOAD_PYTHON", operand=source.read)
@@ -138,7 +145,7 @@ def _attribute(writer: _ProgramWriter, source: AttributeSource) -> int:
 
 
 def _dictionary_attribute(writer: _ProgramWriter, source: DictionaryAttributeSource) -> int:
-    return writer.load("LOAD_DICTIONARY_ATTRIBUTE", writer.place(source.base), operand=sys.intern(source.name))
+    return writer.load("LOAD_KEY", writer.dictionary(writer.place(source.base)), operand=sys.intern(source.name))
 
 
 def _module_member(writer: _ProgramWriter, source: ModuleMemberSource) -> int:
@@ -193,10 +200,7 @@ def _keys_are(writer: _ProgramWriter, predicate: DictionaryKeysAre, source: int)
 
 
 def _module_has_no_hooks(writer: _ProgramWriter, predicate: ModuleHasNoHooks, source: int) -> bool:
-    for name in MODULE_HOOKS:
-        table = writer.load("LOAD_DICTIONARY_ATTRIBUTE", source, operand=name)
-        writer.check("CHECK_LENGTH", table, number=0)
-    return True
+    return all(writer.check("CHECK_EMPTY_AT", writer.dictionary(source), name) for name in MODULE_HOOKS)
 
 
 _CHECKS: dict[type, Callable[..., bool]] = {

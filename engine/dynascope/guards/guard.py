@@ -278,7 +278,7 @@ class ModuleHasNoHooks(Predicate):
 
     def holds(self, value: Any) -> bool:
         own = object.__getattribute__(value, "__dict__")
-        return all(len(own[name]) == 0 for name in MODULE_HOOKS)
+        return all(dict.__len__(own[name]) == 0 for name in MODULE_HOOKS)
 
     def check(self) -> str:
         return "has no hooks"

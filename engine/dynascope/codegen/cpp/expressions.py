@@ -38,6 +38,8 @@ def expression(operation: Compute, source: torch.dtype, arguments: tuple[str, ..
     if name in INFIX:
         return f"{arguments[0]} {INFIX[name]} {arguments[1]}"
     if name in COMPARISONS:
+        if source == torch.bool:
+            arguments = tuple(f"(-{argument})" for argument in arguments)
         return _truth(f"{arguments[0]} {COMPARISONS[name]} {arguments[1]}", lanes)
     if name in FUNCTIONS:
         return f"{FUNCTIONS[name]}({', '.join(arguments)})"

@@ -8,7 +8,6 @@ VECTOR(F32, f32) VECTOR(F64, f64) VECTOR(I64, i64) VECTOR(I32, i32) VECTOR(I16, 
 VECTOR(U16, u16) VECTOR(U32, u32)
 #undef VECTOR
 typedef I32 M;
-#define TO(type, x) __builtin_convertvector(x, type)
 
 // n < N lanes are at the end of a row: the others are neither read nor written.
 #define MEMORY(V, T) \
@@ -171,5 +170,4 @@ template <class V> INLINE i32 best_lane(V best, I32 place, bool greatest) {
   return at;
 }
 }
-#undef TO
 

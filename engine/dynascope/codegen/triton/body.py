@@ -42,6 +42,9 @@ _WEAK = frozenset(
 
 _RESERVED = ("tl", "triton", "libdevice", "workspace", "program", "part", "first", "start", "step", "tickets", "finished")
 
+_DERIVED = ("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element", "_rise", "_share")
+"""Endings of names that patterns make from others: nothing else may have them."""
+
 
 class Names:
     """One Python identifier for each thing named: buffers first, then what is derived from them."""
@@ -53,6 +56,8 @@ class Names:
         base = re.sub(r"\W", "_", wanted) or "value"
         if base[0].isdigit():
             base = f"v{base}"
+        if base.endswith(_DERIVED):
+            base += "_"
         name, number = base, 2
         while name in self._taken:
             name, number = f"{base}_{number}", number + 1

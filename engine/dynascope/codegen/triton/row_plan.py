@@ -25,6 +25,9 @@ Mode = Literal["held", "looped", "split"]
 _HELD_BYTES = 65536
 """A row this long still fits the registers of one program."""
 
+_HELD_ACROSS = 1024
+"""So many columns still fit beside enough rows to read whole sectors of memory."""
+
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
 
@@ -83,12 +86,15 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
 def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns."""
     rows, columns = facts.group.row_count, facts.group.column_count
-    column_block = max(2, min(64, power_of_two(columns)))
-    row_block = _between(16, 128 // facts.widest_itemsize * 2, _TILE_ELEMENTS // column_block)
-    row_block = max(2, min(row_block, power_of_two(rows)))
+    whole = max(2, power_of_two(columns))
+    if whole <= _HELD_ACROSS:
+        row_block = max(2, min(_TILE_ELEMENTS * 2 // whole, power_of_two(rows), 256))
+        while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
+            row_block //= 2
+        return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * 16), 16))
+    column_block = 64
+    row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
     warps = _between(1, row_block * column_block // (32 * 16), 8)
-    if columns <= column_block:
-        return RowPlan("held", row_block, column_block, warps)
     programs = -(-rows // row_block)
     parts = min(4 * device.multiprocessors // programs, columns // (2 * column_block))
     if parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS:

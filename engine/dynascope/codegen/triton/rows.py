@@ -12,6 +12,7 @@ from __future__ import annotations
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
+from dynascope.codegen.triton.online import online_sums
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, power_of_two
@@ -40,6 +41,7 @@ class _RowKernel:
         self.printer, self.writer = self.draft.printer, self.draft.writer
         self.axis = self.tile.position("column")
         self.scratch_bytes = 0
+        self.online = online_sums(facts.body, arrangement) if plan.mode == "looped" else {}
 
     def emit(self) -> TritonKernel:
         {"held": self._held, "looped": self._looped, "split": self._split}[self.plan.mode]()
@@ -61,9 +63,13 @@ class _RowKernel:
         self._place_rows("tl.program_id(0)")
         for number in range(self._pass_count()):
             self._row_values(number)
+            if number and not self._has_work(number):
+                continue
             self._sweep(number, "start")
             for reduce in self._reduces(number):
                 self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
+            for total in self._early(number):
+                self._finish(total, self._fold(total, self._settled(total)))
         self._row_values(self._pass_count())
 
     def _split(self) -> None:
@@ -102,8 +108,15 @@ class _RowKernel:
         """The reductions at the end of pass `number`."""
         return [
             n for n, operation in enumerate(self.facts.body)
-            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1
+            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and n not in self.online
         ]  # fmt: skip
+
+    def _early(self, number: int) -> list[int]:
+        """The online sums that run along with the maxima of pass `number`."""
+        return [total for total, maximum in self.online.items() if self.arrangement.passes[maximum] == number + 1]
+
+    def _has_work(self, number: int) -> bool:
+        return bool(self._reduces(number) or self._needed(number))
 
     def _row_values(self, number: int) -> None:
         """What is computed once a row, before pass `number`."""
@@ -115,13 +128,15 @@ class _RowKernel:
 
     def _sweep(self, number: int, start: str) -> None:
         """One pass over this program's columns: its stores, and its reductions into a block of lanes each."""
-        for reduce in self._reduces(number):
+        for reduce in (*self._early(number), *self._reduces(number)):
             for name, identity, kind in self._lanes(reduce):
                 self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
         block = self.plan.column_block
         with self.writer.block(f"for start in range(0, {self.plan.steps * block}, {block}):"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
             self.printer.emit(self._needed(number))
+            for total in self._early(number):
+                self._join_early(total)
             for reduce in self._reduces(number):
                 self._join(reduce)
 
@@ -201,6 +216,23 @@ class _RowKernel:
             return
         joined = self._use(self._rule(reduce).join.format(names[0], element))
         self.writer.write(f"{names[0]} = {joined}", operation.origin)
+
+    def _join_early(self, total: int) -> None:
+        """Before the maximum's lanes move on: whichever of sum and element has the lesser maximum is scaled down."""
+        origin, name = self.facts.body[total].origin, self.printer.name(total)
+        (maxima,) = self._lane_names(self.online[total])
+        element = self._element(self.online[total])
+        # Equal ones first: the difference of two infinities is no number.
+        self.writer.write(f"{name}_element = {element}", origin)
+        self.writer.write(f"{name}_rise = tl.where({name}_element == {maxima}, 0, {name}_element - {maxima})", origin)
+        self.writer.write(f"{name}_share = libdevice.exp(-tl.abs({name}_rise))", origin)
+        grown = f"tl.where({name}_rise > 0, {name}_lanes * {name}_share + 1, {name}_lanes + {name}_share)"
+        self.writer.write(f"{name}_lanes = {grown}", origin)
+
+    def _settled(self, total: int) -> str:
+        """The lanes of an online sum, all for the one maximum."""
+        (maxima,) = self._lane_names(self.online[total])
+        return f"{self.printer.name(total)}_lanes * libdevice.exp({maxima} - {self.printer.values[self.online[total]]})"
 
     def _folded(self, reduce: int, names: list[str]) -> str:
         """The blocks of these names brought together."""

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from dynascope.grad.build import StepBuilder as B
-from dynascope.grad.metadata import kept_strides
-from dynascope.grad.shapes import promoted
-from dynascope.grad.tape import Value, contiguous_strides
+from dynascope.grad.metadata import kept_strides, output_layouts
+from dynascope.grad.shapes import is_dense, promoted
+from dynascope.grad.tape import Value
 from dynascope.grad.views import with_strides
 
 aten = torch.ops.aten
@@ -60,9 +60,19 @@ def _scalar_tensor(b: B, number: Any, *, dtype: Any = None, device: Any = None, 
 
 
 def _new_empty_strided(b: B, x: Value, sizes: Any, strides: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
-    if tuple(strides) != contiguous_strides(tuple(sizes)):
-        return NotImplemented
-    return _new(0)(b, x, sizes, dtype=dtype, device=device)
+    return b.op(aten.empty_strided.default, sizes, strides, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def _by_layout(operator: Any) -> Callable[..., Any]:
+    """Memory of given strides: `full`, laid out so."""
+
+    def make(b: B, sizes: Sequence[int], places: Sequence[int], *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+        (layout,) = output_layouts(operator, (sizes, places), {"dtype": dtype, "device": device})
+        if layout is None or not is_dense(layout.sizes, layout.strides):
+            return NotImplemented
+        return with_strides(b, b.op(aten.full.default, list(sizes), 0, dtype=layout.dtype, device=layout.device), layout.strides)
+
+    return make
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
@@ -75,6 +85,8 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.empty.memory_format: _sized(0),
     aten.new_zeros.default: _new(0),
     aten.new_ones.default: _new(1),
+    aten.empty_strided.default: _by_layout(aten.empty_strided.default),
+    aten.empty_permuted.default: _by_layout(aten.empty_permuted.default),
     aten.new_empty.default: _new(0),
     aten.new_full.default: _new_full,
     aten.new_empty_strided.default: _new_empty_strided,

@@ -150,6 +150,8 @@ def _apply_rule(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("a dtype that loops do not compute with")
     if not all(is_lowered(meta.dtype) for meta in call.results if isinstance(meta, torch.Tensor)):
         return NotLowered("a dtype that loops do not compute with")
+    if any(0 in meta.shape for meta in call.results if isinstance(meta, torch.Tensor)):
+        return NotLowered("a result without elements")
     try:
         return rule(call)
     except Refused as refused:
@@ -174,11 +176,21 @@ def _extern(call: Lowering, why: str) -> Lowered:
             results.append(None)
     values = [view_of(r) if isinstance(r, Buffer) else r for r in results]
     node = ExternCall(
-        call.new_name(f"call_{call.node.name}"), call.operator, call.arguments, call.keywords,
+        call.new_name(f"call_{call.node.name}"), call.operator, call.arguments, _with_device(call),
         tuple(results), call.origin, why,
     )  # fmt: skip
     is_list = isinstance(call.node.meta["val"], (list, tuple))
     return Lowered((node,), tuple(values) if is_list else values[0])
+
+
+def _with_device(call: Lowering) -> dict[str, Any]:
+    """The keywords, with the device that the user's call ran on where the graph was recorded on meta tensors."""
+    wants = any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments) \
+        if hasattr(call.operator, "_schema") else False
+    given = call.keywords.get("device")
+    is_meta = given is not None and torch.device(given).type == "meta"
+    makes = wants and given is None and not _tensors((call.arguments, call.keywords))
+    return {**call.keywords, "device": call.device} if is_meta or makes else call.keywords
 
 
 def _tensors(value: Any) -> list[TensorView]:

@@ -177,8 +177,8 @@ rule(aten.round.default)(_plain_rule(_rounding("round"), 1, _result_dtype))
 # -- two operands -----------------------------------------------------------------------------------------------------
 
 _ARITHMETIC = {
-    "maximum": _named("maximum"),
-    "minimum": _named("minimum"),
+    "maximum": lambda x, y: x.apply("or" if x.dtype == torch.bool else "maximum", y),
+    "minimum": lambda x, y: x.apply("and" if x.dtype == torch.bool else "minimum", y),
     "fmax": _floating_only(_named("fmax")),
     "fmin": _floating_only(_named("fmin")),
     "atan2": _named("atan2"),

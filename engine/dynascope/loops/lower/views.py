@@ -27,20 +27,30 @@ def view_result(call: Lowering) -> Any:
     """The value of a view call: a TensorView or a tuple of them. None where the call is not a view."""
     if not _is_view(call.operator) or not call.arguments or not isinstance(call.arguments[0], TensorView):
         return None
-    base, base_meta = call.arguments[0], call.node.args[0].meta["val"]
-    views = tuple(_view(base, base_meta, meta, call) for meta in call.results)
+    base = call.arguments[0]
+    views = tuple(_view(base, meta, offset) for meta, offset in zip(call.results, _offsets(call, base), strict=True))
     if any(view is None for view in views):
         return None
     return views if isinstance(call.node.meta["val"], (list, tuple)) else views[0]
 
 
-def _view(base: TensorView, base_meta: torch.Tensor, meta: torch.Tensor, call: Lowering) -> TensorView | None:
-    offset = base.offset + meta.storage_offset() - base_meta.storage_offset()
-    if call.operator is aten._unsafe_view.default:
-        offset = base.offset
+def _view(base: TensorView, meta: torch.Tensor, offset: int) -> TensorView | None:
     if meta.dtype != base.dtype:
         return None
     return TensorView(base.buffer, base.dtype, tuple(meta.shape), tuple(meta.stride()), offset)
+
+
+def _offsets(call: Lowering, base: TensorView) -> tuple[int, ...]:
+    """Where each view starts in the buffer. The operator itself says, on a meta tensor that lies as the base does; the
+    graph's own meta values say sizes and strides only (a recorder may not have kept them in one memory)."""
+    if call.operator is aten._unsafe_view.default:
+        return (base.offset,)
+    if call.operator is aten.as_strided.default:
+        given = call.arguments[3] if len(call.arguments) > 3 else call.keywords.get("storage_offset")
+        return (base.offset if given is None else given,)
+    like = torch.empty_strided(base.sizes, base.strides, dtype=base.dtype, device="meta")
+    views = call.operator(like, *call.arguments[1:], **call.keywords)
+    return tuple(base.offset + v.storage_offset() for v in (views if isinstance(views, (list, tuple)) else (views,)))
 
 
 @cache
