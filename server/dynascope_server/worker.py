@@ -52,8 +52,9 @@ class Launch:
     timeout: float = 0.0
 
     def command(self, events: int) -> list[str]:
-        engine = [self.interpreter, "-m", "dynascope", "run", self.file]
-        return [*engine, "--json", f"{self.report}", "--events-fd", f"{events}", *self.options, "--", *self.arguments]
+        """All that follows FILE is the program's own, as it is for `python FILE`."""
+        engine = [self.interpreter, "-m", "dynascope", "run", "--quiet", "--json", f"{self.report}"]
+        return [*engine, "--events-fd", f"{events}", *self.options, "--", self.file, *self.arguments]
 
 
 class Listener(Protocol):

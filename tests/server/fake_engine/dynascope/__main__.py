@@ -1,4 +1,4 @@
-"""`python -m dynascope run FILE --json PATH --events-fd FD -- ARGS`, as the server speaks to the engine."""
+"""`python -m dynascope run --quiet --json PATH --events-fd FD -- FILE ARGS`, as the server speaks to the engine."""
 
 import argparse
 import json
@@ -16,15 +16,15 @@ def main():
         print("ok: this is the stand-in")
         sys.exit(3)
     split = sys.argv.index("--")
-    own, arguments = sys.argv[2:split], sys.argv[split + 1 :]
+    own, program = sys.argv[2:split], sys.argv[split + 1 :]
     parser = argparse.ArgumentParser()
     for name in ("--json", "--events-fd", "--device", "--backend", "--timeout"):
         parser.add_argument(name)
-    for name in ("--dynamic", "--fullgraph"):
+    for name in ("--dynamic", "--fullgraph", "--quiet"):
         parser.add_argument(name, action="store_true")
-    parser.add_argument("file")
     options = parser.parse_args(own)
-    sys.argv = [options.file, *arguments]
+    options.file = program[0]
+    sys.argv = program
     with os.fdopen(int(options.events_fd), "w", buffering=1, closefd=False) as events:
         compile_and_run(options, lambda **event: events.write(json.dumps(event) + "\n"))
 
