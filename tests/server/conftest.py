@@ -70,7 +70,9 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [change]))
 
     async def command(self, name, *arguments):
-        return plain(await self.client.workspace_execute_command_async(types.ExecuteCommandParams(name, list(arguments))))
+        return plain(
+            await self.client.workspace_execute_command_async(types.ExecuteCommandParams(name, list(arguments)))
+        )
 
     async def run(self, path, *arguments):
         """Runs to the end; returns the last state."""
@@ -109,6 +111,15 @@ class Editor:
     async def lenses(self, path):
         params = types.CodeLensParams(types.TextDocumentIdentifier(path.as_uri()))
         return await self.client.text_document_code_lens_async(params) or []
+
+    async def actions(self, path, where, diagnostics=(), only=None):
+        """As plain JSON: lsprotocol's clients take an action that has a command for that command."""
+        context = types.CodeActionContext(list(diagnostics), only=only)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(path.as_uri()), where, context)
+        protocol = self.client.protocol
+        future = protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params)
+        protocol._result_types.clear()
+        return plain(await asyncio.wrap_future(future))
 
     async def hover(self, path, line, column=4):
         where = types.TextDocumentIdentifier(path.as_uri())

@@ -101,8 +101,10 @@ class Run:
             self.state = "exited"
         self._message = self._ending()
         self._progress.end(self._message)
-        self._server.results_changed(self.path)
-        self._notify()
+        try:
+            self._server.results_changed(self.path)
+        finally:
+            self._notify()
 
     def announce(self, message: str) -> None:
         self._message = message

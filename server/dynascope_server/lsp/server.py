@@ -60,7 +60,7 @@ class DynascopeServer(LanguageServer):
     @property
     def encoding(self) -> str:
         """The client's position encoding."""
-        return f"{self.workspace.position_encoding.value}"
+        return types.PositionEncodingKind(self.workspace.position_encoding).value
 
     def configure(self, data: Any) -> None:
         before = self.settings.storagePath
