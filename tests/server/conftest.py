@@ -148,8 +148,9 @@ async def editor(tmp_path):
     """Not yet started: a test says with which options."""
     editor = Editor(make_test_lsp_client(), tmp_path)
     yield editor
-    await editor.client.shutdown_session()
-    await editor.client.stop()
+    if not editor.client.stopped:
+        await editor.client.shutdown_session()
+        await editor.client.stop()
 
 
 @pytest.fixture
