@@ -1,0 +1,80 @@
+"""The real engine behind the real server: a small program with a break, from its text to the marks on its lines."""
+
+import importlib.util
+import sys
+
+import pytest
+from conftest import ROOT
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.compiler,
+    pytest.mark.skipif(
+        importlib.util.find_spec("dynascope.__main__") is None, reason="the engine's command is not there"
+    ),
+]
+
+PROGRAM = """\
+import torch
+
+
+def step(x):
+    y = torch.softmax(x * 2, -1)
+    if y.sum() > 0:
+        y = y + 1
+    return y
+
+
+compiled = torch.compile(step)
+print("result", float(compiled(torch.ones(8, 64)).sum()))
+"""
+BRANCH_LINE = 6
+
+
+async def start(editor):
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    await editor.start(enginePath=str(ROOT / "engine"), environment=cache)
+
+
+async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
+    await start(editor)
+    path = editor.program(PROGRAM)
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0), (end, editor.printed("stderr"))
+    assert editor.printed().startswith("result 576")
+    breaks = [d for d in editor.diagnostics(path) if d.range.start.line == BRANCH_LINE - 1]
+    assert breaks and breaks[0].code and breaks[0].source == "dynascope"
+    assert end["kernels"] >= 1
+    uri = (await editor.command("dynascope.showKernel", path.as_uri(), {"function": "step"}))["uri"]
+    document = await editor.request("dynascope/document", {"uri": uri})
+    assert document["languageId"] == "cpp" and f"{path.name}:5" in document["text"]
+    assert "f32[8, 64]" in await editor.hover(path, 5)
+
+
+@pytest.mark.parametrize(
+    "text, printed",
+    [
+        ("def f(:\n", "SyntaxError"),
+        ("import torch\nraise ValueError('no good')\n", "ValueError: no good"),
+    ],
+)
+async def test_programs_that_fail_say_so_on_their_line(editor, text, printed):
+    await start(editor)
+    path = editor.program(text)
+    editor.open(path)
+    end = await editor.run(path)
+    assert end["exitCode"] == 1
+    assert printed in editor.printed("stderr")
+    assert [d.range.start.line for d in editor.diagnostics(path)] == [len(text.splitlines()) - 1]
+
+
+async def test_an_interpreter_without_torch(editor):
+    """`-S` keeps the environment's packages out: an interpreter that has the engine and nothing else."""
+    bare = editor.folder / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare))
+    end = await editor.run(editor.program(PROGRAM))
+    assert end["state"] == "errored" and end["exitCode"] == 78
+    assert any("torch" in message for message in editor.messages)
