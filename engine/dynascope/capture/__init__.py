@@ -1,0 +1,51 @@
+"""Symbolic execution of a function's bytecode: from a frame's values to a graph, guards, effects and an exit.
+
+    captured = capture(CodeRegion(f.__code__, f.__qualname__), values, CaptureOptions())
+    code = assemble(captured, backend(captured.graph.module, ...), make_table)
+
+`capture` never raises for a program it cannot take: it answers `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from dynascope.capture import plan, session
+from dynascope.capture.exits import BreakExit, RaiseExit, Return, is_step_code
+from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.region import CaptureOptions, CodeRegion
+from dynascope.capture.session import Captured, Refused
+from dynascope.guards.source import FrameValues
+
+MakeTable = Callable[[CodeType, CodeRegion], Any]
+
+
+def capture(region: CodeRegion, values: FrameValues, options: CaptureOptions | None = None) -> Captured | Refused:
+    """The region as far as it can be a graph, in the state that `values` show."""
+    return session.run(region, values, options or CaptureOptions())
+
+
+def assemble(captured: Captured, graph_callable: Any, make_table: MakeTable) -> CodeType:
+    """The code that stands for the region: inputs, graph, effects, exit.
+
+    `graph_callable` takes the graph's inputs and gives a sequence of its outputs. `make_table(code, region)` gives the
+    entry table of a region that goes on after a break; its `bind(function)` is called here or in the new code.
+    """
+    return plan.write(captured.plan, captured.graph, graph_callable, make_table)
+
+
+__all__ = [
+    "BreakExit",
+    "CaptureOptions",
+    "Captured",
+    "CapturedGraph",
+    "CodeRegion",
+    "RaiseExit",
+    "Refused",
+    "Return",
+    "assemble",
+    "capture",
+    "is_step_code",
+]

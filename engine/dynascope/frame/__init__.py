@@ -1,0 +1,1 @@
+"""CPython frames and bytecode, in and out. Imports no torch."""

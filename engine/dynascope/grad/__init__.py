@@ -1,0 +1,9 @@
+"""From a captured Torch IR graph to a forward and a backward graph of functional ATen, and the autograd node around them."""
+
+from dynascope.grad.bridge import bridge
+from dynascope.grad.differentiate import differentiate
+from dynascope.grad.options import GradOptions
+from dynascope.grad.pair import GradPair
+from dynascope.grad.reasons import DifferentiationRefused
+
+__all__ = ["DifferentiationRefused", "GradOptions", "GradPair", "bridge", "differentiate"]

@@ -120,3 +120,18 @@ def _schema_of_dataclass(kind: type, definitions: dict[str, Any]) -> dict[str, A
             "additionalProperties": False,
         }
     return {"$ref": f"#/$defs/{name}"}
+
+
+def main() -> None:
+    """Rewrite `schema.json` beside this file from the dataclasses."""
+    import json
+    from pathlib import Path
+
+    from dynascope.report.facts import CompileReport
+
+    text = json.dumps(schema(CompileReport), indent=2) + "\n"
+    Path(__file__).with_name("schema.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

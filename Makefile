@@ -1,0 +1,39 @@
+# make run      set up and run the first example, with its annotated source
+# make test     set up and run every test
+# make editor   a real VS Code in the browser with the extension and the examples
+# make vsix     package the extension
+
+PYTHON ?= python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: run test test-python bench lint clean
+
+run: $(READY)
+	$(PY) -m dynascope run examples/quickstart.py
+
+test: test-python test-editor
+
+test-python: $(READY)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/editor
+
+lint: $(READY)
+	$(PY) -m ruff check engine server tests bench examples
+
+bench: $(READY)
+	$(PY) bench/overhead.py && $(PY) bench/first_call.py && $(PY) bench/startup.py
+
+$(READY): pyproject.toml constraints.txt
+	command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing; name another with PYTHON=..." >&2; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[development]'
+	$(PY) -c "from dynascope.frame import hook"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .build dist out artefacts
+
+include extension/editor.mk

@@ -1,0 +1,96 @@
+"""First call in a fresh process with empty caches: ours against torch.compile (inductor), the import of torch left out.
+
+    python bench/first_call.py [--rounds 3]
+
+Each trial is a process of its own with cache folders of its own; the two sides take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from measure import ratio_of
+from results import write_section
+
+CASES = {"MLP of the seeds": "seed_mlp", "2-layer transformer": "transformer2"}
+PHASES = ("inference", "training")
+
+TRIAL = """
+import json, sys, time
+import torch, programs
+side, case, phase, charity = sys.argv[1:]
+torch.manual_seed(0)
+function, arguments = getattr(programs, case)()
+if charity == "yes":
+    import torch._dynamo, torch._inductor.compile_fx, torch._inductor.codegen.cpp
+start = time.perf_counter()
+if side == "ours":
+    import dynascope
+    compiled = dynascope.compile(function)
+else:
+    compiled = torch.compile(function)
+if phase == "training":
+    compiled(*arguments).sum().backward()
+else:
+    with torch.no_grad():
+        compiled(*arguments)
+print(json.dumps(time.perf_counter() - start))
+"""
+
+
+def trial(side: str, case: str, phase: str, charity: str, caches: str) -> float:
+    here = os.path.dirname(os.path.abspath(__file__))
+    environment = {
+        **os.environ,
+        "DYNASCOPE_CACHE_DIR": os.path.join(caches, "ours"),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "theirs"),
+        "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", TRIAL, side, case, phase, charity]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise SystemExit(f"{side} {case} {phase} failed:\n{answer.stderr[-2000:]}")
+    return float(json.loads(answer.stdout.strip().splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    rows = [row(name, case, phase, rounds) for name, case in CASES.items() for phase in PHASES]
+    columns = ["case", "ours cold, s", "torch.compile cold, s", "cold ratio", "ratio, their imports left out", "ours warm cache, s", "theirs, s", "warm ratio"]
+    note = "Cold: empty caches, our C hook's own build included. Warm: a second process with the caches of the first."
+    write_section("First call", "python bench/first_call.py", columns, rows, note)
+
+
+def row(name: str, case: str, phase: str, rounds: int) -> list[str]:
+    cold: dict[str, list[float]] = {"ours": [], "theirs": [], "charity": []}
+    warm: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(rounds):
+        for side in ("ours", "theirs"):
+            with tempfile.TemporaryDirectory() as caches:
+                cold[side].append(trial(side, case, phase, "no", caches))
+                warm[side].append(trial(side, case, phase, "no", caches))
+        with tempfile.TemporaryDirectory() as caches:
+            cold["charity"].append(trial("theirs", case, phase, "yes", caches))
+    middle = {side: sorted(values)[len(values) // 2] for side, values in cold.items()}
+    middle_warm = {side: sorted(values)[len(values) // 2] for side, values in warm.items()}
+    return [
+        f"{name}, {phase}",
+        f"{middle['ours']:.2f}",
+        f"{middle['theirs']:.2f}",
+        str(ratio_of(cold["ours"], cold["theirs"])),
+        str(ratio_of(cold["ours"], cold["charity"])),
+        f"{middle_warm['ours']:.2f}",
+        f"{middle_warm['theirs']:.2f}",
+        str(ratio_of(warm["ours"], warm["theirs"])),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""`bench/RESULTS.md`: one section a benchmark, each replaced by its own script's last run."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from pathlib import Path
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+HEAD = "# Results\n\nEach section was written by the command it names. Ratios are ours over theirs: below 1 ours is faster.\n"
+
+
+def write_section(title: str, command: str, columns: list[str], rows: list[list[str]], note: str = "") -> None:
+    """Replace the section `title`, and print it."""
+    import torch
+
+    where = f"{platform.processor() or platform.machine()}, CPython {platform.python_version()}, torch {torch.__version__}"
+    if torch.cuda.is_available():
+        where += f", {torch.cuda.get_device_name()}"
+    table = [columns, ["---"] * len(columns), *rows]
+    body = "\n".join("| " + " | ".join(row) + " |" for row in table)
+    section = f"## {title}\n\n`{command}` on {where}\n\n{body}\n" + (f"\n{note}\n" if note else "")
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else HEAD
+    pattern = re.compile(rf"## {re.escape(title)}\n.*?(?=\n## |\Z)", re.S)
+    text = pattern.sub(lambda _: section, text) if pattern.search(text) else f"{text.rstrip()}\n\n{section}"
+    RESULTS.write_text(text, encoding="utf-8")
+    sys.stdout.write(section + "\n")

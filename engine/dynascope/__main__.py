@@ -1,0 +1,80 @@
+"""`dynascope` and `python -m dynascope`: run | show | explain | doctor."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import dynascope
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="dynascope", description="Compile PyTorch programs and see what was done.")
+    parser.add_argument("--version", action="version", version=f"dynascope {dynascope.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_show(commands)
+    explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
+    explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
+    commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
+    options = parser.parse_args(arguments)
+    return COMMANDS[options.command](options)
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    run = commands.add_parser("run", help="run a file, compiled, and print its source with what became of each line")
+    add_program_options(run)
+    run.add_argument("--json", metavar="PATH", help="write the report there")
+    run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    run.add_argument("--quiet", action="store_true", help="do not print the annotated source")
+    run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_show(commands: argparse._SubParsersAction) -> None:
+    from dynascope.command.show import STAGES
+
+    show = commands.add_parser("show", help="run a file and print what one stage made of one function")
+    add_program_options(show)
+    show.add_argument("stage", choices=sorted(STAGES), metavar="STAGE", help=", ".join(sorted(STAGES)))
+    show.add_argument("target", metavar="FILE[::FUNCTION]")
+    show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def add_program_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
+    parser.add_argument("--dynamic", action="store_true", help="numbers are inputs of the graph from the first call")
+    parser.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
+    parser.add_argument("--backend", metavar="NAME", help="a backend other than ours: eager, inductor, aot_eager, ...")
+    parser.add_argument("--no-cache", action="store_true", help="build every kernel anew")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from dynascope.command.run import run
+
+    return run(options)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from dynascope.command.show import show
+
+    return show(options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from dynascope.command.explain import explain
+
+    return explain(options.code)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from dynascope.command.doctor import doctor
+
+    return doctor()
+
+
+COMMANDS = {"run": _run, "show": _show, "explain": _explain, "doctor": _doctor}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""The public functions: compile, explain, disable, reset.
+
+    compiled = dynascope.compile(function_or_module)
+    print(dynascope.explain(function, *arguments))
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynascope import recording
+from dynascope.configuration import MODES, Options, config
+from dynascope.report.facts import CompileReport
+
+DISABLED = "__dynascope_disable__"
+_tables: weakref.WeakSet = weakref.WeakSet()
+_overruled: dict[str, Any] = {}
+
+
+def compile(
+    target: Callable | None = None,
+    *,
+    backend: str | Callable = "dynascope",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable:
+    """Compile a function, a bound method or an `nn.Module`; also a decorator, with or without arguments.
+
+    Nothing is compiled until the result is called. It then runs compiled code wherever its guards hold, compiles again where
+    they do not, and runs as it was written where it cannot be compiled. `options` are settings of `dynascope.config`.
+
+    Raises `ValueError` for an unknown backend, mode or option, `TypeError` for a target that cannot be called. With
+    `fullgraph=True` a call that would break the graph raises `GraphBreakError` with the place and the remedy.
+    """
+    settings = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options, disable=disable)
+    if target is None:
+        return lambda function: compile(function, **settings)
+    if disable:
+        return target
+    return _compile(target, _options(backend, fullgraph, dynamic, mode, options))
+
+
+def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
+    """Keep a function out of compilation: calling it from a compiled function breaks the graph there. Also a decorator."""
+    if target is None:
+        return functools.partial(disable, recursive=recursive)
+
+    @functools.wraps(target)
+    def uncompiled(*args, **kwargs):
+        from dynascope.frame import hook
+
+        with hook.suspended():
+            return target(*args, **kwargs)
+
+    setattr(uncompiled, DISABLED, True)
+    return uncompiled
+
+
+def reset() -> None:
+    """Forget every compiled entry. Compiled functions stay usable and compile anew."""
+    for table in list(_tables):
+        table.clear()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What compiling did for one call. Prints as the annotated report; unpacks as torch's first `explain` did."""
+
+    report: CompileReport
+    graphs: tuple[Any, ...]
+    """The captured graphs, `torch.fx.GraphModule`s in order."""
+    result: Any
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def break_reasons(self) -> tuple:
+        entries = [entry for function in self.report.functions for entry in function.entries]
+        return tuple(entry.reason for entry in entries if entry.reason is not None)
+
+    @property
+    def graph_break_count(self) -> int:
+        return len(self.break_reasons)
+
+    @property
+    def guards(self) -> tuple:
+        return tuple(guard for f in self.report.functions for entry in f.entries for guard in entry.guards)
+
+    @property
+    def operations_per_graph(self) -> tuple[int, ...]:
+        return tuple(graph.operations for graph in self.report.graphs)
+
+    def __iter__(self):
+        return iter((str(self), self.guards, self.graphs, self.operations_per_graph, self.break_reasons))
+
+    def __str__(self) -> str:
+        from dynascope.report.terminal import report_text
+
+        return report_text(self.report)
+
+
+def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callable[..., Explanation]:
+    """Call `target(*args, **kwargs)` freshly compiled with the backend `eager`, and say what was captured.
+
+    With no arguments given, returns a function that takes them: `explain(f)(x)`.
+    """
+    if not args and not kwargs:
+        return functools.partial(_explain, target)
+    return _explain(target, *args, **kwargs)
+
+
+def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
+    graphs: list[Any] = []
+
+    def keep(graph: Any, example_inputs: list) -> Callable:
+        graphs.append(graph)
+        return graph.forward
+
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        options = config.options(backend=keep)
+        result = _compile(uncompiled_target(target), options)(*args, **kwargs)
+    finally:
+        recording.use(before)
+    return Explanation(recorder.report(), tuple(graphs), result)
+
+
+def uncompiled_target(target: Callable) -> Callable:
+    """What `compile` was given, for something that `compile` returned; other things unchanged."""
+    return getattr(target, "__dynascope_target__", getattr(target, "__wrapped__", target))
+
+
+def _options(backend, fullgraph, dynamic, mode, options) -> Options:
+    from dynascope.backends import find_backend
+
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    chosen = dict(options or {}, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode or "default")
+    result = config.options(**{**chosen, **_overruled})
+    find_backend(result.backend)
+    return result
+
+
+def _compile(target: Callable, options: Options) -> Callable:
+    import torch
+
+    if isinstance(target, torch.nn.Module):
+        from dynascope.compiled_module import CompiledModule
+
+        return CompiledModule(target, _compile_function(_call_of(target), options))
+    return _compile_function(target, options)
+
+
+def _call_of(module: Any) -> Callable:
+    """What calling the module runs, hooks aside: they are run by the compiled module itself."""
+    return module.forward
+
+
+def _compile_function(target: Callable, options: Options) -> Callable:
+    import torch
+
+    target = uncompiled_target(target)
+    if isinstance(target, types.MethodType):
+        owner = target.__self__
+        if isinstance(owner, torch.nn.Module) and target.__name__ in ("_call_impl", "_wrapped_call_impl", "__call__"):
+            return _compile(owner, options)
+        return types.MethodType(_compile_function(target.__func__, options), owner)
+    if isinstance(target, functools.partial):
+        return functools.partial(_compile_function(target.func, options), *target.args, **target.keywords)
+    if not isinstance(target, types.FunctionType):
+        return _compile_callable(target, options)
+    from dynascope.pipeline import make_table
+
+    table = make_table(target, options)
+    _tables.add(table)
+    return table.bind(target)
+
+
+def _compile_callable(target: Any, options: Options) -> Callable:
+    """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile."""
+    if isinstance(target, type) or not callable(target):
+        raise TypeError(f"compile takes a function, a method or an nn.Module, not {target!r}")
+    call = getattr(type(target), "__call__", None)
+    if isinstance(call, types.FunctionType):
+        return types.MethodType(_compile_function(call, options), target)
+
+    def call_builtin(*args, **kwargs):
+        return target(*args, **kwargs)
+
+    return _compile_function(functools.update_wrapper(call_builtin, target, updated=()), options)
+
+
+def torch_compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    **others: Any,
+) -> Callable:
+    """What `torch.compile` becomes under `dynascope run`: torch's arguments, our engine.
+
+    torch's default backend stands for ours. `options` are Inductor's own and say nothing to us.
+    """
+    chosen = "dynascope" if backend == "inductor" else backend
+    return compile(model, backend=chosen, fullgraph=fullgraph, dynamic=dynamic, mode=mode, disable=disable)
+
+
+def optimize(backend: str | Callable = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **others: Any):
+    """What `torch._dynamo.optimize` becomes: `optimize(backend)(function)`, as programs of 2022 write it."""
+    return lambda target: torch_compile(target, backend=backend, fullgraph=nopython, dynamic=dynamic)
+
+
+def torch_disable(fn: Callable | None = None, recursive: bool = True, **others: Any) -> Callable:
+    """What `torch.compiler.disable` becomes."""
+    return disable(fn, recursive)
+
+
+def overruled_options(defaults: Any) -> Options:
+    """The options of functions that are compiled without being asked for."""
+    return defaults.options(**_overruled)
+
+
+def overrule(chosen: dict[str, Any]) -> None:
+    """Options of the command line, which win over what the program asks for."""
+    _overruled.update(chosen)

@@ -1,0 +1,70 @@
+"""Backends by name: ours, the ones a person registers, and the ones registered with torch.
+
+A backend is a callable `(graph: torch.fx.GraphModule, example_inputs: list) -> callable`. The callable takes the graph's
+inputs and returns a tuple or list of its outputs. torch's own backends are imported only when one is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+Backend = Callable[[Any, list], Callable]
+
+DEFAULT = "dynascope"
+_registered: dict[str, Backend] = {}
+
+
+class UnknownBackend(ValueError):
+    """No backend of that name; the message lists the ones there are."""
+
+
+def register_backend(backend: Backend | None = None, *, name: str | None = None) -> Backend | Callable:
+    """Make a backend known by name (its function's name, unless `name` says otherwise). Also a decorator."""
+    if backend is None:
+        return lambda function: register_backend(function, name=name)
+    if not callable(backend):
+        raise TypeError(f"a backend is a callable (graph, example_inputs) -> callable, not {backend!r}")
+    _registered[name or backend.__name__] = backend
+    return backend
+
+
+def list_backends() -> list[str]:
+    """The names `compile(backend=...)` accepts. Asks torch for its own, which imports `torch._dynamo`."""
+    return sorted({DEFAULT, "eager", *_registered, *_torch_backends()})
+
+
+def find_backend(backend: str | Backend) -> Backend | None:
+    """The callable for a name; None for our own, which is not a graph-at-a-time callable but the pipeline itself."""
+    if callable(backend):
+        return backend
+    if backend == DEFAULT:
+        return None
+    if backend == "eager":
+        return run_uncompiled
+    if backend in _registered:
+        return _registered[backend]
+    if backend in _torch_backends():
+        from torch._dynamo.backends.registry import lookup_backend
+
+        return lookup_backend(backend)
+    known = list_backends()
+    near = difflib.get_close_matches(backend, known, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
+
+
+def run_uncompiled(graph: Any, example_inputs: list) -> Callable:
+    """The backend `eager`: run the captured graph operator by operator."""
+    return graph.forward
+
+
+def backend_name(backend: str | Backend) -> str:
+    return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+
+
+def _torch_backends() -> list[str]:
+    from torch._dynamo.backends import registry
+
+    return registry.list_backends()

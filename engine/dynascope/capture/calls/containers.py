@@ -1,0 +1,306 @@
+"""Methods of lists, tuples, dicts and sets, by their descriptors: `list.append` is the key of its meaning."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.calls.builtins import Arguments, Keywords, in_order
+from dynascope.capture.calls.registry import MEANINGS, meaning
+from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.iteration import elements, iterator
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    DictViewValue,
+    ListValue,
+    SetValue,
+    TupleValue,
+    Value,
+    boolean,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+def method(*classes: type) -> Callable[[Any], Any]:
+    """Registers `def name(machine, value, *arguments, **keywords)` as the method `name` of the classes."""
+
+    def register(function: Any) -> Any:
+        def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+            values = [machine.realize(each) for each in arguments]
+            return function(machine, *values, **keywords)
+
+        for cls in classes:
+            MEANINGS[getattr(cls, function.__name__.removesuffix("_"))] = run
+        return function
+
+    return register
+
+
+@method(list)
+def append(machine: Machine, value: ListValue, item: Value) -> Value:
+    machine.journal.append(value.items, item)
+    machine.write(value)
+    return NONE
+
+
+@method(list)
+def extend(machine: Machine, value: ListValue, more: Value) -> Value:
+    items.replace(machine, value, value.items + elements(machine, more))
+    return NONE
+
+
+@method(list)
+def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
+    changed = list(value.items)
+    changed.insert(items.index_of(machine, at, "list"), item)
+    items.replace(machine, value, changed)
+    return NONE
+
+
+@method(list)
+def pop(machine: Machine, value: ListValue, at: Value = ConstantValue(-1)) -> Value:  # noqa: B008
+    changed = list(value.items)
+    try:
+        taken = changed.pop(items.index_of(machine, at, "list"))
+    except IndexError as error:
+        raise machine.throw(IndexError, *error.args) from None
+    items.replace(machine, value, changed)
+    return taken
+
+
+@method(list)
+def remove(machine: Machine, value: ListValue, item: Value) -> Value:
+    for at, each in enumerate(value.items):
+        if operators.are_equal(machine, each, item):
+            items.replace(machine, value, value.items[:at] + value.items[at + 1 :])
+            return NONE
+    raise machine.throw(ValueError, "list.remove(x): x not in list")
+
+
+@method(list)
+def reverse(machine: Machine, value: ListValue) -> Value:
+    items.replace(machine, value, value.items[::-1])
+    return NONE
+
+
+@method(list)
+def sort(machine: Machine, value: ListValue, **keywords: Value) -> Value:
+    items.replace(machine, value, in_order(machine, value.items, keywords))
+    return NONE
+
+
+@method(list)
+def clear(machine: Machine, value: ListValue) -> Value:
+    items.replace(machine, value, [])
+    return NONE
+
+
+@method(list)
+def copy(machine: Machine, value: ListValue) -> Value:
+    return ListValue(list(value.items))
+
+
+@method(list, tuple)
+def index(machine: Machine, value: ListValue | TupleValue, item: Value, *bounds: Value) -> Value:
+    limits = [items.index_of(machine, each, "list") for each in bounds]
+    for at in range(*slice(*(limits or [None])[:1], *(limits[1:] or [None])).indices(len(value.items))):
+        if operators.are_equal(machine, value.items[at], item):
+            return ConstantValue(at)
+    raise machine.throw(ValueError, "value is not in list")
+
+
+@method(list, tuple)
+def count(machine: Machine, value: ListValue | TupleValue, item: Value) -> Value:
+    return ConstantValue(sum(operators.are_equal(machine, each, item) for each in value.items))
+
+
+@method(*DICTIONARIES)
+def get(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
+    found = value.items.get(hash_key(machine, key))
+    return default if found is None else found[1]
+
+
+@method(*DICTIONARIES)
+def keys(machine: Machine, value: DictValue) -> Value:
+    return DictViewValue(value, "keys")
+
+
+@method(*DICTIONARIES)
+def values(machine: Machine, value: DictValue) -> Value:
+    return DictViewValue(value, "values")
+
+
+def items_(machine: Machine, value: DictValue) -> Value:
+    return DictViewValue(value, "items")
+
+
+method(*DICTIONARIES)(items_)
+
+
+def copy_(machine: Machine, value: DictValue | SetValue) -> Value:
+    if isinstance(value, SetValue):
+        return SetValue(dict(value.items), value.cls)
+    made = DictValue(dict(value.items), value.cls)
+    made.default_factory = value.default_factory
+    return made
+
+
+method(*DICTIONARIES, set, frozenset)(copy_)
+
+
+def pop_(machine: Machine, value: DictValue, key: Value, *default: Value) -> Value:
+    hashed = hash_key(machine, key)
+    found = value.items.get(hashed)
+    if found is None:
+        if default:
+            return default[0]
+        raise machine.throw(KeyError, key)
+    items.delete(machine, value, key)
+    return found[1]
+
+
+method(*DICTIONARIES)(pop_)
+
+
+@method(*DICTIONARIES)
+def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
+    found = value.items.get(hash_key(machine, key))
+    if found is not None:
+        return found[1]
+    items.set(machine, value, key, default)
+    return default
+
+
+def update(machine: Machine, value: DictValue | SetValue, *others: Value, **keywords: Value) -> Value:
+    if isinstance(value, SetValue):
+        for other in others:
+            for item in elements(machine, other):
+                machine.journal.set_item(value.items, hash_key(machine, item), item)
+    else:
+        for key, item in items.pairs(machine, others[0]) if others else []:
+            items.put(machine, value, key, item)
+        for name, item in keywords.items():
+            items.put(machine, value, ConstantValue(name), item)
+    machine.write(value)
+    return NONE
+
+
+method(*DICTIONARIES, set)(update)
+
+
+def clear_(machine: Machine, value: DictValue | SetValue) -> Value:
+    items.replace(machine, value, {})
+    return NONE
+
+
+method(*DICTIONARIES, set)(clear_)
+
+
+@method(*DICTIONARIES)
+def popitem(machine: Machine, value: DictValue) -> Value:
+    if not value.items:
+        raise machine.throw(KeyError, "popitem(): dictionary is empty")
+    key, item = next(reversed(value.items.values()))
+    items.delete(machine, value, key)
+    return TupleValue((key, item))
+
+
+@method(collections.OrderedDict)
+def move_to_end(machine: Machine, value: DictValue, key: Value, last: Value = ConstantValue(True)) -> Value:  # noqa: B008
+    hashed = hash_key(machine, key)
+    pair = value.items[hashed]
+    others = {known: each for known, each in value.items.items() if known != hashed}
+    items.replace(machine, value, {**others, hashed: pair} if last.value else {hashed: pair, **others})
+    return NONE
+
+
+@method(set)
+def add(machine: Machine, value: SetValue, item: Value) -> Value:
+    hashed = hash_key(machine, item)
+    if hashed not in value.items:
+        machine.journal.set_item(value.items, hashed, item)
+        machine.write(value)
+    return NONE
+
+
+@method(set)
+def discard(machine: Machine, value: SetValue, item: Value) -> Value:
+    hashed = hash_key(machine, item)
+    items.replace(machine, value, {known: each for known, each in value.items.items() if known != hashed})
+    return NONE
+
+
+def remove_(machine: Machine, value: SetValue, item: Value) -> Value:
+    if hash_key(machine, item) not in value.items:
+        raise machine.throw(KeyError, item)
+    return discard(machine, value, item)
+
+
+method(set)(remove_)
+
+
+@method(set, frozenset)
+def issubset(machine: Machine, value: SetValue, other: Value) -> Value:
+    return boolean(set(value.items) <= set(operators.as_set_items(machine, other)))
+
+
+@method(set, frozenset)
+def issuperset(machine: Machine, value: SetValue, other: Value) -> Value:
+    return boolean(set(value.items) >= set(operators.as_set_items(machine, other)))
+
+
+def _combine(name: str, function: Any) -> None:
+    def run(machine: Machine, value: SetValue, *others: Value) -> Value:
+        select = operators.SET_OPERATIONS[function]
+        found = value.items
+        for other in others:
+            found = select(found, operators.as_set_items(machine, other))
+        return SetValue(dict(found), value.cls)
+
+    run.__name__ = name
+    method(set, frozenset)(run)
+
+
+for _name, _function in {"union": "or_", "intersection": "and_", "difference": "sub", "symmetric_difference": "xor"}.items():
+    _combine(_name, getattr(__import__("operator"), _function))
+
+
+def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
+    for cls in classes:
+        if hasattr(cls, name):
+            MEANINGS[getattr(cls, name)] = lambda machine, arguments, keywords: function(
+                machine, *[machine.realize(each) for each in arguments]
+            )
+
+
+_ALL = (list, tuple, set, frozenset, *DICTIONARIES)
+_protocol(_ALL, "__getitem__", items.get)
+_protocol(_ALL, "__setitem__", lambda machine, *parts: items.set(machine, *parts) or NONE)
+_protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *parts) or NONE)
+_protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
+_protocol(_ALL, "__iter__", iterator)
+_protocol(_ALL, "__len__", lambda machine, value: ConstantValue(len(value.items)))
+_protocol(_ALL, "__init__", lambda machine, *parts: NONE)
+
+
+@meaning(str.join)
+def join(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    separator = machine.known(arguments[0])
+    return joined(machine, separator.value, arguments[1])
+
+
+def joined(machine: Machine, separator: str, parts: Value) -> Value:
+    texts = [machine.known(each) for each in elements(machine, parts)]
+    for at, text in enumerate(texts):
+        if not isinstance(text, ConstantValue) or not isinstance(text.value, str):
+            kind = text.python_type.__name__
+            raise machine.throw(TypeError, f"sequence item {at}: expected str instance, {kind} found")
+    return ConstantValue(separator.join(text.value for text in texts))

@@ -1,0 +1,227 @@
+"""What a call means, by the kind of thing that is called.
+
+    call(machine, f, [x], {})    the result, or the frame of a Python function about to run
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls import python
+from dynascope.capture.calls.modules import call_module
+from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.calls.registry import CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
+from dynascope.capture.calls.tensors import (
+    FACTORIES,
+    METADATA_FUNCTIONS,
+    apply_function,
+    apply_method,
+    metadata_method,
+    name_of,
+)
+from dynascope.capture.places import is_torch_operation
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    ConstantValue,
+    FunctionValue,
+    InstanceValue,
+    ListValue,
+    MethodValue,
+    NotConstant,
+    PartialValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+Arguments = list[Value]
+Keywords = dict[str, Value]
+
+
+def call(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Any:
+    function = machine.realize(function)
+    caller = CALLERS.get(type(function))
+    if caller is None:
+        raise machine.throw(TypeError, f"{function.python_type.__name__!r} object is not callable")
+    return caller(machine, function, arguments, keywords)
+
+
+def call_function(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
+    meaning = MEANINGS.get(function.object) if function.object is not None else None
+    if meaning is not None:
+        return meaning(machine, arguments, keywords)
+    return python.enter(machine, function, arguments, keywords)
+
+
+def call_method(machine: Machine, method: MethodValue, arguments: Arguments, keywords: Keywords) -> Any:
+    return call(machine, method.function, [method.instance, *arguments], keywords)
+
+
+def call_partial(machine: Machine, partial: PartialValue, arguments: Arguments, keywords: Keywords) -> Any:
+    return call(machine, partial.function, [*partial.arguments, *arguments], {**partial.keywords, **keywords})
+
+
+def call_instance(machine: Machine, instance: InstanceValue, arguments: Arguments, keywords: Keywords) -> Any:
+    if lookup(instance.cls, "__call__") is torch.nn.Module.__call__:
+        return call_module(machine, instance, arguments, keywords)
+    if lookup(instance.cls, "__call__") is MISSING:
+        raise machine.throw(TypeError, f"{instance.cls.__name__!r} object is not callable")
+    return call(machine, member(machine, instance.cls, "__call__", instance), [instance, *arguments], keywords)
+
+
+def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
+    """A class, a C function, a torch operation, or a bound method of a known object."""
+    thing = function.value
+    meaning = meaning_of(thing)
+    if meaning is not None:
+        return meaning(machine, arguments, keywords)
+    if isinstance(thing, type):
+        return construct(machine, function, arguments, keywords)
+    if is_tensor_method(thing) and arguments:
+        return call_tensor_method(machine, thing, arguments, keywords)
+    if is_torch_operation(thing):
+        return call_torch(machine, thing, arguments, keywords)
+    if is_foldable(thing):
+        return fold(machine, thing, arguments, keywords)
+    entry = lookup(type(thing), "__call__")
+    if isinstance(entry, types.FunctionType):
+        return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
+    raise Break(foreign(machine, thing))
+
+
+def meaning_of(thing: Any) -> Callable[..., Any] | None:
+    try:
+        return MEANINGS.get(thing)
+    except TypeError:
+        return None
+
+
+def is_tensor_method(thing: Any) -> bool:
+    if isinstance(thing, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return issubclass(torch.Tensor, thing.__objclass__) and thing.__objclass__ is not object
+    return isinstance(thing, types.FunctionType) and thing.__module__ == "torch._tensor"
+
+
+def call_tensor_method(machine: Machine, method: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    instance = machine.realize(arguments[0])
+    if not isinstance(instance, TensorValue):
+        raise machine.throw(TypeError, f"{name_of(method)} requires a Tensor, not {instance.python_type.__name__}")
+    return apply_method(machine, method, [instance, *arguments[1:]], keywords)
+
+
+def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """A function of torch: a node where tensors come in or go out, computed for real otherwise."""
+    name = name_of(thing)
+    if name in METADATA_FUNCTIONS:
+        return metadata_method(machine, thing, name, arguments, keywords)
+    if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
+        return apply_function(machine, thing, arguments, keywords)
+    raise Break(foreign(machine, thing))
+
+
+def holds_tensor(machine: Machine, value: Value) -> bool:
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_tensor(machine, item) for item in value.items)
+    return isinstance(value, TensorValue)
+
+
+def is_foldable(thing: Any) -> bool:
+    """Without effects, and the same for the same arguments: functions listed, and methods of immutable objects."""
+    try:
+        if thing in FOLDABLE:
+            return True
+    except TypeError:
+        return False
+    owner = getattr(thing, "__self__", None)
+    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and type(owner) in FOLDABLE_TYPES:
+        return True
+    if isinstance(thing, types.BuiltinFunctionType) and isinstance(owner, type) and owner in FOLDABLE_TYPES:
+        return True
+    return getattr(thing, "__objclass__", None) in FOLDABLE_TYPES
+
+
+def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    known = [constant_of(machine.known(argument)) for argument in arguments]
+    known_keywords = {name: constant_of(machine.known(value)) for name, value in keywords.items()}
+    for value in (*known, *known_keywords.values()):
+        if type(value) is NotConstant:
+            if isinstance(value.value, TensorValue):
+                raise Break(ForeignCall(name_of(thing), "it needs the value of a tensor"))
+            raise Break(foreign(machine, thing))
+    return value_of(compute(machine, thing, tuple(known), known_keywords).value)
+
+
+def foreign(machine: Machine, thing: Any) -> ForeignCall:
+    module = getattr(thing, "__module__", None)
+    name = getattr(thing, "__qualname__", None) or type(thing).__name__
+    return ForeignCall(f"{module}.{name}" if module and module != "builtins" else name)
+
+
+# Classes
+
+
+def construct(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
+    cls = function.value
+    maker = CONSTRUCTORS.get(cls)
+    if maker is not None:
+        return maker(machine, arguments, keywords)
+    if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
+        return fold(machine, cls, arguments, keywords)
+    if issubclass(cls, BaseException) and not isinstance(lookup(cls, "__init__"), types.FunctionType):
+        value = InstanceValue(cls)
+        value.arguments = tuple(arguments)
+        return value
+    metaclass_call = lookup(type(cls), "__call__")
+    if isinstance(metaclass_call, types.FunctionType):
+        return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
+    return construct_by_protocol(machine, function, arguments, keywords)
+
+
+def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
+    """`type.__call__`: `__new__`, then `__init__`, as a Python function that is entered like the user's."""
+    from dynascope.capture.calls import equivalents
+
+    cls = function.value
+    new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
+    if new is object.__new__ and init is object.__init__:
+        if arguments or keywords:
+            raise machine.throw(TypeError, f"{cls.__name__}() takes no arguments")
+        return new_instance(machine, cls)
+    if isinstance(new, staticmethod) or new is object.__new__ or isinstance(new, types.FunctionType):
+        return equivalents.enter(machine, equivalents.construct, [function, *arguments], keywords)
+    if issubclass(cls, BaseException):
+        return equivalents.enter(machine, equivalents.construct_exception, [function, *arguments], keywords)
+    raise Break(foreign(machine, cls))
+
+
+def new_instance(machine: Machine, cls: type) -> Value:
+    if issubclass(cls, torch.nn.Module) or lookup(cls, "__del__") is not MISSING:
+        raise Break(foreign(machine, cls))
+    return InstanceValue(cls)
+
+
+def call_number(machine: Machine, value: SymbolicNumber, arguments: Arguments, keywords: Keywords) -> Any:
+    raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not callable")
+
+
+CALLERS: dict[type, Callable[..., Any]] = {
+    FunctionValue: call_function,
+    MethodValue: call_method,
+    PartialValue: call_partial,
+    InstanceValue: call_instance,
+    ConstantValue: call_constant,
+    SymbolicNumber: call_number,
+}

@@ -1,0 +1,144 @@
+"""Python code for what CPython and its C builtins do, to be read like the user's own.
+
+A break inside such code is a break at the call of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.values import FunctionValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def enter(machine: Machine, function: Any, arguments: list[Value], keywords: dict[str, Value] | None = None) -> Any:
+    return machine.call(machine.outside.fixed(function, function.__name__), arguments, keywords or {})
+
+
+def construct(cls, /, *arguments, **keywords):
+    instance = cls.__new__(cls, *arguments, **keywords)
+    if isinstance(instance, cls):
+        type(instance).__init__(instance, *arguments, **keywords)
+    return instance
+
+
+def construct_exception(cls, /, *arguments, **keywords):
+    instance = BaseException.__new__(cls, *arguments)
+    instance.__init__(*arguments, **keywords)
+    return instance
+
+
+def map_(function, iterable, /, *iterables):
+    for arguments in zip(iterable, *iterables):  # noqa: B905 (the builtin's own meaning)
+        yield function(*arguments)
+
+
+def map_one(function, iterable, /):
+    for item in iterable:
+        yield function(item)
+
+
+def filter_(function, iterable, /):
+    for item in iterable:
+        if item if function is None else function(item):
+            yield item
+
+
+def any_(iterable, /):
+    for item in iterable:
+        if item:
+            return True
+    return False
+
+
+def all_(iterable, /):
+    for item in iterable:
+        if not item:
+            return False
+    return True
+
+
+def sum_(iterable, /, start=0):
+    total = start
+    for item in iterable:
+        total = total + item
+    return total
+
+
+def smallest(items, key, /):
+    best, best_key = items[0], key(items[0])
+    for item in items[1:]:
+        item_key = key(item)
+        if item_key < best_key:
+            best, best_key = item, item_key
+    return best
+
+
+def largest(items, key, /):
+    best, best_key = items[0], key(items[0])
+    for item in items[1:]:
+        item_key = key(item)
+        if item_key > best_key:
+            best, best_key = item, item_key
+    return best
+
+
+def reduce_(function, iterable, /, *initial):
+    iterator = iter(iterable)
+    total = initial[0] if initial else next(iterator)
+    for item in iterator:
+        total = function(total, item)
+    return total
+
+
+def accumulate_(iterable, function=lambda a, b: a + b, *, initial=None):
+    iterator = iter(iterable)
+    if initial is None:
+        try:
+            total = next(iterator)
+        except StopIteration:
+            return
+    else:
+        total = initial
+    yield total
+    for item in iterator:
+        total = function(total, item)
+        yield total
+
+
+def chain_(*iterables):
+    for iterable in iterables:
+        yield from iterable
+
+
+def chain_from_iterable(iterables, /):
+    for iterable in iterables:
+        yield from iterable
+
+
+def starmap_(function, iterable, /):
+    for arguments in iterable:
+        yield function(*arguments)
+
+
+def takewhile_(predicate, iterable, /):
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def dropwhile_(predicate, iterable, /):
+    dropping = True
+    for item in iterable:
+        if dropping and predicate(item):
+            continue
+        dropping = False
+        yield item
+
+
+def list_extend_by(items, iterable, /):
+    for item in iterable:
+        items.append(item)

@@ -1,0 +1,36 @@
+"""Generators made inside: frames that are left at a yield and entered again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynascope.capture.signals import Raised
+from dynascope.capture.values import NONE, GeneratorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def resume(machine: Machine, generator: GeneratorValue, sent: Value = NONE, thrown: Raised | None = None) -> Value | None:
+    """Runs to the next yield and gives its value; None when the generator returned (its value is in `result`)."""
+    if generator.finished:
+        if thrown is not None:
+            raise thrown
+        return None
+    frame = generator.frame
+    if frame in machine.frames:
+        raise machine.throw(ValueError, "generator already executing")
+    snapshot = frame.snapshot()
+    machine.journal.record(lambda: frame.restore(snapshot))
+    frame.push(sent)
+    machine.journal.set(generator, "started", True)
+    base = len(machine.frames)
+    machine.frames.append(frame)
+    if thrown is not None:
+        machine.unwind(thrown, base)
+    returned = machine.run(base)
+    if returned.suspended:
+        return returned.value
+    machine.journal.set(generator, "finished", True)
+    machine.journal.set(generator, "object", returned.value)
+    return None

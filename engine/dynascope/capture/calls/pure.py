@@ -1,0 +1,58 @@
+"""Computing for real what is known: functions without effects over constants.
+
+    compute(machine, operator.add, (1, 2))   ->  ConstantValue(3), or the program's exception
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    ConstantValue,
+    DictValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+MAXIMUM_SIZE = 10_000_000
+
+
+def compute(machine: Machine, function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any] | None = None) -> Any:
+    """The result as a constant. What the function raises, the program raises."""
+    try:
+        result = function(*arguments, **(keywords or {}))
+    except Exception as error:
+        raise machine.throw(type(error), *error.args) from None
+    if result is True:
+        return TRUE
+    if result is False:
+        return FALSE
+    return NONE if result is None else ConstantValue(result)
+
+
+def value_of(thing: Any) -> Value:
+    """A fresh object as a value: containers open, everything else constant."""
+    kind = type(thing)
+    if kind is list:
+        return ListValue([value_of(item) for item in thing])
+    if kind is tuple or kind is torch.Size or (isinstance(thing, tuple) and hasattr(kind, "_fields")):
+        return TupleValue(tuple(value_of(item) for item in thing), kind)
+    if kind is dict:
+        return DictValue({key: (value_of(key), value_of(item)) for key, item in thing.items()})
+    if kind in (set, frozenset):
+        return SetValue({item: value_of(item) for item in thing}, kind)
+    if kind is slice:
+        return SliceValue((value_of(thing.start), value_of(thing.stop), value_of(thing.step)))
+    return ConstantValue(thing)

@@ -1,0 +1,103 @@
+"""Entering Python functions: arguments go to parameters as Python binds them.
+
+    enter(machine, f, [a], {"key": b})   ->  the frame, about to run its first instruction
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.frames import Frame
+from dynascope.capture.reasons import DisabledFunction, ForeignCall, GeneratorFunction
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, TupleValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def enter(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
+    """The frame of the call."""
+    check_allowed(machine, function)
+    slots = bind(machine, function, arguments, keywords)
+    for name, cell in zip(function.code.co_freevars, function.closure, strict=True):
+        slots[name] = cell
+    return machine.enter(function, slots)
+
+
+def check_allowed(machine: Machine, function: FunctionValue) -> None:
+    if function.code.co_flags & ASYNCHRONOUS:
+        raise Break(GeneratorFunction(function.name, "coroutine function"))
+    if function.object is None:
+        return
+    if getattr(function.object, "__dynascope_disable__", False):
+        raise Break(DisabledFunction(function.name))
+    if not machine.options.inline(function.object):
+        raise Break(ForeignCall(function.name, "it was excluded from capture"))
+
+
+def bind(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> dict[str, Value]:
+    code = function.code
+    count, positional_only = code.co_argcount, code.co_posonlyargcount
+    names = code.co_varnames
+    slots = dict(zip(names[:count], arguments, strict=False))
+    keyword_only = names[count : count + code.co_kwonlyargcount]
+    rest = count + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        slots[names[rest]] = TupleValue(tuple(arguments[count:]))
+        rest += 1
+    elif len(arguments) > count:
+        raise too_many(machine, function, len(arguments))
+    accepted = {*names[positional_only:count], *keyword_only}
+    others: dict[str, Value] = {}
+    for name, value in keywords.items():
+        if name not in accepted:
+            others[name] = value
+        elif name in slots:
+            raise machine.throw(TypeError, f"{function.name}() got multiple values for argument {name!r}")
+        else:
+            slots[name] = value
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        slots[names[rest]] = DictValue({name: (ConstantValue(name), value) for name, value in others.items()})
+    elif others:
+        name = next(iter(others))
+        raise machine.throw(TypeError, f"{function.name}() got an unexpected keyword argument {name!r}")
+    add_defaults(machine, function, slots, names[:count], keyword_only)
+    return slots
+
+
+def add_defaults(
+    machine: Machine, function: FunctionValue, slots: dict[str, Value], positional: tuple, keyword_only: tuple
+) -> None:
+    first = len(positional) - len(function.defaults)
+    for at, name in enumerate(positional):
+        if name not in slots and at >= first:
+            slots[name] = function.defaults[at - first]
+    for name in keyword_only:
+        if name not in slots and name in function.keyword_defaults:
+            slots[name] = function.keyword_defaults[name]
+    absent = [name for name in (*positional, *keyword_only) if name not in slots]
+    if absent:
+        raise missing_arguments(machine, function, absent, absent[0] in positional)
+
+
+def missing_arguments(machine: Machine, function: FunctionValue, names: list[str], positional: bool) -> Raised:
+    kind = "positional" if positional else "keyword-only"
+    quoted = [repr(name) for name in names]
+    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
+    plural = "s" if len(names) > 1 else ""
+    return machine.throw(TypeError, f"{function.name}() missing {len(names)} required {kind} argument{plural}: {listed}")
+
+
+def too_many(machine: Machine, function: FunctionValue, given: int) -> Raised:
+    count, defaults = function.code.co_argcount, len(function.defaults)
+    takes = f"from {count - defaults} to {count}" if defaults else str(count)
+    plural = "" if count == 1 and not defaults else "s"
+    were = "was" if given == 1 else "were"
+    return machine.throw(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {given} {were} given")
+
+
+__all__ = ["Frame", "enter"]

@@ -1,0 +1,61 @@
+"""The tables of what known callables mean. Modules of this package fill them; `dispatch` reads them.
+
+    @meaning(len)
+    def length(machine, arguments, keywords): ...
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Meaning = Callable[[Any, list, dict], Any]
+
+# What calling this very object does.
+MEANINGS: dict[Any, Meaning] = {}
+# What calling this class does.
+CONSTRUCTORS: dict[type, Meaning] = {}
+
+
+def meaning(*callables: Any) -> Callable[[Meaning], Meaning]:
+    def register(function: Meaning) -> Meaning:
+        for thing in callables:
+            (CONSTRUCTORS if isinstance(thing, type) else MEANINGS)[thing] = function
+        return function
+
+    return register
+
+
+# Classes whose methods, on constants, have no effects.
+FOLDABLE_TYPES = frozenset(
+    {int, float, bool, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(...)}
+    | {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo}
+)
+FOLDABLE = frozenset(
+    {
+        *(getattr(builtins, name) for name in "abs ascii bin chr divmod format hash hex oct ord pow repr round".split()),
+        *(function for name, function in vars(math).items() if callable(function)),
+        *(function for name, function in vars(operator).items() if callable(function) and not isinstance(function, type)),
+        torch.is_grad_enabled,
+        torch.is_inference_mode_enabled,
+        torch.get_default_dtype,
+        torch.is_autocast_enabled,
+        torch.is_autocast_cpu_enabled,
+        torch.get_autocast_dtype,
+        torch.jit.is_scripting,
+        torch.jit.is_tracing,
+        torch._C._get_tracing_state,
+        torch._C._is_tracing if hasattr(torch._C, "_is_tracing") else torch._C._get_tracing_state,
+        torch.are_deterministic_algorithms_enabled,
+        torch.cuda.is_available,
+        torch.promote_types,
+        torch.can_cast,
+        torch._C._has_torch_function_unary if hasattr(torch._C, "_has_torch_function_unary") else len,
+    }
+    - {operator.attrgetter, operator.itemgetter, hash}
+)

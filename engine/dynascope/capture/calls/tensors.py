@@ -1,0 +1,346 @@
+"""Tensor operations: run on meta tensors for their result's metadata, recorded as one node.
+
+    apply_function(machine, torch.add, [x, y], {})         call_function add
+    apply_method(machine, torch.Tensor.sum, [x], {})       call_method sum
+    attribute(machine, x, "shape")                         metadata is known now; `.T` is an operation
+
+What a meta tensor cannot say (a value, a size that depends on values) is a break, and so is a call that raises: plain
+PyTorch then raises its own error at the user's line.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.metadata import DEVICE_METHODS, META, named_device, on_meta, result_device
+from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.reasons import (
+    DataDependentShape,
+    DataDependentValue,
+    ForeignValue,
+    MissingMetaKernel,
+    TensorAttribute,
+    TorchCallFails,
+)
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    ListValue,
+    MethodValue,
+    SetValue,
+    SliceValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+# Methods whose result is a Python value out of the tensor's data.
+VALUE_METHODS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__"})
+VALUE_METHODS |= {"equal", "allclose", "is_nonzero", "data_ptr", "__complex__", "__contains__"}
+# Operations whose result size depends on the data.
+SHAPE_OPERATIONS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
+SHAPE_OPERATIONS |= {"getitem", "__getitem__", "where", "repeat_interleave"}
+# Methods that answer from the metadata alone.
+METADATA_METHODS = frozenset(
+    "size dim numel stride is_contiguous element_size is_floating_point is_complex ndimension nelement storage_offset "
+    "is_signed is_inference is_conj is_neg __len__ ndimension dim_order is_same_size".split()
+)
+METADATA_FUNCTIONS = frozenset({"numel", "is_floating_point", "is_complex", "is_tensor", "result_type", "is_same_size"})
+METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj", "is_neg"}
+# Methods that change what a tensor is, not only what it holds: its value here could not follow.
+RESHAPING_IN_PLACE = frozenset(
+    "unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ set_ requires_grad_ share_memory_ "
+    "backward retain_grad register_hook rename_ as_strided_ detach_ pin_memory storage untyped_storage "
+    "register_post_accumulate_grad_hook apply_ map_ refine_names align_to to_sparse to_mkldnn to_dense".split()
+)
+# Functions that write to arguments without counting a version: the arguments' positions and names.
+UNDECLARED_WRITES = {"batch_norm": ("running_mean", "running_var"), "instance_norm": ("running_mean", "running_var")}
+METADATA_ATTRIBUTES = frozenset(
+    "shape dtype ndim requires_grad layout is_leaf itemsize nbytes is_sparse is_quantized is_nested names".split()
+)
+# Attributes that are operations: the method that does the same.
+VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
+    "T": ("permute", lambda example: tuple(reversed(range(example.dim())))),
+    "mT": ("transpose", lambda example: (-2, -1)),
+    "H": ("adjoint", lambda example: ()),
+    "mH": ("adjoint", lambda example: ()),
+    "data": ("detach", lambda example: ()),
+}
+FACTORIES = frozenset(
+    "arange zeros ones full empty rand randn randint randperm tensor as_tensor scalar_tensor eye linspace logspace "
+    "tril_indices triu_indices normal empty_strided hann_window hamming_window bartlett_window blackman_window "
+    "kaiser_window cartesian_prod asarray range complex polar fftfreq rfftfreq".split()
+)
+GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
+GRAPH_CONSTANTS += (torch.memory_format,)
+
+
+def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
+    return Operation(machine, "call_function", function, name_of(function), arguments, keywords).run()
+
+
+def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
+    name = name_of(method)
+    if name in METADATA_METHODS:
+        return metadata_method(machine, method, name, arguments, keywords)
+    if name in VALUE_METHODS:
+        raise Break(DataDependentValue(machine.expression(), name))
+    if name in RESHAPING_IN_PLACE:
+        raise Break(TensorAttribute(name))
+    if name == "get_device":
+        index = arguments[0].device.index
+        return ConstantValue(-1 if index is None else index)
+    return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or str(function)
+
+
+def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Value], keywords: dict) -> Value:
+    from dynascope.capture.calls.pure import compute, value_of
+
+    examples = [to_operand(machine, argument)[1] for argument in arguments]
+    examples_by_name = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
+    if name == "__len__" and examples[0].dim() == 0:
+        raise machine.throw(TypeError, "len() of a 0-d tensor")
+    return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
+
+
+def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
+    """The argument as the graph holds it, and as the meta run gets it."""
+    value = machine.realize(value)
+    kind = type(value)
+    if kind is TensorValue:
+        return value.node, value.example
+    if kind is ConstantValue:
+        if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
+            raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
+        return value.value, value.value
+    if kind is SymbolicNumber:
+        return value.node, value.example
+    if kind in (TupleValue, ListValue):
+        pairs = [to_operand(machine, item) for item in value.items]
+        make = list if kind is ListValue else tuple
+        return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
+    if kind is SliceValue:
+        pairs = [to_operand(machine, machine.known(part)) for part in value.parts]
+        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+    if kind is DictValue and value.cls is dict:
+        pairs = {key: to_operand(machine, item) for key, (_, item) in value.items.items()}
+        return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+    if kind is SetValue:
+        raise Break(ForeignValue("set", machine.expression()))
+    raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
+def is_constant_sequence(value: Any) -> bool:
+    return isinstance(value, (tuple, list, range)) and all(isinstance(item, GRAPH_CONSTANTS) for item in value)
+
+
+class Operation:
+    """One call of torch, on its way to being a node."""
+
+    def __init__(
+        self, machine: Machine, kind: str, target: Any, name: str, arguments: list[Value], keywords: dict[str, Value]
+    ) -> None:
+        self.machine, self.kind, self.target, self.name = machine, kind, target, name
+        keeps_numbers = target in SYMBOLIC_TARGETS
+        prepare = machine.realize if keeps_numbers else lambda value: fix_numbers(machine, value)
+        self.values = [prepare(argument) for argument in arguments]
+        self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
+        pairs = [to_operand(machine, value) for value in self.values]
+        self.arguments = tuple(pair[0] for pair in pairs)
+        self.examples = tuple(pair[1] for pair in pairs)
+        named = {key: to_operand(machine, item) for key, item in self.keyword_values.items()}
+        self.keywords = {key: pair[0] for key, pair in named.items()}
+        self.named_examples = {key: pair[1] for key, pair in named.items()}
+        self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
+
+    def run(self) -> Value:
+        versions = [tensor.example._version for tensor in self.tensors]
+        shapes = [tensor.example.shape for tensor in self.tensors]
+        example = self.run_on_meta()
+        written = [
+            tensor
+            for tensor, version in zip(self.tensors, versions, strict=True)
+            if tensor.example._version != version
+        ]
+        if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
+            raise Break(TensorAttribute(self.name))
+        written += self.undeclared_writes()
+        node = self.machine.graph.call(self.kind, self.graph_target(), self.arguments, self.keywords)
+        device = self.device()
+        self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+        if written or self.has_effect():
+            self.machine.graph.keep(node)
+            for tensor in written:
+                self.machine.note_tensor_write(tensor)
+        return self.result(node, example, device)
+
+    def graph_target(self) -> Any:
+        return self.name if self.kind == "call_method" else self.target
+
+    def has_effect(self) -> bool:
+        return self.name in ("manual_seed", "seed")
+
+    def run_on_meta(self) -> Any:
+        """The result on meta tensors. The class of failure says whose fault it is."""
+        arguments, keywords = self.examples, self.named_examples
+        if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
+            arguments, keywords = self.without_devices()
+        try:
+            return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+        except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise Break(self.failure(error)) from None
+        except Exception as error:
+            raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+
+    def without_devices(self) -> tuple[tuple, dict]:
+        arguments = tuple(map(on_meta, self.examples))
+        keywords = {key: META if key == "device" and item is not None else on_meta(item) for key, item in self.named_examples.items()}
+        if self.name == "to":
+            arguments = tuple(META if isinstance(item, str) and named_device(item) else item for item in arguments)
+        elif self.name in ("cuda", "cpu"):
+            return arguments[:1], {}
+        elif not self.tensors and self.name in FACTORIES:
+            keywords["device"] = META
+        return arguments, keywords
+
+    def failure(self, error: Exception) -> Any:
+        text = str(error).strip().split("\n")[0]
+        about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
+        if not about_meta:
+            return TorchCallFails(self.machine.expression(), text)
+        if self.name in SHAPE_OPERATIONS:
+            return DataDependentShape(self.name, self.machine.expression())
+        if self.name in VALUE_METHODS or "item()" in text:
+            return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
+        return MissingMetaKernel(self.name, text)
+
+    def undeclared_writes(self) -> list[TensorValue]:
+        names = UNDECLARED_WRITES.get(self.name)
+        if names is None:
+            return []
+        positional = [value for value in self.values[1:3] if isinstance(value, TensorValue)]
+        named = [self.keyword_values.get(name) for name in names]
+        return positional + [value for value in named if isinstance(value, TensorValue)]
+
+    def device(self) -> torch.device:
+        explicit = self.keyword_values.get("device")
+        told = named_device(explicit.value) if isinstance(explicit, ConstantValue) else None
+        if self.name == "cpu":
+            told = torch.device("cpu")
+        elif self.name == "cuda":
+            told = torch.device("cuda")
+        elif self.name == "to" and told is None:
+            told = self.told_by_position()
+        return result_device(told, (tensor.device for tensor in self.tensors))
+
+    def told_by_position(self) -> torch.device | None:
+        for value in self.values[1:]:
+            if isinstance(value, TensorValue):
+                return value.device
+            if isinstance(value, ConstantValue) and (device := named_device(value.value)):
+                return device
+        return self.tensors[0].device
+
+    def result(self, node: torch.fx.Node, example: Any, device: torch.device) -> Value:
+        """The value of what the meta run gave. What was already a value is that value: in-place operations return it."""
+        if isinstance(example, torch.Tensor):
+            for tensor in self.tensors:
+                if tensor.example is example and tensor.device == device and (node in self.machine.graph.kept or tensor.object is not None):
+                    return tensor
+            if example.device.type != "meta":
+                raise Break(MissingMetaKernel(self.name, "it makes a tensor of its own"))
+            if any(tensor.example is example for tensor in self.tensors):
+                example = example.view_as(example)
+            return self.machine.tensor(node, example, device)
+        if example is None:
+            return NONE
+        if isinstance(example, (list, tuple)):
+            return self.sequence(node, example, device)
+        if self.name in METADATA_FUNCTIONS:
+            return ConstantValue(example)
+        raise Break(DataDependentValue(self.machine.expression(), self.name))
+
+    def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
+        graph = self.machine.graph
+        items: list[Value] = []
+        for at, example in enumerate(examples):
+            if example is None or not isinstance(example, (torch.Tensor, list, tuple)):
+                items.append(ConstantValue(example))
+                continue
+            item = graph.call("call_function", operator.getitem, (node, at), {})
+            graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)
+            items.append(self.result(item, example, device))
+        return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
+
+
+def fix_numbers(machine: Machine, value: Value) -> Value:
+    """Numbers that vary are fixed for operations whose result size could depend on them."""
+    return machine.known(value)
+
+
+def tensors_in(values: Any) -> Iterator[TensorValue]:
+    for value in values:
+        if isinstance(value, TensorValue):
+            yield value
+        elif isinstance(value, (ListValue, TupleValue)):
+            yield from tensors_in(item.realize() if hasattr(item, "realize") else item for item in value.items)
+        elif isinstance(value, SliceValue):
+            yield from tensors_in(value.parts)
+
+
+# Attributes
+
+
+def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    if name in METADATA_ATTRIBUTES:
+        from dynascope.capture.calls.pure import value_of
+
+        return value_of(getattr(value.example, name))
+    if name == "device":
+        return ConstantValue(value.device)
+    if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
+        return ConstantValue(value.device.type == name.removeprefix("is_"))
+    if name in VIEW_ATTRIBUTES:
+        method, arguments = VIEW_ATTRIBUTES[name]
+        constants = [ConstantValue(argument) for argument in arguments(value.example)]
+        return apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+    if name in ("real", "imag"):
+        return apply_function(machine, getattr(torch, name), [value], {})
+    if name == "__class__":
+        return ConstantValue(value.python_type)
+    entry = lookup(value.python_type, name)
+    if entry is MISSING:
+        return other_attribute(machine, value, name)
+    if callable(entry):
+        return MethodValue(ConstantValue(entry), value)
+    raise Break(TensorAttribute(name))
+
+
+def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    if value.object is not None and name in getattr(value.object, "__dict__", {}):
+        from dynascope.guards.source import AttributeSource
+
+        return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
+    raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")
+
+
+SYMBOLIC_TARGETS = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.iadd, operator.isub, operator.imul}
+    | {operator.itruediv, operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+    | {torch.add, torch.sub, torch.mul, torch.div, torch.Tensor.add, torch.Tensor.sub, torch.Tensor.mul}
+    | {torch.Tensor.div, torch.Tensor.add_, torch.Tensor.sub_, torch.Tensor.mul_, torch.Tensor.div_}
+)

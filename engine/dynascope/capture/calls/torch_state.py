@@ -1,0 +1,56 @@
+"""Torch's thread-wide state: grad mode is followed while capturing, as nodes of the graph and an effect at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.registry import MEANINGS, meaning
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import FALSE, NONE, Value, boolean
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@meaning(torch._C._set_grad_enabled)
+def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
+    wanted = bool(machine.known(arguments[0]).value)
+    before = torch.is_grad_enabled()
+    if wanted != before:
+        torch._C._set_grad_enabled(wanted)
+        machine.journal.record(lambda: torch._C._set_grad_enabled(before))
+        node = machine.graph.call("call_function", torch._C._set_grad_enabled, (wanted,), {})
+        machine.graph.describe(node, None, None)
+        machine.graph.keep(node)
+    return NONE
+
+
+@meaning(torch.is_grad_enabled)
+def is_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    return boolean(torch.is_grad_enabled())
+
+
+@meaning(torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def never(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    return FALSE
+
+
+@meaning(torch.is_tensor)
+def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    return boolean(issubclass(machine.realize(arguments[0]).python_type, torch.Tensor))
+
+
+def _break(thing: Any, detail: str) -> None:
+    MEANINGS[thing] = lambda machine, arguments, keywords: _raise(thing, detail)
+
+
+def _raise(thing: Any, detail: str) -> Any:
+    raise Break(ForeignCall(f"{thing.__module__}.{thing.__qualname__}", detail))
+
+
+_break(torch.from_numpy, "NumPy arrays are not part of a graph")
+_break(torch.manual_seed, "it sets the state of the random generator")

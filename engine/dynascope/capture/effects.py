@@ -1,0 +1,199 @@
+"""What the program changed outside, replayed after the graph ran.
+
+    self.count += 1        ->   object.__setattr__(self, "count", 4)
+    cache.append(x)        ->   cache.extend([x])
+
+Nothing foreign runs between two of the program's own writes, so only the last state of each object is written, and in
+the order in which objects were first written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.reconstruct import Rebuilder
+from dynascope.capture.values import (
+    DELETED,
+    CellValue,
+    DictValue,
+    InstanceValue,
+    ListValue,
+    MutableValue,
+    SetValue,
+    Value,
+)
+from dynascope.guards.source import CellSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """All that must be written. `grad_mode` is None where the program left it as it was."""
+
+    objects: tuple[MutableValue, ...]
+    globals: tuple[tuple[dict, str, Value], ...]
+    own_globals: dict
+    grad_mode: bool | None
+
+    def values(self) -> Iterable[Value]:
+        """What must exist before the first write."""
+        for value in self.objects:
+            yield value
+            yield from WRITTEN[type(value)](value)
+        for _, _, value in self.globals:
+            yield value
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.globals or self.grad_mode is not None)
+
+    def describe(self) -> tuple[str, ...]:
+        """In the user's words: what is written."""
+        places = [value.source.expression() for value in self.objects]
+        return (*places, *(name for _, name, _ in self.globals))
+
+
+def effects_of(machine: Machine, grad_mode_at_entry: bool) -> Effects:
+    grad_mode = torch.is_grad_enabled()
+    return Effects(
+        tuple(value for value in machine.written if value.source is not None),
+        tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
+        machine.values.globals,
+        None if grad_mode == grad_mode_at_entry else grad_mode,
+    )
+
+
+def replay(effects: Effects, rebuilder: Rebuilder) -> None:
+    """Writes the instructions. Every value was prepared before."""
+    for value in effects.objects:
+        WRITERS[type(value)](rebuilder, value)
+    for owner, name, value in effects.globals:
+        rebuilder.load(value)
+        if owner is effects.own_globals:
+            rebuilder.builder.store_global(name)
+        else:
+            rebuilder.builder.load_constant(owner)
+            rebuilder.builder.load_constant(name)
+            rebuilder.builder.store_subscript()
+    if effects.grad_mode is not None:
+        call(rebuilder, torch._C._set_grad_enabled, effects.grad_mode)
+
+
+def call(rebuilder: Rebuilder, function: Any, *constants: Any) -> None:
+    rebuilder.builder.load_function(function)
+    for constant in constants:
+        rebuilder.builder.load_constant(constant)
+    rebuilder.builder.call(len(constants))
+    rebuilder.builder.pop()
+
+
+def changed_tail(value: ListValue) -> list[Value] | None:
+    """What was appended, when nothing else happened to the list."""
+    before = value.original
+    if len(value.items) >= len(before) and all(a is b for a, b in zip(before, value.items, strict=False)):
+        return value.items[len(before) :]
+    return None
+
+
+def changed_items(value: DictValue) -> list[tuple[Value, Value]] | None:
+    """What was set, when nothing was deleted and old keys keep their order."""
+    if list(value.items)[: len(value.original)] != list(value.original):
+        return None
+    before = value.original
+    return [pair for key, pair in value.items.items() if key not in before or before[key][1] is not pair[1]]
+
+
+def written_to_list(value: ListValue) -> Iterable[Value]:
+    tail = changed_tail(value)
+    return value.items if tail is None else tail
+
+
+def written_to_dictionary(value: DictValue) -> Iterable[Value]:
+    pairs = changed_items(value)
+    return [part for pair in (value.items.values() if pairs is None else pairs) for part in pair]
+
+
+def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
+    builder = rebuilder.builder
+    tail = changed_tail(value)
+    builder.build_list(rebuilder.load_all(value.items if tail is None else tail))
+    rebuilder.load(value)
+    if tail is None:
+        builder.load_constant(slice(None))
+        builder.store_subscript()
+        return
+    builder.swap(2)
+    builder.extend_list()
+    builder.pop()
+
+
+def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:
+    builder = rebuilder.builder
+    pairs = changed_items(value)
+    if pairs is None:
+        rebuilder.load(value)
+        builder.load_method("clear")
+        builder.call(0)
+        builder.pop()
+        pairs = list(value.items.values())
+    for key, item in pairs:
+        rebuilder.load(item)
+        rebuilder.load(value)
+        rebuilder.load(key)
+        builder.store_subscript()
+
+
+def write_set(rebuilder: Rebuilder, value: SetValue) -> None:
+    builder = rebuilder.builder
+    builder.load_function(refill_set)
+    rebuilder.load(value)
+    builder.build_tuple(rebuilder.load_all(value.items.values()))
+    builder.call(2)
+    builder.pop()
+
+
+def refill_set(target: set, items: tuple) -> None:
+    target.clear()
+    target.update(items)
+
+
+def write_instance(rebuilder: Rebuilder, value: InstanceValue) -> None:
+    builder = rebuilder.builder
+    for name, item in value.attributes.items():
+        builder.load_function(object.__delattr__ if item is DELETED else object.__setattr__)
+        rebuilder.load(value)
+        builder.load_constant(name)
+        if item is not DELETED:
+            rebuilder.load(item)
+        builder.call(2 if item is DELETED else 3)
+        builder.pop()
+
+
+def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
+    rebuilder.load(value.content)
+    if isinstance(value.source, CellSource):
+        rebuilder.builder.store_cell(value.source.name)
+    else:
+        rebuilder.load(value)
+        rebuilder.builder.store_attribute("cell_contents")
+
+
+WRITTEN = {
+    ListValue: written_to_list,
+    DictValue: written_to_dictionary,
+    SetValue: lambda value: value.items.values(),
+    InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
+    CellValue: lambda value: (value.content,),
+}
+WRITERS = {
+    ListValue: write_list,
+    DictValue: write_dictionary,
+    SetValue: write_set,
+    InstanceValue: write_instance,
+    CellValue: write_cell,
+}

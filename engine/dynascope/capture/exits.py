@@ -1,0 +1,302 @@
+"""How a captured part ends, and the code of the steps that Python runs itself.
+
+At a break Python runs one instruction in a *step function*: the rest of the user's function from that instruction on, in
+which the instruction is followed by a call of the compiled continuation.
+
+    y = g(x); print(y); return y + 1
+
+    def f(x):       y, = graph(x);  return step(y)         the compiled code
+    def step(y):    print(y);       return resume(y)       the user's own instructions, in the user's own `try` and `with`
+    resume                                                 captured when it is first called: `return y + 1`
+
+What the instruction raises goes to the user's handlers inside the step function. A break inside inlined calls makes one
+step for every frame: the inner one's result is what the outer one's call gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType
+from typing import Any
+
+from dynascope.capture.frames import Frame, span_of
+from dynascope.capture.region import CodeRegion
+from dynascope.capture.values import CellValue, NullValue, TensorValue, Value
+from dynascope.frame.builder import CodeBuilder
+from dynascope.frame.instructions import Instruction, decode
+from dynascope.frame.liveness import Liveness
+from dynascope.frame.resume import (
+    CellContentParameter,
+    LocalParameter,
+    Resume,
+    ResumeRefusal,
+    StackParameter,
+    make_resume_code,
+    resume_origin,
+)
+from dynascope.frame.shape import CodeShape
+from dynascope.frame.stack_shape import SlotKind, stack_shapes
+from dynascope.frame.versions import ENDS, RUNNING
+from dynascope.report.reason import Reason
+from dynascope.report.span import Span, UserStack
+
+MakeTable = Callable[[CodeType, CodeRegion], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The function ran to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakExit:
+    """Python runs one instruction; what follows is a region of its own."""
+
+    reason: Reason
+    span: Span
+    stack: UserStack
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseExit:
+    """The program raises here: Python runs the instruction that does."""
+
+    reason: Reason
+    span: Span
+    stack: UserStack
+
+
+Exit = Return | BreakExit | RaiseExit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameState:
+    """A frame at a break: before its instruction for the innermost, waiting for the result of its call for others."""
+
+    code: CodeType
+    instructions: Sequence[Instruction]
+    position: int
+    stack: tuple[Value, ...]
+    slots: dict[str, Value]
+    globals: dict
+    name: str
+    delivery: str
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.instructions[self.position]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.slots.items() if isinstance(value, CellValue))
+
+    @property
+    def locals(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.slots.items() if not isinstance(value, CellValue))
+
+
+def state_of(frame: Frame, delivery: str) -> FrameState:
+    return FrameState(
+        frame.code,
+        frame.program.instructions,
+        frame.position,
+        tuple(frame.stack),
+        dict(frame.slots),
+        frame.globals,
+        frame.function.name,
+        delivery,
+    )
+
+
+class StepRefused(Exception):
+    """The frame cannot be left and entered again here."""
+
+    def __init__(self, reason: Reason | None) -> None:
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A step function's code, and what it must be called with: values, or None for operands that are not there."""
+
+    code: CodeType
+    cells: tuple[str, ...]
+    arguments: tuple[Value | None, ...]
+    inner_argument: int | None
+    """Which argument carries the inner step and its arguments, for frames that wait for a call."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Continuation:
+    """What runs after the step's instruction: on the way straight on, or at the target of its jump."""
+
+    resume: Resume
+    skipped: tuple[Instruction, ...]
+    """Instructions at the jump's target that belong to the jump itself (END_FOR)."""
+
+
+class StepWriter:
+    """Makes the step function of one frame. `waits` says that the frame waits for an inner frame's result."""
+
+    def __init__(self, state: FrameState, region: CodeRegion, make_table: MakeTable, waits: str | None) -> None:
+        self.state, self.region, self.make_table, self.waits = state, region, make_table, waits
+        self.shapes = stack_shapes(state.instructions)
+        self.live = Liveness(state.instructions, CodeShape.of(state.code))
+        self.depth = len(self.shapes[state.instruction])
+
+    def write(self) -> Step:
+        self.check()
+        entry = self.resume_at(self.state.instruction, self.entry_nulls())
+        instructions = list(decode(entry.code))
+        at = self.find_copy(entry, instructions)
+        self.splice(instructions, at)
+        builder = CodeBuilder(CodeShape.of(entry.code))
+        builder.shape = replace(builder.shape, documentation=StepMark(resume_origin(entry.code)))
+        builder.extend(instructions)
+        return Step(builder.build(), entry.code.co_freevars, *self.arguments(entry))
+
+    def check(self) -> None:
+        """Frames inside `except` clauses hold the interpreter's own exception state."""
+        kinds = {slot.kind for slot in self.shapes[self.state.instruction]}
+        if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in ("RERAISE", "SEND", "YIELD_VALUE"):
+            raise StepRefused(None)
+
+    def entry_nulls(self) -> list[int]:
+        return [at for at, value in enumerate(self.state.stack) if isinstance(value, NullValue)]
+
+    def resume_at(self, instruction: Instruction, nulls: Sequence[int]) -> Resume:
+        live = self.live.before(instruction)
+        bound = [name for name in self.state.locals if name in live]
+        # `super()` reads the first parameter from the frame itself.
+        try:
+            return make_resume_code(
+                self.state.code, self.state.instructions, instruction, nulls, bound, self.state.cells
+            )
+        except ResumeRefusal as refusal:
+            raise StepRefused(refusal.reason) from None
+
+    def find_copy(self, entry: Resume, instructions: list[Instruction]) -> int:
+        origin = resume_origin(entry.code)
+        return origin.prologue_length + origin.kept.index(entry.at)
+
+    def arguments(self, entry: Resume) -> tuple[tuple[Value | None, ...], int | None]:
+        values: list[Value | None] = []
+        inner = None
+        for parameter in entry.parameters:
+            match parameter:
+                case StackParameter(position) if position < len(self.state.stack):
+                    values.append(self.state.stack[position])
+                case StackParameter(_):
+                    inner = len(values) if inner is None else inner
+                    values.append(None)
+                case LocalParameter(name):
+                    values.append(self.state.slots[name])
+                case CellContentParameter(name):
+                    values.append(self.state.slots[name].content)
+        return tuple(values), inner
+
+    # The instruction, and what follows it
+
+    def splice(self, instructions: list[Instruction], at: int) -> None:
+        """Puts the continuation behind the instruction, and one at its jump's target."""
+        run = instructions[at]
+        writer = CodeBuilder(CodeShape.of(self.state.code))
+        writer.position = run.position
+        if self.waits is not None:
+            self.write_inner_call(writer, run)
+        else:
+            self.write_instruction(writer, run)
+        if run.operation not in ENDS:
+            self.write_continuation(writer, self.next_instruction(), taken=False)
+        if run.target is not None:
+            writer.place(label := writer.label())
+            target = run.target
+            run.target = label
+            skipped = RUNNING.loop_exit_length if run.operation == "FOR_ITER" else 0
+            place = instructions.index(target)
+            for instruction in instructions[place : place + skipped]:
+                writer.extend([instruction.copy()])
+            if skipped:
+                writer.instructions.remove(label)
+                run.target = writer.instructions[-skipped]
+            self.write_continuation(writer, self.target_instruction(skipped), taken=True)
+        instructions[at : at + 1] = writer.instructions
+
+    def write_instruction(self, writer: CodeBuilder, run: Instruction) -> None:
+        if run.operation.startswith("POP_JUMP_IF") and RUNNING.jumps_need_bool and isinstance(self.state.stack[-1], TensorValue):
+            with writer.protected_by(run.handler):
+                writer.emit("TO_BOOL")
+        if run.is_method:
+            run.bits &= ~1
+        writer.extend([run])
+
+    def write_inner_call(self, writer: CodeBuilder, run: Instruction) -> None:
+        """The operands are gone but for one, which carries the inner step: call it in place of the instruction."""
+        consumed = self.depth - len(self.state.stack)
+        with writer.protected_by(run.handler):
+            for _ in range(consumed - 1):
+                writer.pop()
+            writer.store_local("__inner")
+            with writer.callee():
+                writer.load_local("__inner")
+                writer.load_item(0)
+            writer.load_local("__inner")
+            writer.load_item(1)
+            writer.call_unpacked()
+            if self.state.delivery == "drop":
+                writer.pop()
+
+    def next_instruction(self) -> Instruction:
+        return self.state.instructions[self.state.position + 1]
+
+    def target_instruction(self, skipped: int) -> Instruction:
+        instructions = self.state.instructions
+        place = instructions.index(self.state.instruction.target)
+        return instructions[place + skipped]
+
+    def write_continuation(self, writer: CodeBuilder, following: Instruction, *, taken: bool) -> None:
+        """Moves the stack into locals, then calls the resumed region with what it wants."""
+        depth = len(self.shapes[following])
+        nulls = [at for at in self.entry_nulls() if at < depth]
+        attribute_pushed = self.waits is None and self.state.instruction.is_method and not taken
+        if attribute_pushed:
+            nulls.append(depth - (1 if RUNNING.null_above_callable else 2))
+        on_stack = [at for at in range(depth) if not (attribute_pushed and at == nulls[-1])]
+        for at in reversed(on_stack):
+            writer.store_local(f"__slot_{at}")
+        resume = self.resume_at(following, nulls)
+        self.load_dispatcher(writer, resume)
+        for parameter in resume.parameters:
+            match parameter:
+                case StackParameter(position):
+                    writer.load_local(f"__slot_{position}")
+                case LocalParameter(name):
+                    writer.load_local(name)
+                case CellContentParameter(name):
+                    writer.load_cell(name)
+        writer.call(len(resume.parameters))
+        writer.return_value()
+
+    def load_dispatcher(self, writer: CodeBuilder, resume: Resume) -> None:
+        span = span_of(self.state.code, self.state.instruction)
+        region = CodeRegion(resume.code, self.state.name, self.region, span)
+        table = self.make_table(resume.code, region)
+        if not resume.code.co_freevars:
+            writer.load_function(table.bind(FunctionType(resume.code, self.state.globals)))
+            return
+        with writer.callee():
+            writer.load_function(table.bind)
+            writer.make_function(resume.code)
+            writer.call(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepMark:
+    """Marks the code of a step function, which nobody should try to capture: it starts with what could not be."""
+
+    origin: Any
+
+
+def is_step_code(code: CodeType) -> bool:
+    return bool(code.co_consts) and isinstance(code.co_consts[0], StepMark)

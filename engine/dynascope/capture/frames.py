@@ -1,0 +1,130 @@
+"""A function being interpreted: where it is, its stack, its slots. No meaning of instructions here.
+
+`checkpoint` is the frame as it was before its current instruction: what a break goes back to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from dynascope.capture.values import FunctionValue, GeneratorValue, LazyValue, Value
+from dynascope.frame.instructions import Instruction, decode
+from dynascope.report.span import Span, UserFrame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A decoded code object. `index` finds an instruction's place in the list."""
+
+    code: CodeType
+    instructions: list[Instruction]
+    index: dict[Instruction, int]
+
+
+@lru_cache(maxsize=4096)
+def _program_by_identity(key: Identity) -> Program:
+    instructions = decode(key.code)
+    return Program(key.code, instructions, {instruction: at for at, instruction in enumerate(instructions)})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Code objects are equal when their text is; places in them are not."""
+
+    code: CodeType = field(compare=False)
+    identity: int
+
+
+def program_of(code: CodeType) -> Program:
+    return _program_by_identity(Identity(code, id(code)))
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """`position` is that of the instruction about to run; `stack` as it was; `mark` and `nodes` say where the logs were."""
+
+    position: int
+    stack: list[Value]
+    mark: int
+
+
+class Frame:
+    """One activation. `slots` maps local, cell and free variable names to values (cells hold a CellValue)."""
+
+    __slots__ = (
+        "checkpoint",
+        "delivery",
+        "function",
+        "generator",
+        "globals",
+        "next",
+        "pending_cause",
+        "position",
+        "program",
+        "slots",
+        "stack",
+    )
+
+    def __init__(self, function: FunctionValue, slots: dict[str, Value]) -> None:
+        self.function = function
+        self.program = program_of(function.code)
+        self.globals = function.globals
+        self.slots = slots
+        self.stack: list[Value] = []
+        self.position = 0
+        self.next = 0
+        # What the caller does with the result: "push" it, or "drop" it.
+        self.delivery = "push"
+        self.generator: GeneratorValue | None = None
+        self.checkpoint = Checkpoint(0, [], 0)
+
+    @property
+    def code(self) -> CodeType:
+        return self.program.code
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.program.instructions[self.position]
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        """The top, looked at: something from outside is guarded now."""
+        value = self.stack.pop()
+        return value.realize() if value.__class__ is LazyValue else value
+
+    def pop_unseen(self) -> Value:
+        """The top, only moved: no guard."""
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[Value]:
+        """The topmost `count`, lowest first, not looked at."""
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    def jump(self, target: Instruction) -> None:
+        self.next = self.program.index[target]
+
+    def user_frame(self) -> UserFrame:
+        return UserFrame(self.code.co_qualname, span_of(self.code, self.instruction))
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Everything that changes when the frame runs on (for generators, which are left and entered again)."""
+        return (self.position, self.next, list(self.stack), dict(self.slots), self.checkpoint)
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        self.position, self.next, self.stack, self.slots, self.checkpoint = snapshot
+
+
+def span_of(code: CodeType, instruction: Instruction) -> Span:
+    position = instruction.position
+    if position is None:
+        return Span(code.co_filename, code.co_firstlineno)
+    return Span(code.co_filename, position.line, position.column, position.end_line, position.end_column)

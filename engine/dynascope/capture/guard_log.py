@@ -1,0 +1,53 @@
+"""What capture assumed about the outside, each assumption once, with the line that first needed it.
+
+    log.add(source, TypeIs(list))     recorded, unless the same is known already or the place cannot change
+
+The log only grows: a guard recorded by a step that was undone costs a check and is never wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynascope.guards.guard import Guard
+from dynascope.guards.source import ConstantSource, Source
+from dynascope.report.span import UserStack
+
+
+class GuardLog:
+    """Guards by place and predicate. `user_stack` says which line is asking."""
+
+    def __init__(self, user_stack: Callable[[], UserStack]) -> None:
+        self.user_stack = user_stack
+        self._guards: dict[Any, Guard] = {}
+
+    def add(self, source: Source | None, predicate: Any) -> None:
+        if source is not None and not is_fixed(source):
+            self._add((source,), predicate)
+
+    def add_pair(self, first: Source, second: Source, predicate: Any) -> None:
+        if not (is_fixed(first) and is_fixed(second)):
+            self._add((first, second), predicate)
+
+    def add_group(self, sources: tuple[Source, ...], predicate: Any) -> None:
+        self._add(sources, predicate)
+
+    def _add(self, sources: tuple[Source, ...], predicate: Any) -> None:
+        key = (sources, predicate)
+        if key in self._guards:
+            return
+        stack = self.user_stack()
+        self._guards[key] = Guard(sources, predicate, stack[-1].span if stack else None, stack)
+
+    def guards(self) -> tuple[Guard, ...]:
+        return tuple(self._guards.values())
+
+
+def is_fixed(source: Source) -> bool:
+    """Whether the place belongs to the compiled entry itself."""
+    while not isinstance(source, ConstantSource):
+        source = getattr(source, "base", None)
+        if source is None:
+            return False
+    return True

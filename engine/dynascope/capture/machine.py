@@ -1,0 +1,270 @@
+"""The symbolic interpreter: frames, the dispatch loop, calls and exceptions. What instructions mean is in `opcodes/`.
+
+    machine.run(base)    interprets until the frame at depth `base` returns, and gives its result
+
+A handler takes what it needs from the stack and returns what to push: a value, a frame to run first (whose result is
+pushed when it returns, without recursion here, so that a break inside can resume every frame), or None. Code that needs
+a result at once (`bool(x)` of a branch, the key of a sort) calls `call_now`, which runs a nested loop; a break in there
+is a break at the instruction that asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from dynascope.capture.frames import Frame
+from dynascope.capture.graph import GraphBuilder
+from dynascope.capture.guard_log import GuardLog
+from dynascope.capture.journal import Journal
+from dynascope.capture.outside import Outside
+from dynascope.capture.places import is_standard_library
+from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedInstruction
+from dynascope.capture.region import CaptureOptions
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    FunctionValue,
+    InstanceValue,
+    LazyValue,
+    SymbolicNumber,
+    TensorValue,
+    Value,
+)
+from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, Source
+from dynascope.report.span import UserStack
+
+Step = Callable[["Machine", Frame, Any], Any]
+STEPS: dict[str, Step] = {}
+
+# Operations that only move values about: they cannot break, so nothing needs remembering before them.
+SAFE = frozenset(
+    "LOAD_FAST LOAD_CONST STORE_FAST POP_TOP PUSH_NULL COPY SWAP NOP RESUME JUMP_FORWARD JUMP_BACKWARD "
+    "LOAD_CLOSURE BUILD_TUPLE".split()
+)
+
+
+def operation(*names: str) -> Callable[[Step], Step]:
+    """Registers what an instruction does."""
+
+    def register(step: Step) -> Step:
+        for name in names:
+            STEPS[name] = step
+        return step
+
+    return register
+
+
+class Returned:
+    """A frame is done (or, for a generator, suspended)."""
+
+    __slots__ = ("suspended", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.suspended = False
+
+
+class Machine:
+    """All state of one capture."""
+
+    def __init__(self, values: FrameValues, options: CaptureOptions) -> None:
+        self.values = values
+        self.options = options
+        self.journal = Journal()
+        self.graph = GraphBuilder(self.journal, self.user_stack)
+        self.guards = GuardLog(self.user_stack)
+        self.outside = Outside(self)
+        self.frames: list[Frame] = []
+        self.tensor_writes: list[TensorValue] = []
+        self.member_sources: dict[tuple[type, str], Source] = {}
+        self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
+        self.written: list[Value] = []
+        self.handled: Value = NONE
+        self.catchers = 0
+        self.count = 0
+
+    # Where the program is
+
+    def user_stack(self) -> UserStack:
+        frames = [frame.user_frame() for frame in self.frames if not is_standard_library(frame.code, frame.globals)]
+        return tuple(frames)
+
+    def expression(self) -> str:
+        """The text of the current instruction, in the innermost frame that users see."""
+        stack = self.user_stack()
+        return stack[-1].span.text() if stack else ""
+
+    def read(self, source: Source) -> Any:
+        return source.read(self.values)
+
+    def is_symbolic(self, source: Source) -> bool:
+        if self.options.dynamic is False or source in self.options.fixed:
+            return False
+        return self.options.dynamic is True or source in self.options.symbolic
+
+    # The loop
+
+    def run(self, base: int) -> Returned:
+        """Interprets until the frame at depth `base` returns or yields; that frame is gone from `frames` afterwards."""
+        frames = self.frames
+        while True:
+            frame = frames[-1]
+            try:
+                result = self.step(frame)
+            except Raised as raised:
+                self.unwind(raised, base)
+                continue
+            if result is None:
+                continue
+            if result.__class__ is Frame:
+                frames.append(result)
+            elif result.__class__ is Returned:
+                frames.pop()
+                if len(frames) == base:
+                    return result
+                if frame.delivery == "push":
+                    frames[-1].push(result.value)
+            else:
+                frame.push(result)
+
+    def step(self, frame: Frame) -> Any:
+        frame.position = position = frame.next
+        instruction = frame.program.instructions[position]
+        frame.next = position + 1
+        self.count += 1
+        if instruction.operation not in SAFE:
+            checkpoint = frame.checkpoint
+            checkpoint.position, checkpoint.stack, checkpoint.mark = position, frame.stack[:], self.journal.mark()
+            if self.count > self.options.instruction_limit:
+                raise Break(LimitReached(f"{self.count:,} instructions", frame.code.co_qualname))
+        step = STEPS.get(instruction.operation)
+        if step is None:
+            raise Break(UnsupportedInstruction(instruction.operation, self.expression()))
+        return step(self, frame, instruction)
+
+    # Exceptions of the program
+
+    def unwind(self, raised: Raised, base: int) -> None:
+        """Goes to the handler of the program's exception; raises on where there is none above `base`."""
+        if not self.is_caught():
+            raise Break(ProgramRaises(raised.value.python_type.__name__, self.expression())) from None
+        while len(self.frames) > base:
+            frame = self.frames[-1]
+            handler = frame.instruction.handler
+            if handler is not None:
+                del frame.stack[handler.depth :]
+                if handler.push_lasti:
+                    frame.push(ConstantValue(frame.position))
+                frame.push(raised.value)
+                frame.jump(handler.target)
+                return
+            self.frames.pop()
+            if frame.generator is not None:
+                self.journal.set(frame.generator, "finished", True)
+        raise raised
+
+    def is_caught(self) -> bool:
+        return self.catchers > 0 or any(frame.instruction.handler is not None for frame in self.frames)
+
+    @contextmanager
+    def catching(self) -> Iterator[None]:
+        """Says that the caller handles the program's exceptions (as `hasattr` does)."""
+        depth = len(self.frames)
+        self.catchers += 1
+        try:
+            yield
+        except Raised:
+            del self.frames[depth:]
+            raise
+        finally:
+            self.catchers -= 1
+
+    def throw(self, kind: type[BaseException], *arguments: Any) -> Raised:
+        """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""
+        value = InstanceValue(kind)
+        value.arguments = tuple(a if isinstance(a, Value) else ConstantValue(a) for a in arguments)
+        return Raised(value)
+
+    # Calls
+
+    def call_now(self, function: Value, arguments: Sequence[Value], keywords: dict[str, Value] | None = None) -> Value:
+        """Calls and runs to the end. A break inside is one at the current instruction."""
+        return self.finish(self.call(function, arguments, keywords))
+
+    def call(self, function: Value, arguments: Sequence[Value], keywords: dict[str, Value] | None = None) -> Any:
+        """The result, or the frame that computes it."""
+        from dynascope.capture.calls.dispatch import call
+
+        return call(self, function, list(arguments), keywords or {})
+
+    def finish(self, result: Any) -> Value:
+        """The result itself, of what a handler returned."""
+        if result.__class__ is not Frame:
+            return result
+        base = len(self.frames)
+        result.delivery = "nested"
+        self.frames.append(result)
+        return self.run(base).value
+
+    def enter(self, function: FunctionValue, slots: dict[str, Value]) -> Frame:
+        if len(self.frames) >= self.options.depth_limit:
+            raise Break(LimitReached(f"{len(self.frames)} calls inside each other", function.name))
+        return Frame(function, slots)
+
+    # Globals
+
+    def load_global(self, frame: Frame, name: str) -> Value | None:
+        """The value of a global or builtin name; None where there is none."""
+        written = self.global_writes.get((id(frame.globals), name))
+        if written is not None:
+            return None if written[1] is None else written[1]
+        from dynascope.capture.globals import read_global
+
+        return read_global(self, frame, name)
+
+    def global_source(self, frame: Frame, name: str) -> Source:
+        from dynascope.capture.globals import source_of_global
+
+        return source_of_global(self, frame, name)
+
+    # Tensors
+
+    def tensor(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> TensorValue:
+        self.graph.describe(node, example, device)
+        return TensorValue(node, example, device)
+
+    def note_tensor_write(self, tensor: TensorValue) -> None:
+        """An input's memory is written by the graph: aliases among the inputs matter now."""
+        self.journal.append(self.tensor_writes, tensor)
+
+    # Helpers for handlers
+
+    def realize(self, value: Value) -> Value:
+        return value.realize() if value.__class__ is LazyValue else value
+
+    def known(self, value: Value) -> Value:
+        """The value, with a symbolic number fixed to what it is in this call."""
+        if value.__class__ is LazyValue:
+            value = value.realize()
+        return self.outside.specialize(value) if value.__class__ is SymbolicNumber else value
+
+    def in_plain_mode(self, action: Callable[[], Any]) -> Any:
+        """Outside inference mode, so that meta tensors count their versions."""
+        if not torch.is_inference_mode_enabled():
+            return action()
+        with torch.inference_mode(False), torch.no_grad():
+            return action()
+
+    def write(self, value: Any) -> None:
+        """Notes that the program changes a mutable value, so that the change is made outside too."""
+        if not value.changed:
+            self.journal.set(value, "changed", True)
+            self.journal.append(self.written, value)
+
+
+__all__ = ["STEPS", "GlobalSource", "ItemSource", "Machine", "Returned", "operation"]

@@ -1,0 +1,58 @@
+"""Metadata of tensors: the meta tensor that stands for a real one, and where results of operations live.
+
+    meta_of(real)                      same sizes, strides, type, requires_grad; no memory
+    on_meta("cuda:0")                  every device that an operation is told becomes meta
+    result_device(...)                 the true device of a result, which the meta tensor loses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+META = torch.device("meta")
+CPU = torch.device("cpu")
+DEVICE_METHODS = frozenset({"to", "cuda", "cpu", "new_tensor", "new_empty", "new_zeros", "new_ones", "new_full", "type"})
+
+
+def meta_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A meta tensor with the metadata of a strided tensor. A leaf if the tensor is one."""
+    if tensor.is_leaf or not tensor.requires_grad:
+        meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
+        return meta.requires_grad_() if tensor.requires_grad else meta
+    with torch.enable_grad():
+        leaf = torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True)
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META).copy_(leaf)
+
+
+def on_meta(value: Any) -> Any:
+    """The same argument with devices replaced by meta."""
+    return META if isinstance(value, torch.device) else value
+
+
+def named_device(value: Any) -> torch.device | None:
+    """The device that an argument names: a device, or a string or number that is one."""
+    if isinstance(value, torch.device):
+        return value
+    if isinstance(value, str):
+        try:
+            return torch.device(value)
+        except RuntimeError:
+            return None
+    return None
+
+
+def result_device(explicit: torch.device | None, operands: Iterable[torch.device]) -> torch.device:
+    """An accelerator wins over the CPU: only zero-dimensional CPU tensors mix with others."""
+    if explicit is not None:
+        return _with_index(explicit)
+    devices = list(operands)
+    return next((device for device in devices if device.type != "cpu"), devices[0] if devices else torch.get_default_device())
+
+
+def _with_index(device: torch.device) -> torch.device:
+    if device.index is None and device.type == "cuda" and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return device

@@ -1,0 +1,176 @@
+"""Building containers and taking them apart, and the matching of patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.capture.frames import Frame
+from dynascope.capture.machine import Machine, operation
+from dynascope.capture.protocols import attributes, items
+from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    Value,
+    boolean,
+)
+from dynascope.frame.instructions import Instruction
+
+
+@operation("BUILD_TUPLE")
+def build_tuple(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return TupleValue(tuple(frame.pop_many(instruction.argument)))
+
+
+@operation("BUILD_LIST")
+def build_list(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return ListValue(frame.pop_many(instruction.argument))
+
+
+@operation("BUILD_SET")
+def build_set(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    values = frame.pop_many(instruction.argument)
+    found: dict[Any, Value] = {}
+    for value in values:
+        found.setdefault(hash_key(machine, value), value)
+    return SetValue(found)
+
+
+@operation("BUILD_MAP")
+def build_map(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    flat = frame.pop_many(2 * instruction.argument)
+    result = DictValue({})
+    for key, value in zip(flat[::2], flat[1::2], strict=True):
+        items.put(machine, result, key, value)
+    return result
+
+
+@operation("BUILD_CONST_KEY_MAP")
+def build_const_key_map(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    keys = frame.pop()
+    values = frame.pop_many(instruction.argument)
+    result = DictValue({})
+    for key, value in zip(keys.items, values, strict=True):
+        items.put(machine, result, key, value)
+    return result
+
+
+@operation("BUILD_SLICE")
+def build_slice(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    parts = [machine.realize(part) for part in frame.pop_many(instruction.argument)]
+    return SliceValue((*parts, *[NONE] * (3 - len(parts))))
+
+
+@operation("LIST_APPEND")
+def list_append(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    value = frame.pop_unseen()
+    machine.journal.append(frame.stack[-instruction.argument].items, value)
+
+
+@operation("SET_ADD")
+def set_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    value = frame.pop()
+    target = frame.stack[-instruction.argument]
+    machine.journal.set_item(target.items, hash_key(machine, value), value)
+
+
+@operation("MAP_ADD")
+def map_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    value, key = frame.pop_unseen(), frame.pop()
+    items.put(machine, frame.stack[-instruction.argument], key, value)
+
+
+@operation("LIST_EXTEND")
+def list_extend(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    added = elements(machine, frame.pop())
+    target = frame.stack[-instruction.argument]
+    machine.journal.set(target, "items", target.items + added)
+
+
+@operation("SET_UPDATE")
+def set_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    added = elements(machine, frame.pop())
+    target = frame.stack[-instruction.argument]
+    for value in added:
+        machine.journal.set_item(target.items, hash_key(machine, value), value)
+
+
+@operation("DICT_UPDATE", "DICT_MERGE")
+def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    source = frame.pop()
+    target = frame.stack[-instruction.argument]
+    for key, value in items.pairs(machine, source):
+        if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
+            raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.known(key).value!r}")
+        items.put(machine, target, key, value)
+
+
+@operation("LIST_TO_TUPLE")
+def list_to_tuple(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return TupleValue(tuple(frame.pop().items))
+
+
+@operation("UNPACK_SEQUENCE")
+def unpack_sequence(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    values = elements(machine, frame.pop())
+    count = instruction.argument
+    if len(values) < count:
+        raise machine.throw(ValueError, f"not enough values to unpack (expected {count}, got {len(values)})")
+    if len(values) > count:
+        raise machine.throw(ValueError, f"too many values to unpack (expected {count})")
+    frame.stack.extend(reversed(values))
+
+
+@operation("UNPACK_EX")
+def unpack_ex(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    before, after = instruction.argument & 255, instruction.argument >> 8
+    values = elements(machine, frame.pop())
+    if len(values) < before + after:
+        raise machine.throw(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})"
+        )
+    end = len(values) - after
+    parts = [*values[:before], ListValue(values[before:end]), *values[end:]]
+    frame.stack.extend(reversed(parts))
+
+
+@operation("MATCH_SEQUENCE")
+def match_sequence(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    value = machine.realize(frame.stack[-1])
+    return boolean(isinstance(value, (ListValue, TupleValue)))
+
+
+@operation("MATCH_MAPPING")
+def match_mapping(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return boolean(isinstance(machine.realize(frame.stack[-1]), DictValue))
+
+
+@operation("MATCH_KEYS")
+def match_keys(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    keys, subject = machine.realize(frame.stack[-1]), machine.realize(frame.stack[-2])
+    wanted = [hash_key(machine, key) for key in keys.items]
+    if any(key not in subject.items for key in wanted):
+        return NONE
+    return TupleValue(tuple(subject.items[key][1] for key in wanted))
+
+
+@operation("MATCH_CLASS")
+def match_class(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    from dynascope.capture.calls.builtins import is_instance
+
+    names, cls, subject = frame.pop(), frame.pop(), frame.pop()
+    if not is_instance(machine, subject, cls):
+        return NONE
+    positional = instruction.argument
+    if positional and cls.value in (int, str, float, bool, bytes, list, tuple, dict, set):
+        return TupleValue((subject,))
+    declared = getattr(cls.value, "__match_args__", ())
+    wanted = [*(ConstantValue(name) for name in declared[:positional]), *names.items]
+    found = [attributes.find(machine, subject, machine.known(name).value) for name in wanted]
+    return NONE if any(item is None for item in found) else TupleValue(tuple(found))

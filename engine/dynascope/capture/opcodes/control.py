@@ -1,0 +1,147 @@
+"""Jumps, loops, returns and generators' yields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.capture.calls.generators import resume
+from dynascope.capture.frames import Frame
+from dynascope.capture.machine import Machine, Returned, operation
+from dynascope.capture.protocols.iteration import advance, iterator
+from dynascope.capture.protocols.truth import truth
+from dynascope.capture.signals import Raised
+from dynascope.capture.values import NONE, ConstantValue, GeneratorValue, Value
+from dynascope.frame.instructions import Instruction
+from dynascope.frame.versions import RUNNING
+
+
+@operation("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    frame.jump(instruction.target)
+
+
+@operation("POP_JUMP_IF_TRUE")
+def pop_jump_if_true(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if truth(machine, frame.pop()):
+        frame.jump(instruction.target)
+
+
+@operation("POP_JUMP_IF_FALSE")
+def pop_jump_if_false(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if not truth(machine, frame.pop()):
+        frame.jump(instruction.target)
+
+
+@operation("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if truth(machine, machine.realize(frame.stack[-1])):
+        frame.jump(instruction.target)
+    else:
+        frame.pop_unseen()
+
+
+@operation("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if not truth(machine, machine.realize(frame.stack[-1])):
+        frame.jump(instruction.target)
+    else:
+        frame.pop_unseen()
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
+@operation("POP_JUMP_IF_NONE")
+def pop_jump_if_none(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if is_none(frame.pop()):
+        frame.jump(instruction.target)
+
+
+@operation("POP_JUMP_IF_NOT_NONE")
+def pop_jump_if_not_none(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if not is_none(frame.pop()):
+        frame.jump(instruction.target)
+
+
+@operation("GET_ITER")
+def get_iter(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return iterator(machine, frame.pop())
+
+
+@operation("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return iterator(machine, frame.pop())
+
+
+@operation("FOR_ITER")
+def for_iter(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    item = advance(machine, frame.stack[-1])
+    if item is not None:
+        frame.push(item)
+        return
+    # The END_FOR at the target (3.12 and later) pops what the interpreter steps over.
+    frame.jump(instruction.target)
+    frame.pop_unseen()
+    if RUNNING.loop_exit_length:
+        frame.next += RUNNING.loop_exit_length
+
+
+@operation("RETURN_VALUE")
+def return_value(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
+    return Returned(frame.pop_unseen())
+
+
+@operation("RETURN_GENERATOR")
+def return_generator(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
+    generator = GeneratorValue(frame)
+    frame.generator = generator
+    return Returned(generator)
+
+
+@operation("YIELD_VALUE")
+def yield_value(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
+    returned = Returned(frame.pop_unseen())
+    returned.suspended = True
+    return returned
+
+
+@operation("SEND")
+def send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    """`yield from`: one value of the inner iterator, or its result at the end."""
+    sent = frame.pop()
+    inner = machine.realize(frame.stack[-1])
+    if isinstance(inner, GeneratorValue):
+        item = resume(machine, inner, sent)
+        result = inner.object if item is None and inner.object is not None else NONE
+    else:
+        item, result = advance(machine, inner), NONE
+    if item is not None:
+        frame.push(item)
+        return
+    if not RUNNING.loop_exit_length:
+        frame.pop_unseen()
+    frame.push(result)
+    frame.jump(instruction.target)
+
+
+@operation("END_SEND")
+def end_send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    result = frame.pop_unseen()
+    frame.pop_unseen()
+    frame.push(result)
+
+
+@operation("RERAISE")
+def reraise(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    value = frame.pop()
+    for _ in range(instruction.argument or 0):
+        frame.pop_unseen()
+    raise Raised(value)
+
+
+@operation("GET_LEN")
+def get_length(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    from dynascope.capture.calls.builtins import length
+
+    return length(machine, [frame.stack[-1]], {})

@@ -1,0 +1,98 @@
+"""Raising and catching, and the `with` statement.
+
+The handled exception (what `raise` alone raises again) is the machine's `handled`; PUSH_EXC_INFO keeps the previous one
+on the stack, as CPython does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.capture.calls.builtins import is_subclass
+from dynascope.capture.frames import Frame
+from dynascope.capture.machine import Machine, operation
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import NONE, ConstantValue, InstanceValue, MethodValue, Value, boolean
+from dynascope.frame.instructions import Instruction
+
+
+@operation("RAISE_VARARGS")
+def raise_varargs(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    if not instruction.argument:
+        if machine.handled is NONE:
+            raise machine.throw(RuntimeError, "No active exception to reraise")
+        raise Raised(machine.handled)
+    cause = frame.pop() if instruction.argument == 2 else None
+    value = as_exception(machine, frame.pop())
+    if cause is not None:
+        cause = as_exception(machine, cause) if not is_none(cause) else NONE
+        machine.journal.set_item(value.attributes, "__cause__", cause)
+    if machine.handled is not NONE and machine.handled is not value:
+        machine.journal.set_item(value.attributes, "__context__", machine.handled)
+    raise Raised(value)
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
+def as_exception(machine: Machine, value: Value) -> InstanceValue:
+    """The instance to raise, of an instance or a class."""
+    if isinstance(value, ConstantValue) and isinstance(value.value, type) and issubclass(value.value, BaseException):
+        value = machine.call_now(value, [])
+    if not isinstance(value, InstanceValue) or not issubclass(value.cls, BaseException):
+        raise machine.throw(TypeError, "exceptions must derive from BaseException")
+    if value.object is not None:
+        raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+    return value
+
+
+@operation("PUSH_EXC_INFO")
+def push_exc_info(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    value = frame.pop()
+    frame.push(machine.handled)
+    frame.push(value)
+    machine.journal.set(machine, "handled", value)
+
+
+@operation("POP_EXCEPT")
+def pop_except(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    machine.journal.set(machine, "handled", frame.pop())
+
+
+@operation("CHECK_EXC_MATCH")
+def check_exc_match(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    wanted = frame.pop()
+    value = machine.realize(frame.stack[-1])
+    return boolean(is_subclass(machine, value.python_type, wanted))
+
+
+@operation("LOAD_ASSERTION_ERROR")
+def load_assertion_error(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return ConstantValue(AssertionError)
+
+
+@operation("BEFORE_WITH")
+def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    manager = frame.pop()
+    cls = manager.python_type
+    if lookup(cls, "__enter__") is MISSING or lookup(cls, "__exit__") is MISSING:
+        raise machine.throw(TypeError, f"{cls.__name__!r} object does not support the context manager protocol")
+    if not isinstance(manager, InstanceValue):
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    frame.push(MethodValue(member(machine, cls, "__exit__", manager), manager))
+    return machine.call(member(machine, cls, "__enter__", manager), [manager])
+
+
+@operation("WITH_EXCEPT_START")
+def with_except_start(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    value = machine.realize(frame.stack[-1])
+    leave = frame.stack[-4]
+    return machine.call(leave, [ConstantValue(value.python_type), value, NONE])
+
+
+@operation("CLEANUP_THROW")
+def cleanup_throw(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    raise Raised(frame.pop())

@@ -1,0 +1,183 @@
+"""Locals, cells, globals, attributes and imports."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dynascope.capture.frames import Frame
+from dynascope.capture.machine import Machine, operation
+from dynascope.capture.protocols import attributes
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NULL, CellValue, ConstantValue, SuperValue, Value
+from dynascope.frame.instructions import Instruction
+from dynascope.frame.versions import RUNNING
+
+
+@operation("LOAD_CONST")
+def load_const(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    from dynascope.capture.calls.pure import value_of
+
+    constant = instruction.value
+    return value_of(constant) if type(constant) in (tuple, frozenset, slice) else ConstantValue(constant)
+
+
+@operation("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE")
+def load_fast(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    value = frame.slots.get(instruction.value)
+    if value is None:
+        raise machine.throw(
+            UnboundLocalError, f"cannot access local variable {instruction.value!r} where it is not associated with a value"
+        )
+    return value
+
+
+@operation("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return frame.slots.pop(instruction.value, NULL)
+
+
+@operation("STORE_FAST")
+def store_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    value = frame.pop_unseen()
+    if value is NULL:
+        frame.slots.pop(instruction.value, None)
+    else:
+        frame.slots[instruction.value] = value
+
+
+@operation("DELETE_FAST")
+def delete_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if frame.slots.pop(instruction.value, None) is None:
+        raise machine.throw(
+            UnboundLocalError, f"cannot access local variable {instruction.value!r} where it is not associated with a value"
+        )
+
+
+@operation("MAKE_CELL")
+def make_cell(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    name = instruction.value
+    frame.slots[name] = CellValue(frame.slots.get(name), name)
+
+
+@operation("LOAD_DEREF", "LOAD_CLASSDEREF")
+def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    content = frame.slots[instruction.value].content
+    if content is None:
+        free = instruction.value in frame.code.co_freevars
+        kind = NameError if free else UnboundLocalError
+        text = "free variable" if free else "local variable"
+        where = "in enclosing scope" if free else "with a value"
+        raise machine.throw(kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value {where}")
+    return content
+
+
+@operation("STORE_DEREF")
+def store_deref(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    cell = frame.slots[instruction.value]
+    machine.journal.set(cell, "content", frame.pop_unseen())
+    machine.write(cell)
+
+
+@operation("DELETE_DEREF")
+def delete_deref(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    cell = frame.slots[instruction.value]
+    if cell.content is None or cell.source is not None:
+        raise Break(ForeignCall("del", "it unbinds a variable that other functions share"))
+    machine.journal.set(cell, "content", None)
+
+
+@operation("LOAD_GLOBAL", "LOAD_NAME")
+def load_global(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    value = machine.load_global(frame, instruction.value)
+    if value is None:
+        raise machine.throw(NameError, f"name {instruction.value!r} is not defined")
+    if instruction.pushes_null:
+        push_callee(frame, value)
+        return None
+    return value
+
+
+def push_callee(frame: Frame, value: Value) -> None:
+    """A callable and the NULL that its call takes."""
+    for item in (value, NULL) if RUNNING.null_above_callable else (NULL, value):
+        frame.push(item)
+
+
+@operation("STORE_GLOBAL")
+def store_global(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    key = (id(frame.globals), instruction.value)
+    machine.journal.set_item(machine.global_writes, key, (frame.globals, frame.pop_unseen()))
+
+
+@operation("LOAD_ATTR")
+def load_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    found = attributes.get(machine, frame.pop(), instruction.value)
+    if not instruction.is_method:
+        return found
+    push_callee(frame, machine.finish(found))
+    return None
+
+
+@operation("STORE_ATTR")
+def store_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    owner = frame.pop()
+    value = frame.pop_unseen()
+    return dropped(attributes.set(machine, owner, instruction.value, value))
+
+
+@operation("DELETE_ATTR")
+def delete_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    return dropped(attributes.delete(machine, frame.pop(), instruction.value))
+
+
+def dropped(result: Any) -> Any:
+    """A frame whose result nobody wants, or nothing."""
+    if result.__class__ is not Frame:
+        return None
+    result.delivery = "drop"
+    return result
+
+
+@operation("LOAD_SUPER_ATTR")
+def load_super_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    instance, cls, function = frame.pop(), frame.pop(), frame.pop()
+    if not (isinstance(function, ConstantValue) and function.value is super and isinstance(cls, ConstantValue)):
+        raise Break(ForeignCall("super"))
+    found = attributes.get(machine, SuperValue(cls.value, instance), instruction.value)
+    if not instruction.is_method:
+        return found
+    push_callee(frame, machine.finish(found))
+    return None
+
+
+@operation("IMPORT_NAME")
+def import_name(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    """A module already imported is found in `sys.modules`; importing one runs foreign code."""
+    names, level = machine.realize(frame.pop()), frame.pop()
+    package = frame.globals.get("__package__") or frame.globals.get("__name__", "").rpartition(".")[0]
+    name = instruction.value
+    if level.value:
+        base = package.rsplit(".", level.value - 1)[0] if level.value > 1 else package
+        name = f"{base}.{name}" if name else base
+    if name not in sys.modules:
+        raise Break(ForeignCall(f"import {name}", "the module is not imported yet"))
+    top = name if level.value or not is_none(names) else name.partition(".")[0]
+    return machine.outside.fixed(sys.modules[top], top)
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
+@operation("IMPORT_FROM")
+def import_from(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    module = machine.realize(frame.stack[-1])
+    found = attributes.find(machine, module, instruction.value)
+    if found is None:
+        submodule = sys.modules.get(f"{module.value.__name__}.{instruction.value}")
+        if submodule is None:
+            raise machine.throw(ImportError, f"cannot import name {instruction.value!r} from {module.value.__name__!r}")
+        return machine.outside.fixed(submodule, instruction.value)
+    return found

@@ -1,0 +1,129 @@
+"""Arithmetic, comparison, truth and text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.capture.calls import builtins as known
+from dynascope.capture.frames import Frame
+from dynascope.capture.machine import Machine, operation
+from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols.truth import truth
+from dynascope.capture.values import ConstantValue, TensorValue, Value, boolean
+from dynascope.frame.instructions import Instruction
+
+
+@operation("BINARY_OP")
+def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    right, left = frame.pop(), frame.pop()
+    return operators.binary(machine, instruction.value, left, right)
+
+
+@operation(*operators.UNARY)
+def unary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    return operators.unary(machine, operators.UNARY[instruction.operation], frame.pop())
+
+
+@operation("UNARY_NOT")
+def unary_not(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return boolean(not truth(machine, frame.pop()))
+
+
+@operation("TO_BOOL")
+def to_bool(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    """A tensor stays one for the jump that follows: the break is there."""
+    value = frame.pop()
+    following = frame.program.instructions[frame.next].operation
+    if isinstance(value, TensorValue) and following.startswith("POP_JUMP_IF"):
+        return value
+    return boolean(truth(machine, value))
+
+
+@operation("COMPARE_OP")
+def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    right, left = frame.pop(), frame.pop()
+    result = operators.compare(machine, instruction.value, left, right)
+    if not instruction.coerces_to_bool:
+        return result
+    result = machine.finish(result)
+    following = frame.program.instructions[frame.next].operation
+    if isinstance(result, TensorValue) and following.startswith("POP_JUMP_IF"):
+        return result
+    return boolean(truth(machine, result))
+
+
+@operation("IS_OP")
+def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    right, left = frame.pop(), frame.pop()
+    return boolean(operators.is_same(machine, left, right) == (instruction.value == "is"))
+
+
+@operation("CONTAINS_OP")
+def contains_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    container, item = frame.pop(), frame.pop()
+    return boolean(items.contains(machine, container, item) == (instruction.value == "in"))
+
+
+@operation("BINARY_SUBSCR")
+def binary_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    key, container = frame.pop(), frame.pop()
+    return items.get(machine, container, key)
+
+
+@operation("STORE_SUBSCR")
+def store_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    key, container, value = frame.pop(), frame.pop(), frame.pop_unseen()
+    return _dropped(items.set(machine, container, key, value))
+
+
+@operation("DELETE_SUBSCR")
+def delete_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    key, container = frame.pop(), frame.pop()
+    return _dropped(items.delete(machine, container, key))
+
+
+def _dropped(result: Any) -> Any:
+    from dynascope.capture.opcodes.names import dropped
+
+    return dropped(result)
+
+
+@operation("BINARY_SLICE")
+def binary_slice(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    stop, start, container = frame.pop(), frame.pop(), frame.pop()
+    return items.get(machine, container, items.slice_of(start, stop))
+
+
+@operation("STORE_SLICE")
+def store_slice(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    stop, start, container, value = frame.pop(), frame.pop(), frame.pop(), frame.pop()
+    return _dropped(items.set(machine, container, items.slice_of(start, stop), value))
+
+
+@operation("FORMAT_VALUE")
+def format_value(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    conversion, has_specification = instruction.value
+    specification = frame.pop() if has_specification else ConstantValue("")
+    return known.format_text(machine, known.convert_text(machine, conversion, frame.pop()), specification)
+
+
+@operation("CONVERT_VALUE")
+def convert_value(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return known.convert_text(machine, instruction.value, frame.pop())
+
+
+@operation("FORMAT_SIMPLE")
+def format_simple(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    return known.format_text(machine, frame.pop(), ConstantValue(""))
+
+
+@operation("FORMAT_WITH_SPEC")
+def format_with_spec(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    specification, value = frame.pop(), frame.pop()
+    return known.format_text(machine, value, specification)
+
+
+@operation("BUILD_STRING")
+def build_string(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    parts = [machine.known(part) for part in frame.pop_many(instruction.argument)]
+    return ConstantValue("".join(part.value for part in parts))

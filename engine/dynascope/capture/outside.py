@@ -1,0 +1,293 @@
+"""Things from outside become values, with the guards that say what was assumed of them.
+
+    realize([1, 2], LocalSource("sizes"))   ->  ListValue of two lazy items; guards: type is list, length is 2
+
+An object is one value however many ways lead to it; the second way adds a guard that they still lead to one object.
+The items of a container stay lazy: what nobody looks at is not guarded.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.metadata import meta_of
+from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
+from dynascope.capture.reasons import TensorSubclass
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    CellValue,
+    ConstantValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    LazyValue,
+    ListValue,
+    MethodValue,
+    PartialValue,
+    SetValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
+from dynascope.guards.guard import (
+    DictionaryKeysAre,
+    Equals,
+    IdentityIs,
+    IsSameObject,
+    LengthIs,
+    TypeIs,
+)
+from dynascope.guards.source import (
+    AttributeSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    ItemSource,
+    ModuleMemberSource,
+    Source,
+)
+from dynascope.guards.tensor_guard import TensorMatches
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+LITERAL_TYPES = frozenset(
+    {int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
+    | {torch.dtype, torch.device, torch.layout, torch.memory_format}
+)
+IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
+IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod)
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
+
+
+class Outside:
+    """The memory of what came from outside. One for each capture."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.by_identity: dict[int, Value] = {}
+        self.by_source: dict[Source, Value] = {}
+
+    def lazy(self, object: Any, source: Source) -> LazyValue:
+        return LazyValue(object, source, self)
+
+    def realize(self, object: Any, source: Source) -> Value:
+        """The value of an object from outside, guarded as far as its kind goes."""
+        known = self.by_source.get(source)
+        if known is not None:
+            return known
+        value = self.by_identity.get(id(object))
+        if value is None:
+            value = self._wrap(object, source)
+        elif value.source is not None and value.source != source:
+            self.machine.guards.add_pair(value.source, source, IsSameObject())
+        self.by_source[source] = value
+        return value
+
+    def fixed(self, object: Any, name: str) -> Value:
+        """The value of an object that is taken never to change: no guard."""
+        return self.realize(object, ConstantSource(f"{name}@{id(object)}", object))
+
+    def _wrap(self, object: Any, source: Source) -> Value:
+        kind = type(object)
+        if kind in LITERAL_TYPES:
+            return self._literal(object, source)
+        rule = EXACT_RULES.get(kind)
+        if rule is None:
+            rule = next((rule for test, rule in GENERAL_RULES if test(object)), Outside._instance)
+        return rule(self, object, source)
+
+    def remember(self, object: Any, value: Value) -> Value:
+        self.by_identity[id(object)] = value
+        return value
+
+    def guard_type(self, object: Any, source: Source) -> None:
+        self.machine.guards.add(source, TypeIs(type(object)))
+
+    def _literal(self, object: Any, source: Source) -> Value:
+        if type(object) in (int, float) and self.machine.is_symbolic(source):
+            return self._number(object, source)
+        self.machine.guards.add(source, Equals(object))
+        return ConstantValue(object, source)
+
+    def _number(self, object: int | float, source: Source) -> Value:
+        self.guard_type(object, source)
+        node = self.machine.graph.input(source.expression(), source, object, object, None)
+        value = SymbolicNumber(node, object, frozenset({source}))
+        value.source = source
+        return value
+
+    def specialize(self, number: SymbolicNumber) -> ConstantValue:
+        """The number's value, from now on assumed: a guard on every input it was computed from."""
+        for source in number.roots:
+            self.machine.guards.add(source, Equals(self.machine.read(source)))
+        return ConstantValue(number.example, number.source)
+
+    def _identity(self, object: Any, source: Source) -> Value:
+        self.machine.guards.add(source, IdentityIs(object))
+        return ConstantValue(object, source)
+
+    def _tensor(self, object: torch.Tensor, source: Source) -> Value:
+        if type(object) not in PLAIN_TENSORS or object.layout is not torch.strided or object.is_quantized:
+            raise Break(TensorSubclass(type(object).__name__, source.expression()))
+        self.machine.guards.add(source, TensorMatches.of(object))
+        example = self.machine.in_plain_mode(lambda: meta_of(object))
+        node = self.machine.graph.input(source.expression(), source, object, example, object.device)
+        value = TensorValue(node, example, object.device)
+        value.source, value.object = source, object
+        return self.remember(object, value)
+
+    def _list(self, object: list, source: Source) -> Value:
+        self.guard_type(object, source)
+        self.machine.guards.add(source, LengthIs(len(object)))
+        items = [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
+        return self.remember(object, ListValue(items, source, object))
+
+    def _tuple(self, object: tuple, source: Source) -> Value:
+        self.guard_type(object, source)
+        self.machine.guards.add(source, LengthIs(len(object)))
+        items = tuple(self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object))
+        return self.remember(object, TupleValue(items, type(object), source))
+
+    def _dictionary(self, object: dict, source: Source) -> Value:
+        self.guard_type(object, source)
+        self.machine.guards.add(source, DictionaryKeysAre(tuple(object)))
+        value = DictValue({}, type(object), source, object)
+        for key, item in object.items():
+            value.items[key] = (self._key(key), self.lazy(item, item_source(source, key)))
+        value.original = dict(value.items)
+        if isinstance(object, collections.defaultdict):
+            value.default_factory = self.realize(object.default_factory, AttributeSource(source, "default_factory"))
+        return self.remember(object, value)
+
+    def _key(self, key: Any) -> Value:
+        """Keys are constants of the guard that says which they are."""
+        return TupleValue(tuple(map(self._key, key))) if type(key) is tuple else ConstantValue(key)
+
+    def _set(self, object: set | frozenset, source: Source) -> Value:
+        if not all(type(item) in LITERAL_TYPES for item in object):
+            return self._instance(object, source)
+        self.machine.guards.add(source, Equals(frozenset(object) if type(object) is frozenset else set(object)))
+        value = SetValue({item: ConstantValue(item) for item in object}, type(object), source, object)
+        return self.remember(object, value)
+
+    def _function(self, object: types.FunctionType, source: Source) -> Value:
+        if is_torch_operation(object):
+            return self._identity(object, source)
+        self.guard_type(object, source)
+        self.machine.guards.add(AttributeSource(source, "__code__"), IdentityIs(object.__code__))
+        value = FunctionValue(object.__code__, object.__globals__, object.__qualname__, source, object)
+        self.remember(object, value)
+        value.closure = self._closure(object, source)
+        defaults = AttributeSource(source, "__defaults__")
+        value.defaults = tuple(
+            self.lazy(default, ItemSource(defaults, at)) for at, default in enumerate(object.__defaults__ or ())
+        )
+        if value.defaults:
+            self.machine.guards.add(defaults, LengthIs(len(value.defaults)))
+        keyword_defaults = AttributeSource(source, "__kwdefaults__")
+        value.keyword_defaults = {
+            name: self.lazy(default, ItemSource(keyword_defaults, name))
+            for name, default in (object.__kwdefaults__ or {}).items()
+        }
+        return value
+
+    def _closure(self, function: types.FunctionType, source: Source) -> tuple[CellValue, ...]:
+        cells = AttributeSource(source, "__closure__")
+        names = function.__code__.co_freevars
+        return tuple(
+            self.cell(cell, name, AttributeSource(ItemSource(cells, at), "cell_contents"))
+            for at, (name, cell) in enumerate(zip(names, function.__closure__ or (), strict=True))
+        )
+
+    def cell(self, cell: types.CellType, name: str, content: Source) -> CellValue:
+        known = self.by_identity.get(id(cell))
+        if known is not None:
+            return known
+        try:
+            inside = self.lazy(cell.cell_contents, content)
+        except ValueError:
+            inside = None
+        value = CellValue(inside, name, content, cell)
+        self.remember(cell, value)
+        return value
+
+    def _method(self, object: types.MethodType, source: Source) -> Value:
+        self.guard_type(object, source)
+        function = self.realize(object.__func__, AttributeSource(source, "__func__"))
+        instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
+        value = MethodValue(function, instance)
+        value.source = source
+        return value
+
+    def _partial(self, object: functools.partial, source: Source) -> Value:
+        self.guard_type(object, source)
+        function = self.realize(object.func, AttributeSource(source, "func"))
+        arguments = self.realize(object.args, AttributeSource(source, "args"))
+        keywords = self.realize(object.keywords, AttributeSource(source, "keywords"))
+        value = PartialValue(function, arguments.items, {key: item for key, (_, item) in keywords.items.items()})
+        value.source = source
+        return value
+
+    def _compiled(self, object: Any, source: Source) -> Value:
+        """A compiled function called inside is read like the function it was made from."""
+        return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
+
+    def _instance(self, object: Any, source: Source) -> Value:
+        self.guard_type(object, source)
+        return self.remember(object, InstanceValue(type(object), source, object))
+
+
+def item_source(source: Source, key: Any) -> Source:
+    """The place of a dictionary's item; a module's tables have a kind of source of their own."""
+    if isinstance(source, DictionaryAttributeSource) and source.name in MODULE_TABLES:
+        return ModuleMemberSource(source.base, source.name, key)
+    return ItemSource(source, key)
+
+
+Rule = Callable[[Outside, Any, Source], Value]
+EXACT_RULES: dict[type, Rule] = {
+    list: Outside._list,
+    tuple: Outside._tuple,
+    torch.Size: Outside._tuple,
+    dict: Outside._dictionary,
+    collections.OrderedDict: Outside._dictionary,
+    collections.defaultdict: Outside._dictionary,
+    set: Outside._set,
+    frozenset: Outside._set,
+    types.FunctionType: Outside._function,
+    types.MethodType: Outside._method,
+    functools.partial: Outside._partial,
+}
+
+
+def _is_named_tuple(object: Any) -> bool:
+    return isinstance(object, tuple) and hasattr(type(object), "_fields")
+
+
+def _is_compiled(object: Any) -> bool:
+    return module_name(type(object)).startswith("dynascope.") and hasattr(object, "__wrapped__")
+
+
+def _is_fixed_instance(object: Any) -> bool:
+    return isinstance(object, IDENTITY_TYPES) or (
+        isinstance(object, types.BuiltinMethodType) or is_library_name(module_name(type(object))) and callable(object)
+        and type(object).__module__ in ("typing", "operator", "torch._C")
+    )
+
+
+GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
+    (lambda object: isinstance(object, torch.Tensor), Outside._tensor),
+    (lambda object: isinstance(object, enum.Enum), Outside._identity),
+    (_is_named_tuple, Outside._tuple),
+    (_is_compiled, Outside._compiled),
+    (_is_fixed_instance, Outside._identity),
+)

@@ -1,0 +1,158 @@
+"""From a captured part to a new code object: load the inputs, call the graph, replay the effects, leave.
+
+    def f(x):                              def f(x):
+        self.calls += 1          ->            y, = graph(x)
+        return x * 2                           object.__setattr__(self, "calls", 4)
+                                               return y
+
+`Plan` is what capture hands over; `write` makes the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from torch import fx
+
+from dynascope.capture.effects import Effects, replay
+from dynascope.capture.exits import FrameState, MakeTable, Step, StepWriter
+from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.reconstruct import Rebuilder
+from dynascope.capture.region import CodeRegion
+from dynascope.capture.values import Value
+from dynascope.frame.builder import CodeBuilder
+from dynascope.frame.instructions import Position
+from dynascope.frame.shape import CodeShape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """`result` is what the region returns; for a break, `frames` are the frames to go on with, outermost first."""
+
+    region: CodeRegion
+    outputs: tuple[fx.Node, ...]
+    effects: Effects
+    result: Value | None
+    frames: tuple[FrameState, ...] = ()
+
+    def roots(self) -> Iterable[Value]:
+        """Every value that the new code must have."""
+        yield from self.effects.values()
+        if self.result is not None:
+            yield self.result
+        for frame in self.frames:
+            yield from frame.stack
+            yield from frame.slots.values()
+
+
+def write(plan: Plan, graph: CapturedGraph | None, graph_callable: Any, make_table: MakeTable) -> CodeType:
+    """The code that stands for the region."""
+    return PlanWriter(plan, make_table).write(graph, graph_callable)
+
+
+class PlanWriter:
+    def __init__(self, plan: Plan, make_table: MakeTable) -> None:
+        self.plan, self.make_table = plan, make_table
+        self.code = plan.region.code
+        self.builder = CodeBuilder(CodeShape.of(self.code))
+        self.rebuilder = Rebuilder(self.builder, self.code.co_cellvars)
+
+    def write(self, graph: CapturedGraph | None, graph_callable: Any) -> CodeType:
+        self.builder.prologue()
+        if graph is not None:
+            self.call_graph(graph, graph_callable)
+        if self.plan.frames:
+            self.leave_by_step()
+        else:
+            self.leave_by_return()
+        return self.builder.build()
+
+    def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
+        self.rebuilder.share_prefixes(graph.sources)
+        self.builder.load_function(graph_callable)
+        for source in graph.sources:
+            self.rebuilder.load_source(source)
+        self.builder.call(len(graph.sources))
+        if not self.plan.outputs:
+            self.builder.pop()
+            return
+        self.builder.unpack(len(self.plan.outputs))
+        for node in self.plan.outputs:
+            name = self.rebuilder.outputs[node] = self.rebuilder.new_temporary()
+            self.builder.store_local(name)
+
+    def leave_by_return(self) -> None:
+        if self.plan.effects:
+            for value in (*self.plan.effects.values(), self.plan.result):
+                self.rebuilder.prepare(value)
+            replay(self.plan.effects, self.rebuilder)
+        self.rebuilder.load(self.plan.result)
+        self.builder.return_value()
+
+    # Breaks
+
+    def leave_by_step(self) -> None:
+        steps = self.steps()
+        arguments = [value for step in steps for value in step.arguments if value is not None]
+        if self.plan.effects:
+            cells = [state.slots[name] for state, step in zip(self.plan.frames, steps, strict=True) for name in step.cells]
+            for value in (*self.plan.effects.values(), *cells, *arguments):
+                self.rebuilder.prepare(value)
+            replay(self.plan.effects, self.rebuilder)
+        with self.builder.at(self.position()):
+            self.call_step(steps, 0)
+            self.builder.return_value()
+
+    def position(self) -> Position | None:
+        return self.plan.frames[0].instruction.position
+
+    def steps(self) -> list[Step]:
+        """One for each frame. Those outside resume regions of their own functions."""
+        last = len(self.plan.frames) - 1
+        return [
+            StepWriter(state, self.region_of(at), self.make_table, None if at == last else "call").write()
+            for at, state in enumerate(self.plan.frames)
+        ]
+
+    def region_of(self, at: int) -> CodeRegion:
+        if at == 0:
+            return self.plan.region
+        state = self.plan.frames[at]
+        return CodeRegion(state.code, state.name)
+
+    def call_step(self, steps: list[Step], at: int) -> None:
+        """Pushes the result of the step and everything inside it."""
+        with self.builder.callee():
+            self.load_step(steps, at)
+        self.load_arguments(steps, at)
+        self.builder.call(len(steps[at].arguments))
+
+    def load_step(self, steps: list[Step], at: int) -> None:
+        step, state = steps[at], self.plan.frames[at]
+        if not step.cells:
+            self.builder.load_constant(FunctionType(step.code, state.globals))
+            return
+        self.builder.load_function(FunctionType)
+        self.builder.load_constant(step.code)
+        self.builder.load_constant(state.globals)
+        self.builder.load_constant(step.code.co_name)
+        self.builder.load_constant(None)
+        for name in step.cells:
+            self.rebuilder.load(state.slots[name])
+        self.builder.build_tuple(len(step.cells))
+        self.builder.call(5)
+
+    def load_arguments(self, steps: list[Step], at: int) -> None:
+        for position, value in enumerate(steps[at].arguments):
+            if value is not None:
+                self.rebuilder.load(value)
+            elif position == steps[at].inner_argument:
+                self.load_step(steps, at + 1)
+                self.load_arguments(steps, at + 1)
+                self.builder.build_tuple(len(steps[at + 1].arguments))
+                self.builder.build_tuple(2)
+            else:
+                self.builder.load_constant(None)

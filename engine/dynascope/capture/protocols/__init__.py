@@ -1,0 +1,1 @@
+"""Python's protocols over symbolic values: attributes, operators, items, iteration, truth, hashing."""

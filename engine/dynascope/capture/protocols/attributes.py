@@ -1,0 +1,492 @@
+"""`x.name`, `x.name = v`, `del x.name`: the descriptor protocol over values.
+
+    get(machine, value, "name")   the attribute, or the frame that computes it (a property, `__getattr__`)
+
+Kinds of value that keep their attributes in a way of their own have a row in `READERS`; all others go through `generic`,
+which is Python's `object.__getattribute__`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.places import STABLE_TYPES, is_library_name, module_name
+from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import (
+    DELETED,
+    NONE,
+    ConstantValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    MethodValue,
+    PartialValue,
+    SliceValue,
+    SuperValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
+from dynascope.guards.guard import HasNoKey
+from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, ModuleMemberSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
+
+
+def get(machine: Machine, value: Value, name: str) -> Any:
+    """The attribute or the frame that computes it. Raises the program's AttributeError."""
+    value = machine.realize(value)
+    reader = READERS.get(type(value), generic)
+    return reader(machine, value, name)
+
+
+def get_now(machine: Machine, value: Value, name: str) -> Value:
+    return machine.finish(get(machine, value, name))
+
+
+def find(machine: Machine, value: Value, name: str) -> Value | None:
+    """The attribute, None where the program has an AttributeError."""
+    with machine.catching():
+        try:
+            return get_now(machine, value, name)
+        except Raised as raised:
+            if not issubclass(raised.value.python_type, AttributeError):
+                raise
+    return None
+
+
+def missing(machine: Machine, value: Value, name: str) -> Raised:
+    kind = value.python_type.__name__
+    return machine.throw(AttributeError, f"{kind!r} object has no attribute {name!r}")
+
+
+# Reading
+
+
+def generic(machine: Machine, value: Value, name: str) -> Any:
+    """`object.__getattribute__`, then `__getattr__`."""
+    cls = value.python_type
+    if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
+        return machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
+    return plain(machine, value, name)
+
+
+def plain(machine: Machine, value: Value, name: str) -> Any:
+    cls = value.python_type
+    if name == "__class__":
+        return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
+    entry = lookup(cls, name)
+    if entry is not MISSING and is_data_descriptor(entry):
+        return bind(machine, value, name, entry)
+    if isinstance(value, InstanceValue):
+        own = instance_attribute(machine, value, name)
+        if own is not None:
+            return own
+    if entry is not MISSING:
+        guard_not_shadowed(machine, value, name)
+        return bind(machine, value, name, entry)
+    return fallback(machine, value, name)
+
+
+def class_value(machine: Machine, value: Value) -> Value:
+    from dynascope.capture.protocols.classes import class_source
+
+    cls = value.python_type
+    return machine.outside.realize(cls, class_source(machine, cls, value))
+
+
+def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Value | None:
+    """The entry of the instance's own dictionary."""
+    written = value.attributes.get(name)
+    if written is DELETED:
+        return None
+    if written is not None:
+        return written
+    dictionary = own_dictionary(value)
+    if dictionary is not None and name in dictionary:
+        return machine.outside.lazy(dictionary[name], DictionaryAttributeSource(value.source, name))
+    return None
+
+
+def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
+    if value.object is None:
+        return None
+    try:
+        return object.__getattribute__(value.object, "__dict__")
+    except AttributeError:
+        return None
+
+
+def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
+    """A method found in the class was not hidden by the instance: only guarded where that is done in practice."""
+    if not isinstance(value, InstanceValue) or value.source is None or own_dictionary(value) is None:
+        return
+    if name == "forward" or not is_library_name(value.cls.__module__):
+        machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))
+
+
+def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
+    """A class's entry, asked for through an instance: what its `__get__` gives."""
+    cls = value.python_type
+    kind = type(entry)
+    if kind is types.FunctionType:
+        return MethodValue(member(machine, cls, name, value), value)
+    if kind in C_METHODS:
+        return MethodValue(ConstantValue(entry), value)
+    if isinstance(entry, property):
+        return machine.call(property_part(machine, value, name, "fget"), [value])
+    if kind is staticmethod:
+        return member(machine, cls, name, value)
+    if kind is classmethod:
+        return MethodValue(member(machine, cls, name, value), class_value(machine, value))
+    if kind is types.ClassMethodDescriptorType or kind is types.BuiltinFunctionType:
+        return ConstantValue(getattr(cls, name))
+    if kind is TUPLE_GETTER:
+        return value.items[entry.__reduce__()[1][0]]
+    if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
+        return slot(machine, value, name)
+    if isinstance(getattr(kind, "__get__", None), types.FunctionType):
+        descriptor = machine.outside.realize(entry, member_source(machine, cls, name, value))
+        getter = member(machine, kind, "__get__", descriptor)
+        return machine.call(getter, [descriptor, value, class_value(machine, value)])
+    if hasattr(kind, "__get__"):
+        raise Break(UnsupportedAttribute(cls.__name__, name))
+    return machine.outside.lazy(entry, member_source(machine, cls, name, value))
+
+
+def property_part(machine: Machine, value: Value, name: str, part: str) -> Value:
+    """The function behind a property, which the property itself (found in the class) leads to."""
+    source = member_source(machine, value.python_type, name, value)
+    accessor = getattr(lookup(value.python_type, name), part)
+    if accessor is None:
+        raise missing(machine, value, name)
+    return machine.outside.realize(accessor, AttributeSource(source, part))
+
+
+def slot(machine: Machine, value: Value, name: str) -> Value:
+    """`__slots__` members, and the few C attributes of instances."""
+    if isinstance(value, InstanceValue):
+        written = value.attributes.get(name)
+        if written is DELETED:
+            raise missing(machine, value, name)
+        if written is not None:
+            return written
+        if issubclass(value.cls, BaseException):
+            return exception_attribute(machine, value, name)
+        if value.object is not None and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+            if not hasattr(value.object, name):
+                raise missing(machine, value, name)
+            return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
+        if value.object is None and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+            raise missing(machine, value, name)
+        if name == "__dict__":
+            return instance_as_dictionary(machine, value)
+    raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+
+
+def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Value:
+    if name == "args" and value.object is None:
+        return TupleValue(value.arguments)
+    if name in ("__cause__", "__context__", "__traceback__") and value.object is None:
+        return value.attributes.get(name, NONE)
+    if name == "value" and issubclass(value.cls, StopIteration):
+        return value.arguments[0] if value.arguments else NONE
+    raise Break(UnsupportedAttribute(value.cls.__name__, name))
+
+
+def instance_as_dictionary(machine: Machine, value: InstanceValue) -> Value:
+    """`vars(x)`, for reading: a copy of what the instance holds now."""
+    result = DictValue({})
+    if value.object is not None:
+        known = machine.outside.realize(own_dictionary(value), AttributeSource(value.source, "__dict__"))
+        result.items.update(known.items)
+    for name, item in value.attributes.items():
+        if item is DELETED:
+            result.items.pop(name, None)
+        else:
+            result.items[name] = (ConstantValue(name), item)
+    return result
+
+
+def fallback(machine: Machine, value: Value, name: str) -> Any:
+    """`__getattr__`, where the class has one."""
+    cls = value.python_type
+    entry = lookup(cls, "__getattr__")
+    if entry is torch.nn.Module.__getattr__ and isinstance(value, InstanceValue):
+        return module_member(machine, value, name)
+    if isinstance(entry, types.FunctionType):
+        return machine.call(member(machine, cls, "__getattr__", value), [value, ConstantValue(name)])
+    if entry is not MISSING:
+        raise Break(UnsupportedAttribute(cls.__name__, name))
+    raise missing(machine, value, name)
+
+
+def module_member(machine: Machine, module: InstanceValue, name: str) -> Value:
+    """A parameter, buffer or submodule, read from its table without asking the table's other keys."""
+    for table in MODULE_TABLES:
+        items = module_table(machine, module, table)
+        if isinstance(items, DictValue):
+            if name in items.items:
+                return items.items[name][1]
+        elif items is not None and name in items:
+            return machine.outside.lazy(items[name], ModuleMemberSource(module.source, table, name))
+    raise missing(machine, module, name)
+
+
+def module_table(machine: Machine, module: InstanceValue, table: str) -> DictValue | dict | None:
+    """The table as a value if the program may have changed it, else the real one."""
+    written = module.attributes.get(table)
+    if written is not None:
+        return machine.realize(written)
+    if module.object is None:
+        return None
+    real = own_dictionary(module).get(table)
+    known = machine.outside.by_identity.get(id(real))
+    return known if isinstance(known, DictValue) else real
+
+
+def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
+    """Attributes of modules, classes, and known objects."""
+    thing = value.value
+    if isinstance(thing, types.ModuleType):
+        return of_module(machine, value, name)
+    if isinstance(thing, type):
+        return of_class(machine, value, name)
+    entry = lookup(type(thing), name)
+    own = getattr(thing, "__dict__", {})
+    if entry is not MISSING and name not in own:
+        if isinstance(entry, types.FunctionType):
+            return MethodValue(member(machine, type(thing), name, value), value)
+        if isinstance(entry, property):
+            return machine.call(property_part(machine, value, name, "fget"), [value])
+    if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
+        raise missing(machine, value, name)
+    try:
+        found = getattr(thing, name)
+    except AttributeError as error:
+        raise machine.throw(AttributeError, *error.args) from None
+    return attribute_of_fixed(machine, value, name, found)
+
+
+def attribute_of_fixed(machine: Machine, value: ConstantValue, name: str, found: Any) -> Value:
+    from dynascope.capture.outside import LITERAL_TYPES
+
+    if type(found) in LITERAL_TYPES or isinstance(found, STABLE_TYPES):
+        return ConstantValue(found)
+    if value.source is not None:
+        return machine.outside.lazy(found, AttributeSource(value.source, name))
+    return machine.outside.fixed(found, name)
+
+
+def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
+    module = value.value
+    try:
+        found = getattr(module, name)
+    except AttributeError as error:
+        raise machine.throw(AttributeError, *error.args) from None
+    if is_library_name(module.__name__) and isinstance(found, (*STABLE_TYPES, torch.dtype, torch.layout, float, str)):
+        return machine.outside.fixed(found, name)
+    if value.source is None:
+        return machine.outside.fixed(found, name)
+    written = machine.global_writes.get((id(vars(module)), name))
+    if written is not None:
+        return written[1]
+    return machine.outside.lazy(found, AttributeSource(value.source, name))
+
+
+def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
+    """`cls.name`: the class's own entries, then its metaclass's."""
+    cls = value.value
+    entry = lookup(cls, name)
+    if entry is MISSING or name in ("__dict__", "__class__", "__name__", "__qualname__", "__doc__", "__mro__"):
+        try:
+            found = getattr(cls, name)
+        except AttributeError as error:
+            raise machine.throw(AttributeError, *error.args) from None
+        if isinstance(found, types.MethodType):
+            return MethodValue(machine.outside.fixed(found.__func__, name), value)
+        return machine.outside.fixed(found, f"{cls.__name__}.{name}")
+    if isinstance(entry, classmethod):
+        return MethodValue(member(machine, cls, name), value)
+    if isinstance(entry, (types.FunctionType, staticmethod)):
+        return member(machine, cls, name)
+    found = getattr(cls, name)
+    if isinstance(found, STABLE_TYPES) or module_name(type(found)) == "enum" or is_library_name(cls.__module__):
+        return machine.outside.fixed(found, f"{cls.__name__}.{name}")
+    return machine.outside.lazy(found, member_source(machine, cls, name, None))
+
+
+def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
+    if name in value.attributes:
+        return value.attributes[name]
+    if value.object is not None:
+        if not hasattr(value.object, name):
+            raise missing(machine, value, name)
+        return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
+    known = {
+        "__name__": lambda: ConstantValue(value.code.co_name),
+        "__qualname__": lambda: ConstantValue(value.name),
+        "__module__": lambda: ConstantValue(value.globals.get("__name__")),
+        "__doc__": lambda: NONE,
+        "__code__": lambda: ConstantValue(value.code),
+        "__defaults__": lambda: TupleValue(value.defaults) if value.defaults else NONE,
+        "__dict__": lambda: DictValue({key: (ConstantValue(key), item) for key, item in value.attributes.items()}),
+    }
+    if name in known:
+        return known[name]()
+    raise missing(machine, value, name)
+
+
+def of_method(machine: Machine, value: MethodValue, name: str) -> Any:
+    own = {"__self__": value.instance, "__func__": value.function}
+    return own[name] if name in own else get(machine, value.function, name)
+
+
+def of_partial(machine: Machine, value: PartialValue, name: str) -> Any:
+    if name == "func":
+        return value.function
+    if name == "args":
+        return TupleValue(value.arguments)
+    if name == "keywords":
+        return DictValue({key: (ConstantValue(key), item) for key, item in value.keywords.items()})
+    return generic(machine, value, name)
+
+
+def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
+    """The next class's entry, bound to the instance."""
+    instance = value.instance
+    is_class = isinstance(instance, ConstantValue) and isinstance(instance.value, type)
+    order = (instance.value if is_class else instance.python_type).__mro__
+    for base in order[order.index(value.cls) + 1 :]:
+        if name in base.__dict__:
+            entry = base.__dict__[name]
+            found = member(machine, base, name)
+            if isinstance(entry, staticmethod) or name == "__new__":
+                return found
+            if isinstance(entry, classmethod):
+                return MethodValue(found, instance if is_class else class_value(machine, instance))
+            if isinstance(entry, property):
+                return machine.call(machine.outside.fixed(entry.fget, name), [instance])
+            return found if is_class else MethodValue(found, instance)
+    if name == "__getattr__" or is_class:
+        raise missing(machine, value, name)
+    raise missing(machine, value, name)
+
+
+def of_slice(machine: Machine, value: SliceValue, name: str) -> Any:
+    names = ("start", "stop", "step")
+    return value.parts[names.index(name)] if name in names else generic(machine, value, name)
+
+
+def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
+    return of_constant(machine, machine.known(value), name)
+
+
+def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
+    from dynascope.capture.calls.tensors import attribute
+
+    return attribute(machine, value, name)
+
+
+READERS: dict[type, Callable[[Any, Any, str], Any]] = {
+    ConstantValue: of_constant,
+    FunctionValue: of_function,
+    MethodValue: of_method,
+    PartialValue: of_partial,
+    SuperValue: of_super,
+    SliceValue: of_slice,
+    SymbolicNumber: of_number,
+    TensorValue: of_tensor,
+}
+
+
+# Writing
+
+
+def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
+    """`value.name = item`: None, or the frame of a setter whose result is dropped."""
+    value = machine.realize(value)
+    if isinstance(value, FunctionValue) and value.object is None:
+        machine.journal.set_item(value.attributes, name, item)
+        return None
+    if not isinstance(value, InstanceValue):
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    entry = lookup(value.cls, "__setattr__")
+    if entry is torch.nn.Module.__setattr__ and sets_plainly(machine, value, name, item):
+        return None
+    if isinstance(entry, types.FunctionType):
+        return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
+    return set_plain(machine, value, name, item)
+
+
+def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
+    """`object.__setattr__`."""
+    entry = lookup(value.python_type, name)
+    if isinstance(entry, property):
+        return machine.call(property_part(machine, value, name, "fset"), [value, item])
+    if entry is not MISSING and is_data_descriptor(entry):
+        kind = type(entry)
+        if isinstance(getattr(kind, "__set__", None), types.FunctionType):
+            descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
+            return machine.call(member(machine, kind, "__set__", descriptor), [descriptor, value, item])
+        if kind is not types.MemberDescriptorType and not (
+            issubclass(value.cls, BaseException) and name.startswith("__")
+        ):
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    machine.journal.set_item(value.attributes, name, item)
+    machine.write(value)
+    return None
+
+
+def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
+    """`nn.Module.__setattr__` of something that is no parameter or module: the instance's dictionary, or a buffer."""
+    item = machine.realize(item)
+    if module.object is None or isinstance(item, InstanceValue) or issubclass(item.python_type, torch.nn.Parameter):
+        return False
+    tables = [module_table(machine, module, table) for table in MODULE_TABLES]
+    if any(items is None for items in tables):
+        return False
+    names = [items.items if isinstance(items, DictValue) else items for items in tables]
+    if name in names[0] or name in names[2]:
+        return False
+    if name not in names[1]:
+        machine.journal.set_item(module.attributes, name, item)
+        machine.write(module)
+        return True
+    buffers = machine.realize(machine.outside.lazy(own_dictionary(module)["_buffers"], buffers_source(module)))
+    machine.journal.set_item(buffers.items, name, (ConstantValue(name), item))
+    machine.write(buffers)
+    return True
+
+
+def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
+    return DictionaryAttributeSource(module.source, "_buffers")
+
+
+def delete(machine: Machine, value: Value, name: str) -> Any:
+    value = machine.realize(value)
+    if not isinstance(value, InstanceValue):
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    entry = lookup(value.cls, "__delattr__")
+    if isinstance(entry, types.FunctionType):
+        if entry is not torch.nn.Module.__delattr__:
+            return machine.call(member(machine, value.cls, "__delattr__", value), [value, ConstantValue(name)])
+        if instance_attribute(machine, value, name) is None:
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    if instance_attribute(machine, value, name) is None:
+        raise missing(machine, value, name)
+    machine.journal.set_item(value.attributes, name, DELETED)
+    machine.write(value)
+    return None

@@ -1,0 +1,81 @@
+"""Classes as objects: method resolution, and the members a class gives to its instances.
+
+    lookup(C, "method")       the raw entry in the first class of C's resolution order that has one
+    member(machine, C, name)  that entry as a value, guarded if users can change it
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.places import is_library_name
+from dynascope.capture.values import Value
+from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, Source, TypeSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+MISSING = object()
+
+
+def lookup(cls: type, name: str) -> Any:
+    """The raw entry (no descriptor called), or MISSING."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def owner_of(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+def has_python_method(cls: type, name: str) -> bool:
+    return isinstance(lookup(cls, name), types.FunctionType)
+
+
+def is_data_descriptor(entry: Any) -> bool:
+    kind = type(entry)
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+
+def class_source(machine: Machine, cls: type, instance: Value | None = None) -> Source:
+    """Where the class is found: the first instance or name that led to it."""
+    known = machine.outside.by_identity.get(id(cls))
+    if known is not None and known.source is not None:
+        return known.source
+    if instance is not None and instance.source is not None:
+        return TypeSource(instance.source)
+    return ConstantSource(f"{cls.__qualname__}@{id(cls)}", cls)
+
+
+def member_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
+    """The entry's place. Those of torch's and the standard library's classes are fixed."""
+    owner = owner_of(cls, name)
+    if is_library_name(owner.__module__) and owner.__module__ != "__main__":
+        entry = owner.__dict__[name]
+        return ConstantSource(f"{owner.__qualname__}.{name}@{id(entry)}", entry)
+    key = (cls, name)
+    source = machine.member_sources.get(key)
+    if source is None:
+        base = class_source(machine, cls, instance)
+        source = machine.member_sources[key] = AttributeSource(base, name)
+    return source
+
+
+def member(machine: Machine, cls: type, name: str, instance: Value | None = None) -> Value:
+    """A class's entry as a value, as `cls.name` would give it for functions and plain objects."""
+    entry = lookup(cls, name)
+    source = member_source(machine, cls, name, instance)
+    if isinstance(entry, (staticmethod, classmethod)) and not isinstance(source, ConstantSource):
+        if isinstance(entry, classmethod):
+            return machine.outside.realize(entry.__func__, AttributeSource(source, "__func__"))
+        return machine.outside.realize(entry.__func__, source)
+    if isinstance(entry, (staticmethod, classmethod)):
+        return machine.outside.fixed(entry.__func__, name)
+    return machine.outside.realize(entry, source)
+
+
+def instance_dictionary_source(source: Source, name: str) -> Source:
+    return DictionaryAttributeSource(source, name)

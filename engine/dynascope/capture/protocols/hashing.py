@@ -1,0 +1,60 @@
+"""What a value is as a key: a hashable object that is equal for equal keys.
+
+A constant is itself; an object compared by identity is its value; a tuple is the tuple of its items' keys.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    ConstantValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    ListValue,
+    SetValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def hash_key(machine: Machine, value: Value) -> Any:
+    value = machine.realize(value)
+    if isinstance(value, SymbolicNumber):
+        value = machine.known(value)
+    if isinstance(value, ConstantValue):
+        return checked(machine, value.value)
+    if isinstance(value, TupleValue):
+        return tuple(hash_key(machine, item) for item in value.items)
+    if isinstance(value, SetValue) and value.cls is frozenset:
+        return frozenset(value.items)
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        raise machine.throw(TypeError, f"unhashable type: {value.python_type.__name__!r}")
+    if isinstance(value, (TensorValue, FunctionValue)) or hashes_by_identity(value):
+        return value
+    raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
+def checked(machine: Machine, constant: Any) -> Any:
+    try:
+        hash(constant)
+    except TypeError as error:
+        raise machine.throw(TypeError, *error.args) from None
+    return constant
+
+
+def hashes_by_identity(value: Value) -> bool:
+    if not isinstance(value, InstanceValue):
+        return False
+    entry = lookup(value.cls, "__hash__")
+    return not isinstance(entry, types.FunctionType) and lookup(value.cls, "__eq__") is object.__eq__

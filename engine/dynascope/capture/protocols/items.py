@@ -1,0 +1,227 @@
+"""`x[key]`, `x[key] = v`, `del x[key]`, `key in x`."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.operators import are_equal, is_pure_type
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    DictViewValue,
+    InstanceValue,
+    ListValue,
+    MutableValue,
+    NotConstant,
+    SetValue,
+    SliceValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def slice_of(start: Value, stop: Value) -> SliceValue:
+    return SliceValue((start, stop, NONE))
+
+
+def get(machine: Machine, container: Value, key: Value) -> Any:
+    container = machine.known(container)
+    if isinstance(container, TensorValue):
+        from dynascope.capture.calls.tensors import apply_function
+
+        return apply_function(machine, operator.getitem, [container, key], {})
+    if isinstance(container, (ListValue, TupleValue)):
+        return sequence_item(machine, container, machine.known(key))
+    if isinstance(container, DictValue):
+        return dictionary_item(machine, container, key)
+    if isinstance(container, ConstantValue):
+        return constant_item(machine, container, key)
+    return by_method(machine, container, "__getitem__", [key])
+
+
+def by_method(machine: Machine, container: Value, name: str, arguments: list[Value]) -> Any:
+    cls = container.python_type
+    if lookup(cls, name) is MISSING:
+        verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
+        raise machine.throw(TypeError, f"{cls.__name__!r} object {verb.get(name, 'does not support item deletion')}")
+    if not isinstance(container, InstanceValue):
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    return machine.call(member(machine, cls, name, container), [container, *arguments])
+
+
+def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value) -> Value:
+    index = index_of(machine, key, sequence.python_type.__name__)
+    if isinstance(index, slice):
+        items = compute_slice(machine, sequence.items, index)
+        if isinstance(sequence, ListValue):
+            return ListValue(list(items))
+        return TupleValue(tuple(items), sequence.cls if not hasattr(sequence.cls, "_fields") else tuple)
+    try:
+        return sequence.items[index]
+    except IndexError:
+        raise machine.throw(IndexError, f"{sequence.python_type.__name__} index out of range") from None
+
+
+def compute_slice(machine: Machine, items: Any, index: slice) -> Any:
+    try:
+        return items[index]
+    except (TypeError, ValueError) as error:
+        raise machine.throw(type(error), *error.args) from None
+
+
+def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
+    key = machine.known(key)
+    if isinstance(key, SliceValue):
+        key = SliceValue(tuple(machine.known(part) for part in key.parts))
+        bounds = constant_of(key)
+        if type(bounds) is NotConstant:
+            raise Break(ForeignValue(bounds.value.python_type.__name__, machine.expression()))
+        return bounds
+    if isinstance(key, ConstantValue) and hasattr(type(key.value), "__index__"):
+        return operator.index(key.value)
+    if isinstance(key, TensorValue):
+        from dynascope.capture.reasons import DataDependentValue
+
+        raise Break(DataDependentValue(machine.expression(), "__index__"))
+    if isinstance(key, InstanceValue):
+        return index_of(machine, machine.call_now(member(machine, key.cls, "__index__", key), [key]), owner)
+    raise machine.throw(TypeError, f"{owner} indices must be integers or slices, not {key.python_type.__name__}")
+
+
+def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
+    found = dictionary.items.get(hash_key(machine, key))
+    if found is not None:
+        return found[1]
+    factory = machine.realize(dictionary.default_factory)
+    if factory is not NONE and not (isinstance(factory, ConstantValue) and factory.value is None):
+        made = machine.call_now(factory, [])
+        put(machine, dictionary, key, made)
+        return made
+    raise machine.throw(KeyError, key)
+
+
+def constant_item(machine: Machine, container: ConstantValue, key: Value) -> Any:
+    thing = container.value
+    if isinstance(thing, type):
+        import enum
+
+        if issubclass(thing, enum.Enum) or not hasattr(thing, "__class_getitem__"):
+            known = constant_of(machine.known(key))
+            return machine.outside.fixed(compute(machine, operator.getitem, (thing, known)).value, str(known))
+        return machine.outside.fixed(thing, thing.__name__)
+    known = constant_of(machine.known(key))
+    if type(known) is NotConstant or not is_pure_type(thing):
+        raise Break(ForeignValue(type(thing).__name__, machine.expression()))
+    return value_of(compute(machine, operator.getitem, (thing, known)).value)
+
+
+def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> None:
+    """`d[key] = value` of a plain dict. An equal key that is there already stays."""
+    hashed = hash_key(machine, key)
+    known = dictionary.items.get(hashed)
+    machine.journal.set_item(dictionary.items, hashed, (known[0] if known else machine.realize(key), value))
+
+
+def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
+    container = machine.realize(container)
+    if isinstance(container, DictValue):
+        put(machine, container, key, value)
+        machine.write(container)
+        return None
+    if isinstance(container, ListValue):
+        return set_list_item(machine, container, key, value)
+    if isinstance(container, TensorValue):
+        from dynascope.capture.calls.tensors import apply_function
+
+        apply_function(machine, operator.setitem, [container, key, value], {})
+        return None
+    return by_method(machine, container, "__setitem__", [key, value])
+
+
+def set_list_item(machine: Machine, container: ListValue, key: Value, value: Value) -> None:
+    index = index_of(machine, key, "list")
+    items = list(container.items)
+    try:
+        items[index] = elements(machine, value) if isinstance(index, slice) else value
+    except IndexError:
+        raise machine.throw(IndexError, "list assignment index out of range") from None
+    except ValueError as error:
+        raise machine.throw(ValueError, *error.args) from None
+    machine.journal.set(container, "items", items)
+    machine.write(container)
+
+
+def delete(machine: Machine, container: Value, key: Value) -> Any:
+    container = machine.realize(container)
+    if isinstance(container, DictValue):
+        hashed = hash_key(machine, key)
+        if hashed not in container.items:
+            raise machine.throw(KeyError, key)
+        remaining = {known: pair for known, pair in container.items.items() if known != hashed}
+        return replace(machine, container, remaining)
+    if isinstance(container, ListValue):
+        remaining = list(container.items)
+        try:
+            del remaining[index_of(machine, key, "list")]
+        except IndexError:
+            raise machine.throw(IndexError, "list assignment index out of range") from None
+        return replace(machine, container, remaining)
+    return by_method(machine, container, "__delitem__", [key])
+
+
+def replace(machine: Machine, container: MutableValue, items: Any) -> None:
+    machine.journal.set(container, "items", items)
+    machine.write(container)
+
+
+def contains(machine: Machine, container: Value, item: Value) -> bool:
+    from dynascope.capture.protocols.truth import truth
+
+    container = machine.known(container)
+    if isinstance(container, (DictValue, SetValue)):
+        return hash_key(machine, item) in container.items
+    if isinstance(container, (ListValue, TupleValue)):
+        return any(are_equal(machine, each, item) for each in container.items)
+    if isinstance(container, DictViewValue):
+        if container.kind == "keys":
+            return hash_key(machine, item) in container.dictionary.items
+        return any(are_equal(machine, each, item) for each in container.elements())
+    if isinstance(container, ConstantValue):
+        known = constant_of(machine.known(item))
+        if type(known) is not NotConstant and is_pure_type(container.value):
+            return compute(machine, operator.contains, (container.value, known)).value
+    if isinstance(container, InstanceValue) and lookup(container.cls, "__contains__") is not MISSING:
+        method = member(machine, container.cls, "__contains__", container)
+        return truth(machine, machine.call_now(method, [container, item]))
+    if isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
+        raise Break(ForeignValue(container.python_type.__name__, machine.expression()))
+    return any(are_equal(machine, each, item) for each in elements(machine, container))
+
+
+def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
+    """Keys and values of a mapping, or of an iterable of pairs."""
+    mapping = machine.realize(mapping)
+    if isinstance(mapping, DictValue):
+        return list(mapping.items.values())
+    if isinstance(mapping, InstanceValue) and lookup(mapping.cls, "keys") is not MISSING:
+        keys = elements(machine, machine.call_now(member(machine, mapping.cls, "keys", mapping), [mapping]))
+        return [(key, machine.finish(get(machine, mapping, key))) for key in keys]
+    result = []
+    for pair in elements(machine, mapping):
+        key, value = elements(machine, pair)
+        result.append((key, value))
+    return result

@@ -1,0 +1,181 @@
+"""`iter(x)` and `next(it)` over values, and taking everything an iterable gives.
+
+    iterator(machine, value)    a value that `advance` understands
+    advance(machine, it)        the next value, None at the end
+    elements(machine, value)    all of them, as a list
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.reasons import ForeignValue, LimitReached, UnsupportedAttribute
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import (
+    ConstantValue,
+    CountValue,
+    DictValue,
+    DictViewValue,
+    GeneratorValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    TensorValue,
+    TupleValue,
+    Value,
+    ZipValue,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+CONSTANT_ITERABLES = (str, bytes, range, tuple, frozenset, list)
+
+
+def iterator(machine: Machine, value: Value) -> Value:
+    value = machine.known(value)
+    if isinstance(value, ListValue):
+        return IteratorValue(value)
+    known = known_elements(machine, value)
+    if known is not None:
+        return IteratorValue(known)
+    if isinstance(value, (IteratorValue, GeneratorValue, ZipValue, CountValue)):
+        return value
+    if isinstance(value, TensorValue):
+        return IteratorValue(rows(machine, value))
+    return by_method(machine, value)
+
+
+def by_method(machine: Machine, value: Value) -> Value:
+    cls = value.python_type
+    if lookup(cls, "__iter__") is not MISSING and isinstance(value, InstanceValue):
+        made = machine.call_now(member(machine, cls, "__iter__", value), [value])
+        return made if made is value else iterator(machine, made)
+    if isinstance(value, InstanceValue) and lookup(cls, "__getitem__") is not MISSING:
+        raise Break(UnsupportedAttribute(cls.__name__, "__iter__"))
+    if lookup(cls, "__iter__") is MISSING:
+        raise machine.throw(TypeError, f"{cls.__name__!r} object is not iterable")
+    raise Break(ForeignValue(cls.__name__, machine.expression()))
+
+
+def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value, ...] | None:
+    """The items of a container, None for everything else."""
+    if isinstance(value, (ListValue, TupleValue)):
+        return value.items
+    if isinstance(value, DictValue):
+        return [key for key, _ in value.items.values()]
+    if isinstance(value, DictViewValue):
+        return value.elements()
+    if isinstance(value, SetValue):
+        return set_order(machine, value)
+    if isinstance(value, ConstantValue) and isinstance(value.value, CONSTANT_ITERABLES):
+        if len(value.value) > machine.options.unroll_limit:
+            raise Break(LimitReached(f"a loop of {len(value.value):,} turns", machine.expression()))
+        return [ConstantValue(item) for item in value.value]
+    if isinstance(value, ConstantValue) and isinstance(value.value, type) and issubclass(type(value.value), type):
+        import enum
+
+        if issubclass(value.value, enum.Enum):
+            return [ConstantValue(item) for item in value.value]
+    return None
+
+
+def set_order(machine: Machine, value: SetValue) -> list[Value]:
+    """The order of a set of numbers is Python's; that of other sets depends on hashes, and is not relied on."""
+    if value.object is not None and not value.changed:
+        return [value.items[item] for item in value.object]
+    if all(type(key) in (int, bool) for key in value.items):
+        return [value.items[key] for key in set(value.items)]
+    if len(value.items) <= 1:
+        return list(value.items.values())
+    raise Break(ForeignValue("set", machine.expression()))
+
+
+def rows(machine: Machine, value: TensorValue) -> list[Value]:
+    """Iterating a tensor is `unbind(0)`."""
+    from dynascope.capture.calls.tensors import apply_method
+
+    if value.example.dim() == 0:
+        raise machine.throw(TypeError, "iteration over a 0-d tensor")
+    return list(apply_method(machine, torch.Tensor.unbind, [value, ConstantValue(0)], {}).items)
+
+
+def advance(machine: Machine, value: Value) -> Value | None:
+    value = machine.realize(value)
+    if isinstance(value, IteratorValue):
+        return next_item(machine, value)
+    if isinstance(value, GeneratorValue):
+        from dynascope.capture.calls.generators import resume
+
+        return resume(machine, value)
+    if isinstance(value, ZipValue):
+        return next_of_zip(machine, value)
+    if isinstance(value, CountValue):
+        current = value.next
+        machine.journal.set(value, "next", current + value.step)
+        return ConstantValue(current)
+    return next_by_method(machine, value)
+
+
+def next_item(machine: Machine, value: IteratorValue) -> Value | None:
+    items = value.remaining_source()
+    if value.position >= len(items):
+        machine.journal.set(value, "items", ())
+        return None
+    item = items[value.position]
+    machine.journal.set(value, "position", value.position + 1)
+    return item
+
+
+def next_of_zip(machine: Machine, value: ZipValue) -> Value | None:
+    taken = []
+    for at, part in enumerate(value.parts):
+        item = advance(machine, part)
+        if item is None:
+            if value.strict:
+                check_strict(machine, value, at)
+            return None
+        taken.append(item)
+    return TupleValue(tuple(taken)) if taken else None
+
+
+def check_strict(machine: Machine, value: ZipValue, ended: int) -> None:
+    if ended > 0:
+        earlier = " 1" if ended == 1 else f"s 1-{ended}"
+        raise machine.throw(ValueError, f"zip() argument {ended + 1} is shorter than argument{earlier}")
+    for at, part in enumerate(value.parts[1:], 1):
+        if advance(machine, part) is not None:
+            earlier = " 1" if at == 1 else f"s 1-{at}"
+            raise machine.throw(ValueError, f"zip() argument {at + 1} is longer than argument{earlier}")
+
+
+def next_by_method(machine: Machine, value: Value) -> Value | None:
+    cls = value.python_type
+    if not isinstance(value, InstanceValue) or lookup(cls, "__next__") is MISSING:
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    with machine.catching():
+        try:
+            return machine.call_now(member(machine, cls, "__next__", value), [value])
+        except Raised as raised:
+            if not issubclass(raised.value.python_type, StopIteration):
+                raise
+    return None
+
+
+def elements(machine: Machine, value: Value) -> list[Value]:
+    """Everything an iterable gives, in order."""
+    value = machine.known(value)
+    known = known_elements(machine, value)
+    if known is not None:
+        return list(known)
+    source = iterator(machine, value)
+    taken: list[Value] = []
+    while (item := advance(machine, source)) is not None:
+        taken.append(item)
+        if len(taken) > machine.options.unroll_limit:
+            raise Break(LimitReached(f"more than {machine.options.unroll_limit:,} items", machine.expression()))
+    return taken

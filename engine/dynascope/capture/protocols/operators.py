@@ -1,0 +1,386 @@
+"""Arithmetic, comparison and identity over values.
+
+    binary(machine, "+", a, b)      constants are computed, tensors go into the graph, the rest asks `__add__`, `__radd__`
+    compare(machine, "<", a, b)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.calls.pure import compute
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    ConstantValue,
+    DictValue,
+    DictViewValue,
+    FunctionValue,
+    InstanceValue,
+    ListValue,
+    MethodValue,
+    NotConstant,
+    SetValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One binary operator: its function, and the special methods that Python asks, in order."""
+
+    function: Callable[[Any, Any], Any]
+    method: str
+    reflected: str
+    in_place_method: str | None = None
+
+
+def _operator(function: str, method: str) -> Operator:
+    return Operator(getattr(operator, function), f"__{method}__", f"__r{method}__")
+
+
+def _in_place(function: str, method: str) -> Operator:
+    return Operator(getattr(operator, function), f"__{method}__", f"__r{method}__", f"__i{method}__")
+
+
+PLAIN = {
+    "+": ("add", "add"),
+    "-": ("sub", "sub"),
+    "*": ("mul", "mul"),
+    "/": ("truediv", "truediv"),
+    "//": ("floordiv", "floordiv"),
+    "%": ("mod", "mod"),
+    "**": ("pow", "pow"),
+    "@": ("matmul", "matmul"),
+    "&": ("and_", "and"),
+    "|": ("or_", "or"),
+    "^": ("xor", "xor"),
+    "<<": ("lshift", "lshift"),
+    ">>": ("rshift", "rshift"),
+}
+OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
+OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
+COMPARISONS = {
+    "==": Operator(operator.eq, "__eq__", "__eq__"),
+    "!=": Operator(operator.ne, "__ne__", "__ne__"),
+    "<": Operator(operator.lt, "__lt__", "__gt__"),
+    "<=": Operator(operator.le, "__le__", "__ge__"),
+    ">": Operator(operator.gt, "__gt__", "__lt__"),
+    ">=": Operator(operator.ge, "__ge__", "__le__"),
+}
+UNARY = {
+    "UNARY_NEGATIVE": Operator(operator.neg, "__neg__", "__neg__"),
+    "UNARY_POSITIVE": Operator(operator.pos, "__pos__", "__pos__"),
+    "UNARY_INVERT": Operator(operator.invert, "__invert__", "__invert__"),
+}
+# Operators under which a symbolic number stays one: exact in the graph, and raising for no value.
+SYMBOLIC = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul, operator.neg}
+TENSOR_AND_NUMBER = SYMBOLIC | {operator.truediv, operator.itruediv}
+TENSOR_AND_NUMBER |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+
+
+def binary(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
+    return apply(machine, OPERATORS[symbol], left, right)
+
+
+def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    kinds = (type(left), type(right))
+    if kinds == (ConstantValue, ConstantValue):
+        return of_constants(machine, op, left, right)
+    if TensorValue in kinds:
+        if InstanceValue in kinds:
+            return by_methods(machine, op, left, right)
+        return of_tensors(machine, op, left, right)
+    if SymbolicNumber in kinds:
+        return of_numbers(machine, op, left, right)
+    return of_containers(machine, op, left, right)
+
+
+def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: ConstantValue) -> Any:
+    from dynascope.capture.outside import LITERAL_TYPES
+
+    if type(left.value) in LITERAL_TYPES and type(right.value) in LITERAL_TYPES:
+        return compute(machine, op.function, (left.value, right.value))
+    for side in (left, right):
+        if not is_pure_type(side.value):
+            raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
+    return compute(machine, op.function, (left.value, right.value))
+
+
+def is_pure_type(value: Any) -> bool:
+    """Whether operators of a fixed object run no code of the user's and change nothing."""
+    from dynascope.capture.places import is_library_name
+
+    return is_library_name(type(value).__module__) or type(value).__module__ == "builtins" or isinstance(value, type)
+
+
+def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    from dynascope.capture.calls.tensors import apply_function
+
+    if op.function not in TENSOR_AND_NUMBER:
+        left, right = machine.known(left), machine.known(right)
+    return apply_function(machine, op.function, [left, right], {})
+
+
+def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    sides = (left, right)
+    numeric = all(
+        isinstance(side, SymbolicNumber) or (isinstance(side, ConstantValue) and type(side.value) in (int, float))
+        for side in sides
+    )
+    if not numeric or op.function not in SYMBOLIC:
+        return apply(machine, op, machine.known(left), machine.known(right))
+    parts = [side.node if isinstance(side, SymbolicNumber) else side.value for side in sides]
+    examples = [side.example if isinstance(side, SymbolicNumber) else side.value for side in sides]
+    example = op.function(*examples)
+    plain = OPERATORS[next(s for s, o in OPERATORS.items() if o.function is op.function).rstrip("=")].function
+    node = machine.graph.call("call_function", plain, tuple(parts), {})
+    machine.graph.describe(node, example, None)
+    roots = frozenset().union(*(side.roots for side in sides if isinstance(side, SymbolicNumber)))
+    return SymbolicNumber(node, example, roots)
+
+
+def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    rule = CONTAINER_RULES.get((type(left), type(right), op.function))
+    if rule is not None:
+        return rule(machine, left, right)
+    if op.function in (operator.eq, operator.ne) and InstanceValue not in (type(left), type(right)):
+        return equality(machine, op, left, right)
+    folded = [constant_of(side) for side in (left, right)]
+    if not any(type(side) is NotConstant for side in folded) and op.in_place_method is None:
+        return from_constant(machine, compute(machine, op.function, tuple(folded)))
+    return by_methods(machine, op, left, right)
+
+
+def from_constant(machine: Machine, value: ConstantValue) -> Value:
+    """A computed container as a value whose items can be taken apart."""
+    from dynascope.capture.calls.pure import value_of
+
+    return value_of(value.value)
+
+
+def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    """Python's order: the in-place method, the right side's reflected one if it is a subclass's, left, right."""
+    attempts = []
+    if op.in_place_method:
+        attempts.append((op.in_place_method, left, right))
+    forward, backward = (op.method, left, right), (op.reflected, right, left)
+    right_type, left_type = right.python_type, left.python_type
+    if right_type is not left_type and issubclass(right_type, left_type):
+        attempts += [backward, forward]
+    else:
+        attempts += [forward, backward]
+    result = first_answer(machine, attempts)
+    if result is not None:
+        return result
+    if op.method in ("__eq__", "__ne__"):
+        return boolean(is_same(machine, left, right) == (op.method == "__eq__"))
+    symbol = next((s for s, o in (OPERATORS | COMPARISONS).items() if o is op), "?")
+    raise machine.throw(
+        TypeError, f"unsupported operand type(s) for {symbol}: {left_type.__name__!r} and {right_type.__name__!r}"
+    )
+
+
+def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> Value | None:
+    for name, instance, other in attempts:
+        entry = lookup(instance.python_type, name)
+        if entry is MISSING or entry is None or entry in (object.__eq__, object.__ne__):
+            continue
+        if entry is object.__ne__:
+            continue
+        if not isinstance(instance, (InstanceValue, ConstantValue)) and not callable(entry):
+            continue
+        result = machine.call_now(method_value(machine, instance, name), [instance, other])
+        if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
+            return result
+    return None
+
+
+def method_value(machine: Machine, instance: Value, name: str) -> Value:
+    return member(machine, instance.python_type, name, instance)
+
+
+def unary(machine: Machine, op: Operator, value: Value) -> Any:
+    if isinstance(value, TensorValue):
+        from dynascope.capture.calls.tensors import apply_function
+
+        return apply_function(machine, op.function, [value], {})
+    if isinstance(value, SymbolicNumber):
+        if op.function is operator.neg:
+            return of_numbers(machine, OPERATORS["*"], value, ConstantValue(-1))
+        value = machine.known(value)
+    if isinstance(value, ConstantValue):
+        return compute(machine, op.function, (value.value,))
+    if lookup(value.python_type, op.method) is MISSING:
+        raise machine.throw(TypeError, f"bad operand type for unary operation: {value.python_type.__name__!r}")
+    return machine.call(method_value(machine, value, op.method), [value])
+
+
+def compare(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
+    op = COMPARISONS[symbol]
+    if isinstance(left, InstanceValue) and symbol in ("==", "!="):
+        return instance_equality(machine, op, left, right)
+    return apply(machine, op, left, right)
+
+
+def instance_equality(machine: Machine, op: Operator, left: InstanceValue, right: Value) -> Any:
+    entry = lookup(left.cls, "__eq__")
+    if op.method == "__ne__" and lookup(left.cls, "__ne__") is object.__ne__ and entry is not object.__eq__:
+        from dynascope.capture.protocols.truth import truth
+
+        answer = machine.finish(compare(machine, "==", left, right))
+        return boolean(not truth(machine, answer))
+    return by_methods(machine, op, left, right)
+
+
+def equality(machine: Machine, op: Operator, left: Value, right: Value) -> Value:
+    return boolean(are_equal(machine, left, right) == (op.function is operator.eq))
+
+
+def are_equal(machine: Machine, left: Value, right: Value) -> bool:
+    """`left == right` as containers ask it of their items: identity first."""
+    from dynascope.capture.protocols.truth import truth
+
+    left, right = machine.realize(left), machine.realize(right)
+    if is_same(machine, left, right):
+        return True
+    sequences = (ListValue, TupleValue)
+    if isinstance(left, sequences) and isinstance(right, sequences):
+        comparable = isinstance(left, ListValue) == isinstance(right, ListValue)
+        return comparable and len(left.items) == len(right.items) and all(
+            are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True)
+        )
+    if isinstance(left, DictValue) and isinstance(right, DictValue):
+        return left.items.keys() == right.items.keys() and all(
+            are_equal(machine, item, right.items[key][1]) for key, (_, item) in left.items.items()
+        )
+    if isinstance(left, (SetValue, DictViewValue)) and isinstance(right, (SetValue, DictViewValue)):
+        return key_set(machine, left) == key_set(machine, right)
+    containers = (ListValue, TupleValue, DictValue, SetValue, FunctionValue, MethodValue)
+    if isinstance(left, containers) and not isinstance(right, InstanceValue):
+        return False
+    if isinstance(right, containers) and not isinstance(left, InstanceValue):
+        return False
+    return truth(machine, machine.finish(compare(machine, "==", left, right)))
+
+
+def key_set(machine: Machine, value: Value) -> set:
+    from dynascope.capture.protocols.hashing import hash_key
+
+    if isinstance(value, SetValue):
+        return set(value.items)
+    return {hash_key(machine, item) for item in value.elements()}
+
+
+def is_same(machine: Machine, left: Value, right: Value) -> bool:
+    """`left is right`."""
+    left, right = machine.realize(left), machine.realize(right)
+    if left is right:
+        return True
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return left.value is right.value or (
+            type(left.value) is type(right.value)
+            and type(left.value) in (int, str, float, bytes)
+            and left.value == right.value
+        )
+    if isinstance(left, MethodValue) and isinstance(right, MethodValue):
+        return False
+    if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
+        return left.object is not None and left.object is right.object
+    return False
+
+
+def _concatenate(machine: Machine, left: Any, right: Any) -> Value:
+    if isinstance(left, TupleValue):
+        return TupleValue((*left.items, *right.items))
+    return ListValue([*left.items, *right.items])
+
+
+def _extend(machine: Machine, left: ListValue, right: Any) -> Value:
+    from dynascope.capture.protocols.iteration import elements
+
+    machine.journal.set(left, "items", left.items + elements(machine, right))
+    machine.write(left)
+    return left
+
+
+def _repeat(machine: Machine, left: Any, right: Any) -> Value:
+    sequence, count = (left, right) if not isinstance(left, (ConstantValue, SymbolicNumber)) else (right, left)
+    times = machine.known(count).value
+    if not isinstance(times, int):
+        raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
+    items = sequence.items * times
+    return ListValue(items) if isinstance(sequence, ListValue) else TupleValue(items)
+
+
+def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
+    return DictValue({**left.items, **right.items}, left.cls)
+
+
+def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
+    machine.journal.set(left, "items", {**left.items, **right.items})
+    machine.write(left)
+    return left
+
+
+def _set_operation(select: Callable[[dict, dict], dict]) -> Callable[[Any, Any, Any], Value]:
+    def run(machine: Machine, left: Any, right: Any) -> Value:
+        return SetValue(select(as_set_items(machine, left), as_set_items(machine, right)), getattr(left, "cls", set))
+
+    return run
+
+
+def as_set_items(machine: Machine, value: Value) -> dict[Any, Value]:
+    from dynascope.capture.protocols.hashing import hash_key
+    from dynascope.capture.protocols.iteration import elements
+
+    if isinstance(value, SetValue):
+        return value.items
+    return {hash_key(machine, item): item for item in elements(machine, value)}
+
+
+SET_OPERATIONS: dict[Callable, Callable[[dict, dict], dict]] = {
+    operator.or_: lambda a, b: {**a, **{k: v for k, v in b.items() if k not in a}},
+    operator.and_: lambda a, b: {k: v for k, v in a.items() if k in b},
+    operator.sub: lambda a, b: {k: v for k, v in a.items() if k not in b},
+    operator.xor: lambda a, b: {k: v for k, v in (*a.items(), *b.items()) if (k in a) != (k in b)},
+}
+SETS = (SetValue, DictViewValue)
+Rule = Callable[[Any, Any, Any], Value]
+CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
+    (ListValue, ListValue, operator.add): _concatenate,
+    (TupleValue, TupleValue, operator.add): _concatenate,
+    (TupleValue, TupleValue, operator.iadd): _concatenate,
+    (DictValue, DictValue, operator.or_): _merge,
+    (DictValue, DictValue, operator.ior): _merge_into,
+    **{(ListValue, kind, operator.iadd): _extend for kind in (ListValue, TupleValue, DictValue, SetValue)},
+    **{
+        pair: _repeat
+        for sequence in (ListValue, TupleValue)
+        for number in (ConstantValue, SymbolicNumber)
+        for pair in (
+            (sequence, number, operator.mul),
+            (number, sequence, operator.mul),
+            (sequence, number, operator.imul),
+        )
+        if not (pair[2] is operator.imul and sequence is ListValue)
+    },
+    **{
+        (left, right, function): _set_operation(select)
+        for left in SETS
+        for right in SETS
+        for function, select in SET_OPERATIONS.items()
+    },
+}

@@ -1,0 +1,431 @@
+"""Values become instructions that make the real objects again, each object once.
+
+    x (from outside)        loaded from its source
+    y (a graph output)      loaded from the temporary that holds it
+    [x, y] (made inside)    LOAD x, LOAD y, BUILD_LIST 2, kept in a temporary if it is wanted again
+
+`needs(values)` walks them first: which graph nodes must be outputs, and whether everything can be made at all.
+`Rebuilder` writes. What the program sees as one object is one object here: the temporaries are by identity.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch import fx
+
+from dynascope.capture.reasons import UnrebuildableValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    DELETED,
+    CellValue,
+    ConstantValue,
+    CountValue,
+    DictValue,
+    DictViewValue,
+    FunctionValue,
+    GeneratorValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    MethodValue,
+    NullValue,
+    PartialValue,
+    SetValue,
+    SliceValue,
+    SuperValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    ZipValue,
+)
+from dynascope.frame.builder import CodeBuilder
+from dynascope.guards.source import (
+    AttributeSource,
+    CellSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    GlobalSource,
+    ItemSource,
+    LocalSource,
+    ModuleMemberSource,
+    Source,
+    TypeSource,
+)
+
+
+def parts_of(value: Value) -> Iterable[Value]:
+    """The values that must be made before, or put into, this one. Nothing for what is loaded from outside."""
+    if value.source is not None or isinstance(value, (ConstantValue, TensorValue, SymbolicNumber, NullValue)):
+        return ()
+    rule = PARTS.get(type(value))
+    if rule is None:
+        raise Break(UnrebuildableValue(describe(value)))
+    return rule(value)
+
+
+def describe(value: Value) -> str:
+    if isinstance(value, GeneratorValue):
+        return f"the generator `{value.frame.code.co_qualname}`"
+    return f"a {value.python_type.__name__}"
+
+
+def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
+    return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
+
+
+PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
+    ListValue: lambda value: value.items,
+    TupleValue: lambda value: value.items,
+    DictValue: lambda value: [*itertools.chain(*value.items.values()), value.default_factory],
+    SetValue: lambda value: value.items.values(),
+    SliceValue: lambda value: value.parts,
+    DictViewValue: lambda value: (value.dictionary,),
+    IteratorValue: _parts_of_iterator,
+    ZipValue: lambda value: value.parts,
+    CountValue: lambda value: (),
+    InstanceValue: lambda value: [*value.arguments, *(v for v in value.attributes.values() if v is not DELETED)],
+    MethodValue: lambda value: (value.function, value.instance),
+    FunctionValue: lambda value: [
+        *value.closure,
+        *value.defaults,
+        *value.keyword_defaults.values(),
+        *value.attributes.values(),
+    ],
+    PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
+    SuperValue: lambda value: (value.instance,),
+    CellValue: lambda value: () if value.content is None else (value.content,),
+}
+
+
+def needs(values: Iterable[Value]) -> list[fx.Node]:
+    """The graph nodes that the values are made of, each once, in the order in which they are met."""
+    nodes: dict[fx.Node, None] = {}
+    seen: set[int] = set()
+    pending = list(values)[::-1]
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
+            nodes[value.node] = None
+        pending.extend(list(parts_of(value))[::-1])
+    return list(nodes)
+
+
+class Rebuilder:
+    """Writes instructions that push values. `outputs` names the temporary of each graph output."""
+
+    def __init__(self, builder: CodeBuilder, cell_locals: Iterable[str]) -> None:
+        self.builder = builder
+        self.cell_locals = frozenset(cell_locals)
+        self.outputs: dict[fx.Node, str] = {}
+        self.temporaries: dict[int, str] = {}
+        self.sources: dict[Source, str] = {}
+        self.making: set[int] = set()
+        self.keep: list[Any] = []
+        self.count = 0
+
+    def new_temporary(self) -> str:
+        self.count += 1
+        return f"__dynascope_{self.count}"
+
+    # Sources
+
+    def share_prefixes(self, sources: Iterable[Source]) -> None:
+        """Places that many sources hang on are loaded once."""
+        wanted: collections.Counter[Source] = collections.Counter()
+        pending = list(sources)
+        while pending:
+            base = getattr(pending.pop(), "base", None)
+            if base is not None:
+                wanted[base] += 1
+                if wanted[base] == 1:
+                    pending.append(base)
+        for base, uses in wanted.items():
+            if uses > 1 and not isinstance(base, (LocalSource, ConstantSource)):
+                self.sources.setdefault(base, "")
+
+    def load_source(self, source: Source) -> None:
+        name = self.sources.get(source)
+        if name:
+            self.builder.load_local(name)
+            return
+        LOADERS[type(source)](self, source)
+        if name == "":
+            self.sources[source] = self.new_temporary()
+            self.builder.copy(1)
+            self.builder.store_local(self.sources[source])
+
+    def load_name(self, source: LocalSource) -> None:
+        if source.name in self.cell_locals:
+            self.builder.load_cell(source.name)
+        else:
+            self.builder.load_local(source.name)
+
+    def load_global(self, source: GlobalSource) -> None:
+        if source.module is None:
+            self.builder.load_global(source.name)
+        else:
+            self.builder.load_constant(vars(sys.modules[source.module]))
+            self.builder.load_item(source.name)
+
+    def load_member(self, source: ModuleMemberSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_dictionary_attribute(source.table)
+        self.builder.load_item(source.name)
+
+    def load_attribute(self, source: AttributeSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_attribute(source.name)
+
+    def load_dictionary_attribute(self, source: DictionaryAttributeSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_dictionary_attribute(source.name)
+
+    def load_item(self, source: ItemSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_item(source.key)
+
+    def load_type(self, source: TypeSource) -> None:
+        self.builder.load_function(type)
+        self.load_source(source.base)
+        self.builder.call(1)
+
+    # Values
+
+    def prepare(self, value: Value) -> None:
+        """Makes the value now and keeps it, so that `load` later gives what it is now."""
+        if isinstance(value, (ConstantValue, NullValue)) or id(value) in self.temporaries:
+            return
+        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
+            return
+        self.load(value)
+        if id(value) not in self.temporaries:
+            self._keep(value)
+        self.builder.pop()
+
+    def load(self, value: Value) -> None:
+        """Pushes the value."""
+        name = self.temporaries.get(id(value))
+        if name is not None:
+            self.builder.load_local(name)
+        elif isinstance(value, ConstantValue):
+            self.builder.load_constant(value.value)
+        elif isinstance(value, NullValue):
+            self.builder.push_null()
+        elif value.source is not None:
+            self.load_from_outside(value)
+        elif isinstance(value, (TensorValue, SymbolicNumber)):
+            self.builder.load_local(self.outputs[value.node])
+        else:
+            self.make(value)
+
+    def load_from_outside(self, value: Value) -> None:
+        if isinstance(value, CellValue):
+            self.load_outside_cell(value)
+        else:
+            self.load_source(value.source)
+
+    def load_outside_cell(self, value: CellValue) -> None:
+        if isinstance(value.source, CellSource):
+            self.builder.load_cell_itself(value.source.name)
+        else:
+            self.load_source(value.source.base)
+
+    def make(self, value: Value) -> None:
+        if id(value) in self.making:
+            raise Break(UnrebuildableValue(f"{describe(value)} that holds itself"))
+        self.making.add(id(value))
+        MAKERS[type(value)](self, value)
+        self.making.discard(id(value))
+        if id(value) not in self.temporaries:
+            self._keep(value)
+
+    def _keep(self, value: Value) -> None:
+        """Remembers the object on top of the stack as the value."""
+        name = self.temporaries[id(value)] = self.new_temporary()
+        self.keep.append(value)
+        self.builder.copy(1)
+        self.builder.store_local(name)
+
+    def load_all(self, values: Iterable[Value]) -> int:
+        count = 0
+        for value in values:
+            self.load(value)
+            count += 1
+        return count
+
+    def call_constant(self, function: Any, *values: Value) -> None:
+        self.builder.load_function(function)
+        self.builder.call(self.load_all(values))
+
+    def make_list(self, value: ListValue) -> None:
+        self.builder.build_list(self.load_all(value.items))
+
+    def make_tuple(self, value: TupleValue) -> None:
+        if value.cls is not tuple:
+            named = hasattr(value.cls, "_fields")
+            self.builder.load_function(value.cls._make if named else value.cls)
+        self.builder.build_tuple(self.load_all(value.items))
+        if value.cls is not tuple:
+            self.builder.call(1)
+
+    def make_dictionary(self, value: DictValue) -> None:
+        with_factory = value.cls is collections.defaultdict
+        if value.cls is not dict:
+            self.builder.load_function(value.cls)
+            if with_factory:
+                self.load(value.default_factory)
+        for pair in value.items.values():
+            self.load_all(pair)
+        self.builder.build_map(len(value.items))
+        if value.cls is not dict:
+            self.builder.call(2 if with_factory else 1)
+
+    def make_set(self, value: SetValue) -> None:
+        if value.cls is not set:
+            self.builder.load_function(value.cls)
+        self.builder.build_set(self.load_all(value.items.values()))
+        if value.cls is not set:
+            self.builder.call(1)
+
+    def make_slice(self, value: SliceValue) -> None:
+        self.builder.build_slice(self.load_all(value.parts))
+
+    def make_view(self, value: DictViewValue) -> None:
+        self.load(value.dictionary)
+        self.builder.load_method(value.kind)
+        self.builder.call(0)
+
+    def make_iterator(self, value: IteratorValue) -> None:
+        if isinstance(value.items, ListValue):
+            self.load(value.items)
+            self.builder.get_iterator()
+            self.builder.copy(1)
+            self.builder.load_method("__setstate__")
+            self.builder.load_constant(value.position)
+            self.builder.call(1)
+            self.builder.pop()
+        else:
+            self.builder.build_tuple(self.load_all(value.items[value.position :]))
+            self.builder.get_iterator()
+
+    def make_zip(self, value: ZipValue) -> None:
+        self.builder.load_function(value.cls)
+        if value.cls is enumerate:
+            self.load(value.parts[0])
+            self.builder.load_constant(value.parts[1].next)
+            self.builder.call(2)
+            return
+        count = self.load_all(value.parts)
+        self.builder.load_constant(value.strict)
+        self.builder.call(count + 1, ("strict",))
+
+    def make_count(self, value: CountValue) -> None:
+        self.call_constant(itertools.count, ConstantValue(value.next), ConstantValue(value.step))
+
+    def make_method(self, value: MethodValue) -> None:
+        function = value.function
+        if isinstance(function, ConstantValue) and hasattr(function.value, "__get__"):
+            self.call_constant(function.value.__get__, value.instance)
+        else:
+            self.call_constant(types.MethodType, function, value.instance)
+
+    def make_partial(self, value: PartialValue) -> None:
+        self.builder.load_function(functools.partial)
+        count = self.load_all((value.function, *value.arguments, *value.keywords.values()))
+        self.builder.call(count, tuple(value.keywords))
+
+    def make_super(self, value: SuperValue) -> None:
+        self.call_constant(super, ConstantValue(value.cls), value.instance)
+
+    def make_cell(self, value: CellValue) -> None:
+        self.builder.load_function(types.CellType)
+        self.builder.call(0)
+        self._keep(value)
+        if value.content is not None:
+            self.load(value.content)
+            self.builder.copy(2)
+            self.builder.store_attribute("cell_contents")
+
+    def make_function(self, value: FunctionValue) -> None:
+        self.builder.load_function(types.FunctionType)
+        self.builder.load_constant(value.code)
+        self.builder.load_constant(value.globals)
+        self.builder.load_constant(value.code.co_name)
+        self.load_tuple_or_none(value.defaults)
+        self.load_tuple_or_none(value.closure)
+        self.builder.call(5)
+        self._keep(value)
+        if value.keyword_defaults:
+            for name, item in value.keyword_defaults.items():
+                self.builder.load_constant(name)
+                self.load(item)
+            self.builder.build_map(len(value.keyword_defaults))
+            self.builder.copy(2)
+            self.builder.store_attribute("__kwdefaults__")
+        for name, item in value.attributes.items():
+            self.load(item)
+            self.builder.copy(2)
+            self.builder.store_attribute(name)
+
+    def load_tuple_or_none(self, values: tuple[Value, ...]) -> None:
+        if values:
+            self.builder.build_tuple(self.load_all(values))
+        else:
+            self.builder.load_constant(None)
+
+    def make_instance(self, value: InstanceValue) -> None:
+        if issubclass(value.cls, BaseException):
+            new = functools.partial(BaseException.__new__, value.cls)
+            self.call_constant(new, *value.arguments)
+        else:
+            self.call_constant(object.__new__, ConstantValue(value.cls))
+        self._keep(value)
+        for name, item in value.attributes.items():
+            if item is not DELETED:
+                self.builder.load_function(object.__setattr__)
+                self.builder.load_local(self.temporaries[id(value)])
+                self.builder.load_constant(name)
+                self.load(item)
+                self.builder.call(3)
+                self.builder.pop()
+
+
+LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
+    LocalSource: Rebuilder.load_name,
+    CellSource: lambda self, source: self.builder.load_cell(source.name),
+    GlobalSource: Rebuilder.load_global,
+    AttributeSource: Rebuilder.load_attribute,
+    DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,
+    ModuleMemberSource: Rebuilder.load_member,
+    ItemSource: Rebuilder.load_item,
+    TypeSource: Rebuilder.load_type,
+    ConstantSource: lambda self, source: self.builder.load_constant(source.value),
+}
+MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
+    ListValue: Rebuilder.make_list,
+    TupleValue: Rebuilder.make_tuple,
+    DictValue: Rebuilder.make_dictionary,
+    SetValue: Rebuilder.make_set,
+    SliceValue: Rebuilder.make_slice,
+    DictViewValue: Rebuilder.make_view,
+    IteratorValue: Rebuilder.make_iterator,
+    ZipValue: Rebuilder.make_zip,
+    CountValue: Rebuilder.make_count,
+    MethodValue: Rebuilder.make_method,
+    PartialValue: Rebuilder.make_partial,
+    SuperValue: Rebuilder.make_super,
+    CellValue: Rebuilder.make_cell,
+    FunctionValue: Rebuilder.make_function,
+    InstanceValue: Rebuilder.make_instance,
+}

@@ -1,0 +1,61 @@
+"""What one capture is of, and how it is to be done.
+
+    CodeRegion(f.__code__, "f")                                   a function from its start
+    CodeRegion(resume_code, "f", parent=..., resumed_at=Span)     the rest of it, after a break
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+
+from dynascope.guards.source import Source
+from dynascope.report.span import Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeRegion:
+    """A function from its start, or from the instruction after a break. `code` always starts with the region.
+
+    `qualified_name` is the user's function's, for a resumed region too.
+    """
+
+    code: CodeType
+    qualified_name: str
+    parent: CodeRegion | None = None
+    resumed_at: Span | None = None
+
+    @property
+    def span(self) -> Span:
+        """From the region's first line to its function's last."""
+        lines = [line for _, _, line in self.code.co_lines() if line]
+        first = self.resumed_at.line if self.resumed_at else self.code.co_firstlineno
+        return Span(self.code.co_filename, first, None, max([first, *lines]), None)
+
+    @property
+    def root(self) -> CodeRegion:
+        """The region of the whole function."""
+        return self if self.parent is None else self.parent.root
+
+
+def inline_everything(function: FunctionType) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """`symbolic` names the places whose Python numbers varied: they become inputs of the graph.
+
+    `fixed` names places whose numbers an operator needs as constants: never inputs.
+    `dynamic` True makes every Python int and float an input from the first call, False never.
+    """
+
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    symbolic: frozenset[Source] = frozenset()
+    fixed: frozenset[Source] = frozenset()
+    inline: Callable[[FunctionType], bool] = inline_everything
+    instruction_limit: int = 2_000_000
+    depth_limit: int = 120
+    unroll_limit: int = field(default=100_000)

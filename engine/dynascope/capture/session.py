@@ -1,0 +1,269 @@
+"""One capture from start to end: interpret, and on a break find the frames that can go on.
+
+A break is at the innermost frame that can be resumed: one whose callers all wait for a plain result, that is not the
+standard library's code, and whose state can be rebuilt. What lies inside it is undone, and Python runs its instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
+from dynascope.capture.calls import containers, torch_state  # noqa: F401 (registers what callables mean)
+from dynascope.capture.effects import Effects, effects_of
+from dynascope.capture.exits import BreakExit, Exit, FrameState, RaiseExit, Return, StepRefused, StepWriter, state_of
+from dynascope.capture.frames import Frame
+from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.machine import Machine
+from dynascope.capture.places import is_standard_library
+from dynascope.capture.plan import Plan
+from dynascope.capture.reasons import (
+    AliasedMutation,
+    GeneratorFunction,
+    GlobalStateUnsupported,
+    InternalFailure,
+    ProgramRaises,
+    TorchCallFails,
+    UnsupportedInstruction,
+)
+from dynascope.capture.reconstruct import needs
+from dynascope.capture.region import CaptureOptions, CodeRegion
+from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.values import CellValue, FunctionValue, MutableValue, TensorValue, Value
+from dynascope.frame.shape import GENERATOR_FLAGS
+from dynascope.guards.global_state import GlobalStateIs
+from dynascope.guards.guard import Guard, NotSameObject
+from dynascope.guards.source import CellSource, FrameValues, LocalSource
+from dynascope.guards.tensor_guard import NoOverlap
+from dynascope.report.reason import Explanation, Reason
+from dynascope.report.span import Span, UserStack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """A part of a function as a graph, what it assumed, what it does besides, and how it goes on."""
+
+    region: CodeRegion
+    graph: CapturedGraph | None
+    guards: tuple[Guard, ...]
+    exit: Exit
+    effects: Effects
+    plan: Plan
+    instructions: int
+
+    def break_explanation(self) -> Explanation | None:
+        """Why the graph ended before the function did; None where it did not."""
+        return None if isinstance(self.exit, Return) else self.exit.reason.explain(self.exit.span, self.exit.stack)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was captured: the function runs uncompiled."""
+
+    reason: Reason
+    span: Span | None = None
+    stack: UserStack = ()
+
+    def explain(self) -> Explanation:
+        return self.reason.explain(self.span, self.stack)
+
+
+def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Captured | Refused:
+    refusal = refusal_of(region)
+    if refusal is not None:
+        return refusal
+    session = Session(region, values, options)
+    grad_mode, autocast = torch.is_grad_enabled(), torch.get_default_dtype()
+    try:
+        return session.capture()
+    finally:
+        torch._C._set_grad_enabled(grad_mode)
+        assert torch.get_default_dtype() is autocast
+
+
+def refusal_of(region: CodeRegion) -> Refused | None:
+    if region.code.co_flags & GENERATOR_FLAGS:
+        return Refused(GeneratorFunction(region.qualified_name), region.span)
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        return Refused(GlobalStateUnsupported("autocast"), region.span)
+    if torch.overrides._get_current_function_mode() is not None:
+        return Refused(GlobalStateUnsupported("a torch function mode"), region.span)
+    return None
+
+
+class Session:
+    def __init__(self, region: CodeRegion, values: FrameValues, options: CaptureOptions) -> None:
+        self.region, self.options = region, options
+        self.machine = Machine(values, options)
+        self.grad_mode = torch.is_grad_enabled()
+        self.state_guard = Guard((), GlobalStateIs.now())
+
+    def capture(self) -> Captured | Refused:
+        machine = self.machine
+        machine.frames.append(self.first_frame())
+        try:
+            result = machine.run(0).value
+        except Break as signal:
+            return self.stopped(signal.reason)
+        except Raised as raised:
+            return self.refused(ProgramRaises(raised.value.python_type.__name__, machine.expression()))
+        except Refusal as refusal:
+            return self.refused(refusal.reason)
+        except (AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            if self.options.fullgraph is None:
+                raise
+            return self.stopped(InternalFailure(f"{type(error).__name__}: {error}"))
+        try:
+            return self.finished(Return(), result, ())
+        except Break as signal:
+            return self.refused(signal.reason)
+
+    def first_frame(self) -> Frame:
+        code, values = self.region.code, self.machine.values
+        function = FunctionValue(code, values.globals, self.region.qualified_name)
+        slots: dict[str, Value] = {
+            name: self.machine.outside.lazy(value, LocalSource(name))
+            for name, value in values.locals.items()
+            if name not in code.co_freevars
+        }
+        for name in code.co_freevars:
+            source = CellSource(name)
+            content = self.machine.outside.lazy(values.cells[name], source) if name in values.cells else None
+            slots[name] = CellValue(content, name, source)
+        return Frame(function, slots)
+
+    # Breaks
+
+    def stopped(self, reason: Reason) -> Captured | Refused:
+        """The break, at the innermost frame where it can be made."""
+        frames = self.machine.frames
+        span, stack = self.place()
+        if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
+            return Refused(reason, span, stack)
+        depth = self.resumable_depth()
+        while depth > 0:
+            try:
+                return self.broken_at(depth, reason, span, stack)
+            except StepRefused as refusal:
+                reason = refusal.reason or reason
+            except Break as signal:
+                reason = signal.reason
+            depth -= 1
+        del frames[1:]
+        return Refused(reason, span, stack)
+
+    def place(self) -> tuple[Span, UserStack]:
+        stack = self.machine.user_stack()
+        return (stack[-1].span if stack else self.region.span), stack
+
+    def resumable_depth(self) -> int:
+        """How many of the frames, from the outermost, can be left and entered again."""
+        depth = 1
+        for frame in self.machine.frames[1:]:
+            if frame.delivery == "nested" or frame.generator is not None or is_standard_library(frame.code, frame.globals):
+                break
+            depth += 1
+        return depth
+
+    def broken_at(self, depth: int, reason: Reason, span: Span, stack: UserStack) -> Captured:
+        machine = self.machine
+        frame = machine.frames[depth - 1]
+        machine.journal.rollback(frame.checkpoint.mark)
+        del machine.frames[depth:]
+        frame.stack = frame.checkpoint.stack[:]
+        if frame.checkpoint.position != frame.position:
+            raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
+        deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
+        states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
+        for at, state in enumerate(states):
+            StepWriter(state, self.region, _no_table, None if at == depth - 1 else "call").write()
+        kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
+        return self.finished(kind(reason, span, stack), None, states)
+
+    # The result
+
+    def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
+        machine = self.machine
+        self.check_aliases()
+        effects = effects_of(machine, self.grad_mode)
+        plan = Plan(self.region, (), effects, result, live_only(states))
+        outputs = tuple(needs(plan.roots()))
+        graph = machine.graph.finish(outputs)
+        plan = Plan(self.region, outputs, effects, result, plan.frames)
+        guards = (self.state_guard, *machine.guards.guards())
+        return Captured(self.region, graph, guards, exit, effects, plan, machine.count)
+
+    def check_aliases(self) -> None:
+        """Writes are seen through every name of an object: names that were different must stay so."""
+        machine = self.machine
+        outside = list(machine.outside.by_identity.values())
+        for written in machine.written:
+            for other in outside:
+                if other is not written and written.source is not None and type(other) is type(written):
+                    if isinstance(other, MutableValue) and may_be_one(written, other):
+                        machine.guards.add_pair(written.source, other.source, NotSameObject())
+        self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+
+    def check_tensor_aliases(self, inputs: list[TensorValue]) -> None:
+        machine = self.machine
+        written = {id(storage_owner(tensor, inputs)): tensor for tensor in machine.tensor_writes}
+        written = [tensor for tensor in inputs if id(tensor) in written]
+        for tensor in written:
+            for other in inputs:
+                if other is tensor:
+                    continue
+                if not NoOverlap().holds(tensor.object, other.object):
+                    raise Break(AliasedMutation(tensor.source.expression(), other.source.expression()))
+        if written and len(inputs) > 1:
+            machine.guards.add_group(tuple(tensor.source for tensor in inputs), NoOverlap())
+
+    def refused(self, reason: Reason) -> Refused:
+        span, stack = self.place()
+        return Refused(reason, span, stack)
+
+
+def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
+    """The input whose memory a written tensor is a view of, or the tensor itself."""
+    base = tensor.example._base if tensor.example._base is not None else tensor.example
+    for candidate in inputs:
+        own = candidate.example._base if candidate.example._base is not None else candidate.example
+        if own is base:
+            return candidate
+    return tensor
+
+
+def may_be_one(one: MutableValue, other: MutableValue) -> bool:
+    return getattr(one, "cls", None) is getattr(other, "cls", None)
+
+
+def live_only(states: tuple[FrameState, ...]) -> tuple[FrameState, ...]:
+    """Frames without the locals that nothing reads any more: they need not be made."""
+    from dataclasses import replace
+
+    from dynascope.frame.liveness import Liveness
+    from dynascope.frame.shape import CodeShape
+
+    result = []
+    for state in states:
+        live = Liveness(state.instructions, CodeShape.of(state.code)).before(state.instruction)
+        first = state.code.co_varnames[:1] if "__class__" in state.code.co_freevars else ()
+        slots = {
+            name: value for name, value in state.slots.items() if name in live or name in first or isinstance(value, CellValue)
+        }
+        result.append(replace(state, slots=slots))
+    return tuple(result)
+
+
+class _NoTable:
+    """Stands for the table of a region while it is only tried whether the step can be written."""
+
+    def bind(self, function: FunctionType) -> FunctionType:
+        return function
+
+
+def _no_table(code: Any, region: CodeRegion) -> _NoTable:
+    return _NoTable()

@@ -1,0 +1,35 @@
+"""How a step of the interpreter ends other than with a value.
+
+`Break` says that the step cannot be captured, and why. `Raised` is the user program's own exception on its way to the
+user program's handler. Neither leaves `capture`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynascope.report.reason import Reason
+
+if TYPE_CHECKING:
+    from dynascope.capture.values import Value
+
+
+class Break(Exception):
+    """The current instruction must be run by Python."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+
+class Refusal(Exception):
+    """The region cannot be captured at all, not even up to a break."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+
+class Raised(Exception):
+    """The program raised `value`, an instance value of an exception class."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value

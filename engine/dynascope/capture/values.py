@@ -1,0 +1,412 @@
+"""What the interpreter computes with: one class for each way a value can be known.
+
+    ConstantValue    an immutable object, known: 3, "mean", torch.float32, a class, a module, a C function
+    TensorValue      a node of the graph, with a meta tensor for its sizes and types
+    SymbolicNumber   a node of the graph whose value is a Python int or float
+    ListValue ...    a container whose items are values
+    InstanceValue    an object with attributes: the user's, or an nn.Module
+    FunctionValue    a Python function that can be inlined
+    LazyValue        something from outside that nothing has looked at yet: no guard so far
+
+Values that Python code can change are compared by identity, as their objects are, and changed only through the journal.
+`source` is where the object can be found when compiled code starts; None for what the program made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.guards.source import Source
+
+if TYPE_CHECKING:
+    from dynascope.capture.frames import Frame
+    from dynascope.capture.outside import Outside
+
+
+class Value:
+    """Base of all. `python_type` is the class that `type(x)` gives in the program."""
+
+    __slots__ = ("source",)
+    source: Source | None
+
+    @property
+    def python_type(self) -> type:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.python_type.__name__}>"
+
+
+class NullValue(Value):
+    """The empty slot that calls keep on the stack."""
+
+    __slots__ = ()
+    source = None
+    python_type = type(None)
+
+    def __repr__(self) -> str:
+        return "NULL"
+
+
+NULL = NullValue()
+
+
+class LazyValue(Value):
+    """Something from outside that nothing has looked at: it can be moved and returned without a guard."""
+
+    __slots__ = ("object", "outside")
+
+    def __init__(self, object: Any, source: Source, outside: Outside) -> None:
+        self.object, self.source, self.outside = object, source, outside
+
+    @property
+    def python_type(self) -> type:
+        return type(self.object)
+
+    def realize(self) -> Value:
+        return self.outside.realize(self.object, self.source)
+
+
+class ConstantValue(Value):
+    """A known object that does not change, or (class, module, C function) whose changes are guarded where they are read."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value, self.source = value, source
+
+    @property
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def __repr__(self) -> str:
+        return f"<constant {self.value!r}>"
+
+
+NONE = ConstantValue(None)
+TRUE = ConstantValue(True)
+FALSE = ConstantValue(False)
+NOT_IMPLEMENTED = ConstantValue(NotImplemented)
+
+
+def boolean(value: object) -> ConstantValue:
+    return TRUE if value else FALSE
+
+
+class TensorValue(Value):
+    """A tensor in the graph. `example` is a meta tensor: its device is a lie, the true one is in `device`.
+
+    `object` is the real tensor of the call being captured, for inputs; it says class, hooks and identity, never data.
+    """
+
+    __slots__ = ("device", "example", "node", "object")
+
+    def __init__(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> None:
+        self.node, self.example, self.device = node, example, device
+        self.source, self.object = None, None
+
+    @property
+    def python_type(self) -> type:
+        return torch.Tensor if self.object is None else type(self.object)
+
+
+class SymbolicNumber(Value):
+    """A Python int or float that may differ at the next call. `example` is its value in this one.
+
+    `roots` are the inputs it was computed from: fixing them fixes it.
+    """
+
+    __slots__ = ("example", "node", "roots")
+
+    def __init__(self, node: torch.fx.Node, example: int | float, roots: frozenset[Source]) -> None:
+        self.node, self.example, self.roots, self.source = node, example, roots, None
+
+    @property
+    def python_type(self) -> type:
+        return type(self.example)
+
+
+class MutableValue(Value):
+    """An object the program can change. `object` is the real one if it came from outside; `changed` once written to."""
+
+    __slots__ = ("changed", "object")
+
+    def __init__(self, source: Source | None = None, object: Any = None) -> None:
+        self.source, self.object, self.changed = source, object, False
+
+
+class ListValue(MutableValue):
+    """A list. `original` is what it held when it came from outside."""
+
+    __slots__ = ("items", "original")
+    python_type = list
+
+    def __init__(self, items: list[Value], source: Source | None = None, object: Any = None) -> None:
+        super().__init__(source, object)
+        self.items, self.original = items, items if source is None else list(items)
+
+
+class TupleValue(Value):
+    """A tuple, or an instance of a tuple's subclass that adds no state: named tuples, torch.Size, torch.return_types."""
+
+    __slots__ = ("cls", "items")
+
+    def __init__(self, items: tuple[Value, ...], cls: type = tuple, source: Source | None = None) -> None:
+        self.items, self.cls, self.source = items, cls, source
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+class DictValue(MutableValue):
+    """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
+
+    `original` is what it held when it came from outside.
+    """
+
+    __slots__ = ("cls", "default_factory", "items", "original")
+
+    def __init__(
+        self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
+    ) -> None:
+        super().__init__(source, object)
+        self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+class SetValue(MutableValue):
+    __slots__ = ("cls", "items")
+
+    def __init__(
+        self, items: dict[Any, Value], cls: type = set, source: Source | None = None, object: Any = None
+    ) -> None:
+        super().__init__(source, object)
+        self.items, self.cls = items, cls
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+class SliceValue(Value):
+    __slots__ = ("parts",)
+    python_type = slice
+
+    def __init__(self, parts: tuple[Value, Value, Value]) -> None:
+        self.parts, self.source = parts, None
+
+
+class DictViewValue(Value):
+    """`d.keys()`, `d.values()`, `d.items()`: `kind` is that word."""
+
+    __slots__ = ("dictionary", "kind")
+
+    def __init__(self, dictionary: DictValue, kind: str) -> None:
+        self.dictionary, self.kind, self.source = dictionary, kind, None
+
+    @property
+    def python_type(self) -> type:
+        return type(getattr({}, self.kind)())
+
+    def elements(self) -> list[Value]:
+        pairs = self.dictionary.items.values()
+        if self.kind == "items":
+            return [TupleValue(pair) for pair in pairs]
+        return [key if self.kind == "keys" else value for key, value in pairs]
+
+
+class IteratorValue(MutableValue):
+    """An iterator over values known in advance, or over a list that may still grow; `position` items were taken."""
+
+    __slots__ = ("items", "position")
+    python_type = type(iter(()))
+
+    def __init__(self, items: list[Value] | tuple[Value, ...] | ListValue) -> None:
+        super().__init__()
+        self.items, self.position = items, 0
+
+    def remaining_source(self) -> list[Value] | tuple[Value, ...]:
+        return self.items.items if isinstance(self.items, ListValue) else self.items
+
+
+class CountValue(MutableValue):
+    """`itertools.count`."""
+
+    __slots__ = ("next", "step")
+
+    def __init__(self, next: Any, step: Any) -> None:
+        super().__init__()
+        self.next, self.step = next, step
+
+    @property
+    def python_type(self) -> type:
+        import itertools
+
+        return itertools.count
+
+
+class ZipValue(MutableValue):
+    """`zip`, and `enumerate` as the zip of a count: the parts are iterators of any kind."""
+
+    __slots__ = ("cls", "parts", "strict")
+
+    def __init__(self, parts: tuple[Value, ...], cls: type = zip, strict: bool = False) -> None:
+        super().__init__()
+        self.parts, self.cls, self.strict = parts, cls, strict
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+class GeneratorValue(MutableValue):
+    """A generator made inside: its frame, suspended."""
+
+    __slots__ = ("finished", "frame", "started")
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self.frame, self.started, self.finished = frame, False, False
+
+    @property
+    def python_type(self) -> type:
+        return type(_generator())
+
+
+def _generator() -> Iterator[None]:
+    yield None
+
+
+class CellValue(MutableValue):
+    """A closure cell. `content` is None while unbound."""
+
+    __slots__ = ("content", "name")
+    python_type = CellType
+
+    def __init__(self, content: Value | None, name: str, source: Source | None = None, object: Any = None) -> None:
+        super().__init__(source, object)
+        self.content, self.name = content, name
+
+
+class FunctionValue(MutableValue):
+    """A Python function. `object` is the real one for functions from outside; others are made by the program."""
+
+    __slots__ = ("attributes", "closure", "code", "defaults", "globals", "keyword_defaults", "name")
+    python_type = FunctionType
+
+    def __init__(self, code: CodeType, globals: dict, name: str, source: Source | None = None, object: Any = None) -> None:
+        super().__init__(source, object)
+        self.code, self.globals, self.name = code, globals, name
+        self.closure: tuple[CellValue, ...] = ()
+        self.defaults: tuple[Value, ...] = ()
+        self.keyword_defaults: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = {}
+
+
+class MethodValue(Value):
+    """A function bound to an object: Python's method, or a C method of a builtin class."""
+
+    __slots__ = ("function", "instance")
+
+    def __init__(self, function: Value, instance: Value) -> None:
+        self.function, self.instance, self.source = function, instance, None
+
+    @property
+    def python_type(self) -> type:
+        return MethodType
+
+
+class InstanceValue(MutableValue):
+    """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
+
+    For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args.
+    """
+
+    __slots__ = ("arguments", "attributes", "cls")
+
+    def __init__(self, cls: type, source: Source | None = None, object: Any = None) -> None:
+        super().__init__(source, object)
+        self.cls = cls
+        self.attributes: dict[str, Value] = {}
+        self.arguments: tuple[Value, ...] = ()
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+DELETED = NullValue()
+
+
+class SuperValue(Value):
+    """`super(cls, instance)`."""
+
+    __slots__ = ("cls", "instance")
+    python_type = super
+
+    def __init__(self, cls: type, instance: Value) -> None:
+        self.cls, self.instance, self.source = cls, instance, None
+
+
+class PartialValue(Value):
+    """`functools.partial` made inside or read from outside."""
+
+    __slots__ = ("arguments", "function", "keywords")
+
+    def __init__(self, function: Value, arguments: tuple[Value, ...], keywords: dict[str, Value]) -> None:
+        self.function, self.arguments, self.keywords, self.source = function, arguments, keywords, None
+
+    @property
+    def python_type(self) -> type:
+        import functools
+
+        return functools.partial
+
+
+@dataclass(frozen=True, slots=True)
+class NotConstant:
+    """Answer of `constant_of` for a value that holds something not known: `value` is that part."""
+
+    value: Value
+
+
+def constant_of(value: Value) -> Any:
+    """The real object that an all-constant value stands for, or `NotConstant`. Fresh containers at each call."""
+    if isinstance(value, LazyValue):
+        value = value.realize()
+    if isinstance(value, ConstantValue):
+        return value.value
+    if isinstance(value, (TupleValue, ListValue)):
+        items = [constant_of(item) for item in value.items]
+        for item in items:
+            if type(item) is NotConstant:
+                return item
+        return items if isinstance(value, ListValue) else make_tuple(value.cls, items)
+    if isinstance(value, SliceValue):
+        parts = [constant_of(part) for part in value.parts]
+        return next((part for part in parts if type(part) is NotConstant), None) or slice(*parts)
+    if isinstance(value, DictValue) and value.cls is dict:
+        pairs = [(constant_of(key), constant_of(item)) for key, item in value.items.values()]
+        return next((part for pair in pairs for part in pair if type(part) is NotConstant), None) or dict(pairs)
+    if isinstance(value, SetValue):
+        items = [constant_of(item) for item in value.items.values()]
+        return next((item for item in items if type(item) is NotConstant), None) or value.cls(items)
+    return NotConstant(value)
+
+
+def make_tuple(cls: type, items: list[Any]) -> tuple:
+    """An instance of a tuple class from its items, without running the class's own code."""
+    if cls is tuple:
+        return tuple(items)
+    if cls is torch.Size:
+        return torch.Size(items)
+    return tuple.__new__(cls, items) if hasattr(cls, "_fields") else cls(items)

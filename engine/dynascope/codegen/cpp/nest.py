@@ -1,0 +1,119 @@
+"""How a group's loops become C++ loops: which one runs in vector lanes, and where each value is computed.
+
+    choose(group, 64) for softmax over [64, 1000]  ->  lanes over c0, 16 of them; rows r0 in parallel
+    choose(group, 64) for a sum over rows          ->  lanes over r0; c0 runs inside
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynascope.codegen.cpp.types import ELEMENT, WIDE
+from dynascope.loops.index import Index, Symbol
+from dynascope.loops.nodes import Load, Reduce, Store
+from dynascope.schedule.groups import FusionGroup
+from dynascope.schedule.passes import Arrangement, arrange, index_of
+
+SHORTEST_LANES = 4
+FEW_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """`lane` is the loop run in lanes (None: no loop); `varies[n]` whether value n differs between lanes.
+
+    `blocked` says that the lane loop itself is what threads share (there are hardly any other rows).
+    """
+
+    group: FusionGroup
+    arrangement: Arrangement
+    lane: Symbol | None
+    lanes: int
+    depends: tuple[frozenset[Symbol], ...]
+    outer: tuple[Symbol, ...]
+    columns: tuple[Symbol, ...]
+    blocked: bool
+
+    @property
+    def lane_in_rows(self) -> bool:
+        return self.lane in self.group.rows
+
+    def varies(self, value: int) -> bool:
+        return self.lane is not None and self.lane in self.depends[value]
+
+    @property
+    def items(self) -> int:
+        """How many parallel items a kernel call is divided into."""
+        if self.blocked:
+            return -(-self.lane.extent // self.lanes)
+        return _product(self.outer)
+
+
+def choose(group: FusionGroup, vector_bytes: int) -> Nest:
+    depends = _dependencies(group)
+    lane = _lane(group, depends)
+    arrangement = arrange(group.body, group.columns)
+    widest = 4
+    for number, operation in enumerate(group.body):
+        if lane is not None and lane in depends[number] and not isinstance(operation, Store):
+            element = ELEMENT.get(operation.dtype, "f32")
+            widest = 8 if operation.dtype in WIDE or element in ("f64", "i64") else widest
+    outer = tuple(s for s in group.rows if s != lane)
+    columns = tuple(s for s in group.columns if s != lane)
+    if lane is not None and lane in group.columns:
+        columns = (*columns, lane)
+    blocked = lane in group.rows and _product(outer) < FEW_ROWS
+    return Nest(group, arrangement, lane, vector_bytes // widest, depends, outer, columns, blocked)
+
+
+def _dependencies(group: FusionGroup) -> tuple[frozenset[Symbol], ...]:
+    depends: list[frozenset[Symbol]] = []
+    columns = frozenset(group.columns)
+    for operation in group.body:
+        own: frozenset[Symbol] = frozenset().union(*(depends[a] for a in operation.arguments))
+        index = index_of(operation)
+        if index is not None:
+            own |= index.symbols()
+        depends.append(own - columns if isinstance(operation, Reduce) else own)
+    return tuple(depends)
+
+
+def _lane(group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> Symbol | None:
+    """The loop along which most memory is contiguous."""
+    loops = [s for s in (*group.rows, *group.columns) if s.extent > 1]
+    if not loops:
+        return None
+    inner = loops[-1]
+    return max(loops, key=lambda s: (_score(group, depends, s), s == inner))
+
+
+def _score(group: FusionGroup, depends: tuple[frozenset[Symbol], ...], symbol: Symbol) -> float:
+    score = 0.0
+    for number, operation in enumerate(group.body):
+        if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols() | depends[number]:
+            weight = _product(depends[number])
+            score += weight if contiguous(operation.index, symbol, group, depends) else -weight
+    if symbol.extent < SHORTEST_LANES:
+        score = min(score * 0.1, score)
+    return score
+
+
+def contiguous(index: Index, symbol: Symbol, group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> bool:
+    """Whether neighbouring lanes are neighbours in memory: coefficient 1, and the symbol nowhere else in the index."""
+    if index.coefficient(symbol) != 1:
+        return False
+    return not appears_inside(index, symbol) and not any(symbol in depends[v] for v in index.loaded())
+
+
+def appears_inside(index: Index, symbol: Symbol) -> bool:
+    """Whether a quotient or remainder in the index depends on the symbol."""
+    return any(symbol in a.dividend.symbols() for a, _ in index.terms if hasattr(a, "dividend"))
+
+
+def _product(symbols: object) -> int:
+    total = 1
+    for symbol in symbols:
+        total *= symbol.extent
+    return total
+
+

@@ -1,0 +1,159 @@
+"""Reductions in C++: an accumulator before the loop, a step inside it, a result after it.
+
+    F32 sum_1 = {}                      accumulates lanes
+    sum_1 += keep(x_0, n, 0)            the lanes past the end add nothing
+    f32 s = sum_of(sum_1)               across lanes, where lanes run over columns
+
+Long sums of f32 are added up in blocks: each block's sum goes into a f64 total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from dynascope.codegen.cpp.nest import Nest
+from dynascope.codegen.cpp.types import ELEMENT, vector
+from dynascope.loops.nodes import Body, Reduce
+
+LONGEST_PLAIN_SUM = 4096
+LONGEST_LANE_SUM = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """The lines of one reduction. `open_block` and `flush` surround the innermost loop (of each block, if blocked)."""
+
+    value: int
+    argument: int
+    name: str
+    begin: tuple[str, ...]
+    end: tuple[str, ...]
+    form: str
+    open_block: tuple[str, ...] = ()
+    flush: tuple[str, ...] = field(default=())
+
+    def step(self, argument: str) -> list[str]:
+        return [self.form.replace("$", argument)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Types and places of an accumulator: as lanes or one element, folded across lanes or not."""
+
+    name: str
+    kind: str
+    element: str
+    lanes: bool
+    folds: bool
+
+
+def accumulator(number: int, operation: Reduce, body: Body, nest: Nest, name: str) -> Accumulator:
+    argument = operation.arguments[0]
+    lanes = nest.varies(argument)
+    folds = lanes and not nest.lane_in_rows
+    dtype = body[argument].dtype
+    element = ELEMENT[dtype]
+    shape = _Shape(name, vector(element) if lanes else element, element, lanes, folds)
+    builder = {"sum": _sum, "prod": _product, "max": _extremum, "min": _extremum, "any": _truth, "all": _truth,
+               "argmax": _place, "argmin": _place}[operation.kind]  # fmt: skip
+    return builder(number, argument, operation, shape, dtype, nest)
+
+
+def _kept(shape: _Shape, neutral: str) -> str:
+    """The step's operand: lanes past the end of a row of columns must not count."""
+    return f"keep($, n, {shape.kind}{{}} + ({shape.element}){neutral})" if shape.folds else "$"
+
+
+def _sum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+    name = shape.name
+    partial = f"{name}_part"
+    step = f"{partial} += {_kept(shape, '0')};"
+    folded = f"sum_of({partial})" if shape.folds else partial
+    result_kind = shape.element if shape.folds or not shape.lanes else shape.kind
+    longest = LONGEST_PLAIN_SUM if shape.folds else LONGEST_LANE_SUM
+    if dtype != torch.float32 or nest.group.column_count <= longest:
+        begin = (f"{shape.kind} {partial} = {{}};",)
+        return Accumulator(number, argument, name, begin, (f"const {result_kind} {name} = {folded};",), step)
+    total_kind = "f64" if shape.folds or not shape.lanes else "F32"
+    return Accumulator(
+        number, argument, name,
+        (f"{total_kind} {name}_total = {{}};",),
+        (f"const {result_kind} {name} = {'(f32)' if total_kind == 'f64' else ''}{name}_total;",),
+        step,
+        (f"{shape.kind} {partial} = {{}};",),
+        (f"{name}_total += {folded};",),
+    )  # fmt: skip
+
+
+def _product(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+    name = shape.name
+    begin = (f"{shape.kind} {name}_part = {shape.kind}{{}} + ({shape.element})1;",)
+    folded = f"prod_of({name}_part)" if shape.folds else f"{name}_part"
+    kind = shape.element if shape.folds else shape.kind
+    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part *= {_kept(shape, '1')};")
+
+
+def _extremum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+    name, is_max = shape.name, operation.kind == "max"
+    neutral = lowest(dtype) if is_max else highest(dtype)
+    function = "maximum" if is_max else "minimum"
+    begin = (f"{shape.kind} {name}_part = {shape.kind}{{}} + ({shape.element}){neutral};",)
+    folded = f"{operation.kind}_of({name}_part)" if shape.folds else f"{name}_part"
+    kind = shape.element if shape.folds else shape.kind
+    step = f"{name}_part = {function}({name}_part, {_kept(shape, neutral)});"
+    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), step)
+
+
+def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+    name, is_any = shape.name, operation.kind == "any"
+    sign, neutral = ("|", "0") if is_any else ("&", "-1")
+    kind = "M" if shape.lanes else "mask"
+    begin = (f"{kind} {name}_part = {kind}{{}} + (mask){neutral};",)
+    kept = f"keep($, n, M{{}} + (mask){neutral})" if shape.folds else "$"
+    folded = f"{name}_part"
+    if shape.folds:
+        folded = f"-(mask){'any_lane' if is_any else 'all_lanes'}({name}_part)"
+        kind = "mask"
+    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part = {name}_part {sign} {kept};")
+
+
+def _place(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+    name, is_max = shape.name, operation.kind == "argmax"
+    index = _linear_place(nest)
+    at_kind = "I32" if shape.lanes else "i32"
+    at = f"({at_kind}{{}} + (i32)({index}))" + (" + iota()" if shape.folds else "")
+    neutral = lowest(dtype) if is_max else highest(dtype)
+    begin = (
+        f"{shape.kind} {name}_best = {shape.kind}{{}} + ({shape.element}){neutral};",
+        f"{at_kind} {name}_place = {at_kind}{{}} + (i32)2147483647;",
+    )
+    compare = f"$ {'>' if is_max else '<'} {name}_best"
+    better = f"compared({compare})" if shape.lanes else f"-(mask)({compare})"
+    valid = "lanes(n)" if shape.folds else ("M{} - 1" if shape.lanes else "(mask)-1")
+    step = f"arg_best({name}_best, {name}_place, $, {at}, {better}, {valid});"
+    if shape.folds:
+        end = f"const i64 {name} = best_lane({name}_best, {name}_place, {str(is_max).lower()});"
+    else:
+        end = f"const I64 {name} = TO(I64, {name}_place);" if shape.lanes else f"const i64 {name} = {name}_place;"
+    return Accumulator(number, argument, name, begin, (end,), step)
+
+
+def _linear_place(nest: Nest) -> str:
+    """The row-major position among the columns, as the user's dimensions have it."""
+    terms, step = [], 1
+    for symbol in reversed(nest.group.columns):
+        terms.append(f"{step} * {symbol}" if step != 1 else str(symbol))
+        step *= symbol.extent
+    return " + ".join(reversed(terms)) or "0"
+
+
+def lowest(dtype: torch.dtype) -> str:
+    if dtype.is_floating_point:
+        return "-__builtin_inf()"
+    return f"({torch.iinfo(dtype).min + 1}l - 1)"
+
+
+def highest(dtype: torch.dtype) -> str:
+    return "__builtin_inf()" if dtype.is_floating_point else f"{torch.iinfo(dtype).max}l"

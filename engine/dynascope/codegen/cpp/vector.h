@@ -1,0 +1,173 @@
+// Vectors of @N@ lanes, whatever the element type; masks are i32 lanes of 0 and -1.
+namespace v@N@ {
+enum { N = @N@ };
+#define VECTOR(name, type) \
+  typedef type name __attribute__((vector_size(N * sizeof(type)))); \
+  typedef type name##_memory __attribute__((vector_size(N * sizeof(type)), aligned(sizeof(type)), may_alias));
+VECTOR(F32, f32) VECTOR(F64, f64) VECTOR(I64, i64) VECTOR(I32, i32) VECTOR(I16, i16) VECTOR(I8, i8) VECTOR(U8, u8)
+VECTOR(U16, u16) VECTOR(U32, u32)
+#undef VECTOR
+typedef I32 M;
+
+// n < N lanes are at the end of a row: the others are neither read nor written.
+#define MEMORY(V, T) \
+  INLINE V load(const T* p, long n) { \
+    if (__builtin_expect(n == N, 1)) return *(const V##_memory*)p; \
+    V v = {}; __builtin_memcpy(&v, p, n * sizeof(T)); return v; \
+  } \
+  INLINE void store(T* p, V v, long n) { \
+    if (__builtin_expect(n == N, 1)) *(V##_memory*)p = v; else __builtin_memcpy(p, &v, n * sizeof(T)); \
+  } \
+  INLINE V splat(V, T x) { return x - V{}; }
+MEMORY(F64, f64) MEMORY(F32, f32) MEMORY(I64, i64) MEMORY(I32, i32) MEMORY(I16, i16) MEMORY(I8, i8) MEMORY(U8, u8)
+MEMORY(U16, u16)
+#undef MEMORY
+INLINE M iota() { M m; for (int k = 0; k < N; k++) m[k] = k; return m; }
+INLINE I64 iota64() { I64 m; for (int k = 0; k < N; k++) m[k] = k; return m; }
+INLINE M lanes(long n) { return iota() < (i32)n; }
+
+INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
+INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
+#define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
+SELECT(F64, I64) SELECT(I64, I64) SELECT(I16, I16) SELECT(U16, I16) SELECT(I8, I8) SELECT(U8, I8)
+#undef SELECT
+template <class V> INLINE V keep(V v, long n, V neutral) { return n == N ? v : select(lanes(n), v, neutral); }
+
+INLINE M compared(I32 m) { return m; }
+INLINE M compared(I64 m) { return TO(M, m); }
+INLINE M compared(I16 m) { return TO(M, m); }
+INLINE M compared(I8 m) { return TO(M, m); }
+INLINE M truth(U8 x) { return TO(M, (I8)(x != 0)); }
+INLINE U8 truth_byte(M m) { return TO(U8, m & 1); }
+INLINE I32 bits(F32 x) { return (I32)x; }
+INLINE F32 from_bits(I32 x) { return (F32)x; }
+INLINE I32 to_i32(F32 x) { return TO(I32, x); }
+INLINE F32 to_f32(I32 x) { return TO(F32, x); }
+INLINE bool any_lane(M m) { i32 r = 0; for (int k = 0; k < N; k++) r |= m[k]; return r; }
+INLINE bool all_lanes(M m) { i32 r = -1; for (int k = 0; k < N; k++) r &= m[k]; return r; }
+
+INLINE F32 bf16_to_f32(U16 x) { return (F32)(TO(U32, x) << 16); }
+INLINE U16 f32_to_bf16(F32 x) {
+  U32 b = (U32)x;
+  U32 r = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+  return TO(U16, (U32)((x != x) ? (I32)(U32{} + 0x7fc0) : (I32)r));
+}
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__) && @N@ == 16
+INLINE F32 f16_to_f32(U16 x) { return (F32)__builtin_ia32_vcvtph2ps512_mask((I16)x, F32{}, -1, 4); }
+INLINE U16 f32_to_f16(F32 x) { return (U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, I16{}, -1); }
+#elif defined(__F16C__) && defined(__GNUC__) && !defined(__clang__) && @N@ == 8
+INLINE F32 f16_to_f32(U16 x) { return (F32)__builtin_ia32_vcvtph2ps256((I16)x); }
+INLINE U16 f32_to_f16(F32 x) { return (U16)__builtin_ia32_vcvtps2ph256(x, 0); }
+#else
+INLINE F32 f16_to_f32(U16 x) { F32 r; for (int k = 0; k < N; k++) r[k] = ::f16_to_f32((u16)x[k]); return r; }
+INLINE U16 f32_to_f16(F32 x) { U16 r; for (int k = 0; k < N; k++) r[k] = ::f32_to_f16((f32)x[k]); return r; }
+#endif
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+INLINE F32 square_root(F32 x) { return __builtin_ia32_sqrtps512_mask(x, x, -1, 4); }
+#elif defined(__AVX__) && !defined(__clang__) && @N@ == 8
+INLINE F32 square_root(F32 x) { return __builtin_ia32_sqrtps256(x); }
+#else
+INLINE F32 square_root(F32 x) { F32 r; for (int k = 0; k < N; k++) r[k] = __builtin_sqrtf(x[k]); return r; }
+#endif
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 8
+INLINE F64 square_root(F64 x) { return __builtin_ia32_sqrtpd512_mask(x, x, -1, 4); }
+#else
+INLINE F64 square_root(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = __builtin_sqrt(x[k]); return r; }
+#endif
+
+INLINE F32 absolute(F32 x) { return (F32)((I32)x & 0x7fffffff); }
+INLINE F64 absolute(F64 x) { return (F64)((I64)x & 0x7fffffffffffffffl); }
+#define ABSOLUTE(V) INLINE V absolute(V x) { return x < 0 ? -x : x; }
+ABSOLUTE(I64) ABSOLUTE(I32) ABSOLUTE(I16) ABSOLUTE(I8)
+#undef ABSOLUTE
+INLINE U8 absolute(U8 x) { return x; }
+INLINE F32 copysign_(F32 x, F32 y) { return (F32)(((I32)x & 0x7fffffff) | ((I32)y & (i32)0x80000000)); }
+INLINE F64 copysign_(F64 x, F64 y) { return (F64)(((I64)x & 0x7fffffffffffffffl) | ((I64)y & (i64)0x8000000000000000l)); }
+INLINE M sign_bit(F32 x) { return (I32)x < 0; }
+INLINE M sign_bit(F64 x) { return TO(M, (I64)x < 0); }
+INLINE F32 trunc_(F32 x) { return absolute(x) < 8388608.f ? copysign_(TO(F32, TO(I32, x)), x) : x; }
+INLINE F64 trunc_(F64 x) { return absolute(x) < 4503599627370496. ? copysign_(TO(F64, TO(I64, x)), x) : x; }
+INLINE F32 round_(F32 x) {
+  F32 whole = copysign_((absolute(x) + 8388608.f) - 8388608.f, x);
+  return absolute(x) < 8388608.f ? whole : x;
+}
+INLINE F64 round_(F64 x) {
+  F64 whole = copysign_((absolute(x) + 4503599627370496.) - 4503599627370496., x);
+  return absolute(x) < 4503599627370496. ? whole : x;
+}
+INLINE F32 floor_(F32 x) { F32 t = trunc_(x); return copysign_(x < t ? t - 1.f : t, x); }
+INLINE F64 floor_(F64 x) { F64 t = trunc_(x); return copysign_(x < t ? t - 1. : t, x); }
+INLINE F32 ceil_(F32 x) { F32 t = trunc_(x); return copysign_(x > t ? t + 1.f : t, x); }
+INLINE F64 ceil_(F64 x) { F64 t = trunc_(x); return copysign_(x > t ? t + 1. : t, x); }
+
+#define HORIZONTAL(name, V, T, combine) \
+  INLINE T name(V v) { T r = v[0]; for (int k = 1; k < N; k++) { T x = v[k]; r = combine; } return r; }
+#define HORIZONTALS(V, T) HORIZONTAL(prod_of, V, T, r * x) HORIZONTAL(max_of, V, T, x > r || x != x ? x : r) \
+  HORIZONTAL(min_of, V, T, x < r || x != x ? x : r)
+HORIZONTALS(F32, f32) HORIZONTALS(F64, f64) HORIZONTALS(I64, i64) HORIZONTALS(I32, i32) HORIZONTALS(I16, i16)
+HORIZONTALS(I8, i8) HORIZONTALS(U8, u8)
+HORIZONTAL(sum_of, I64, i64, r + x)
+INLINE f64 sum_of(F64 v) { f64 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
+INLINE f32 sum_of(F32 v) { f32 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
+#undef HORIZONTALS
+#undef HORIZONTAL
+
+INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int wraps, i64* error, long n) {
+  I64 place = wraps ? (i < 0 ? i + extent : i) : i;
+  I64 bad = (place < 0) | (place >= extent);
+  for (long k = 0; k < n; k++)
+    if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, wraps, error); }
+  return place;
+}
+#define F F32
+#define I I32
+#define MASK M
+@MATHEMATICS@
+#undef F
+#undef I
+#undef MASK
+#define EACH1(name, g) \
+  INLINE F32 name(F32 x) { F32 r; for (int k = 0; k < N; k++) r[k] = g##f(x[k]); return r; } \
+  INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
+#define EACH2(name, g) \
+  INLINE F32 name(F32 x, F32 y) { F32 r; for (int k = 0; k < N; k++) r[k] = g##f(x[k], y[k]); return r; } \
+  INLINE F64 name(F64 x, F64 y) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k], y[k]); return r; }
+@RARE@
+#define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
+EACH64(exp_, exp) EACH64(log_, log) EACH64(tanh_, tanh) EACH64(erf_, erf) EACH64(log1p_, log1p)
+#undef EACH1
+#undef EACH2
+#undef EACH64
+INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
+#define EXTREMA(V) \
+  INLINE V maximum(V a, V b) { return (a > b) | (a != a) ? a : b; } \
+  INLINE V minimum(V a, V b) { return (a < b) | (a != a) ? a : b; } \
+  INLINE V fmax_(V a, V b) { return (a > b) | (b != b) ? a : b; } \
+  INLINE V fmin_(V a, V b) { return (a < b) | (b != b) ? a : b; } \
+  INLINE void arg_best(V& best, I32& place, V v, I32 at, M better, M valid) { \
+    M take = valid & (better | (compared(v != v) & compared(best == best)) | (compared(v == best) & (at < place))); \
+    best = select(take, v, best); place = select(take, at, place); \
+  }
+EXTREMA(F32) EXTREMA(F64) EXTREMA(I64) EXTREMA(I32) EXTREMA(I16) EXTREMA(I8) EXTREMA(U8)
+#undef EXTREMA
+#define LANEWISE(V) \
+  INLINE V floor_divide(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::floor_divide(a[k], b[k]); return r; } \
+  INLINE V truncate_divide(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::truncate_divide(a[k], b[k]); return r; } \
+  INLINE V remainder_(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::remainder_(a[k], b[k]); return r; }
+LANEWISE(F32) LANEWISE(F64) LANEWISE(I64) LANEWISE(I32) LANEWISE(I16) LANEWISE(I8) LANEWISE(U8)
+#undef LANEWISE
+#define FMOD(V) INLINE V fmod_(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::fmod_(a[k], b[k]); return r; }
+FMOD(I64) FMOD(I32) FMOD(I16) FMOD(I8) FMOD(U8)
+#undef FMOD
+template <class V> INLINE i32 best_lane(V best, I32 place, bool greatest) {
+  auto value = best[0]; i32 at = place[0];
+  for (int k = 1; k < N; k++) {
+    auto v = best[k];
+    mask better = greatest ? -(mask)(v > value) : -(mask)(v < value);
+    if (v != v && value != value) better = -(mask)(place[k] < at);
+    ::arg_best(value, at, v, place[k], better, -1);
+  }
+  return at;
+}
+}
+

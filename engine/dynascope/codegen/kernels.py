@@ -1,0 +1,46 @@
+"""What code generation makes: kernels (text, arguments, launch facts) and the wrapper that runs them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dynascope.report.facts import LineLink
+from dynascope.schedule.groups import FusionGroup, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel. `pointers` are buffers, then scalars, in the order of the argument array.
+
+    C++: `extern "C" void name(void* const* p, long begin, long end)` runs parallel items begin to end of `items`.
+    """
+
+    name: str
+    language: Literal["cpp", "triton"]
+    text: str
+    links: tuple[LineLink, ...]
+    group: FusionGroup
+    buffers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    items: int
+    work: int
+    """Scalar operations, roughly; decides whether threads are worth it."""
+    operations: int
+    bytes_read: int
+    bytes_written: int
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModule:
+    """A graph's generated code: kernels by step, the C++ translation unit that holds them, and the Python wrapper."""
+
+    schedule: Schedule
+    kernels: tuple[Kernel | None, ...]
+    source: str
+    wrapper: str
+    links: tuple[LineLink, ...] = ()
+    wrapper_links: tuple[LineLink, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
+    """What the wrapper refers to by name: operators, dtypes, devices."""

@@ -1,0 +1,43 @@
+"""A schedule's kernels and wrapper.
+
+    emit(schedule, options) -> KernelModule
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dynascope.codegen.cpp.emitter import emit_kernel
+from dynascope.codegen.cpp.unit import unit, vector_bytes
+from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.wrapper import emit_wrapper
+from dynascope.schedule.groups import ExternCall, ScatterGroup, Schedule, Step
+
+LONGEST_NAME = 48
+
+
+def emit(schedule: Schedule, options: Any = None) -> KernelModule:
+    """One kernel for each group, one text for all of a language, and the function that runs them."""
+    taken: set[str] = set(schedule.buffers) | {schedule.program.name}
+    kernels = tuple(_kernel(step, schedule, taken, options) for step in schedule.steps)
+    own = [kernel for kernel in kernels if kernel is not None and kernel.language == "cpp"]
+    source, links = unit(own, schedule.program.name) if own else ("", ())
+    wrapper, wrapper_links, values = emit_wrapper(schedule, kernels)
+    return KernelModule(schedule, kernels, source, wrapper, links, wrapper_links, values)
+
+
+def _kernel(step: Step, schedule: Schedule, taken: set[str], options: Any) -> Kernel | None:
+    if isinstance(step, ExternCall):
+        return None
+    group = step.group if isinstance(step, ScatterGroup) else step
+    return emit_kernel(group, _new_name(group.name, taken), schedule.buffers, vector_bytes())
+
+
+def _new_name(wanted: str, taken: set[str]) -> str:
+    base = re.sub(r"\W", "_", wanted)[:LONGEST_NAME] + "_kernel"
+    name, number = base, 1
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    return name

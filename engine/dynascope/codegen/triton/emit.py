@@ -1,0 +1,53 @@
+"""A fusion group to a Triton kernel: the generator's one public function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dynascope.codegen.triton.device import DeviceModel, device_model
+from dynascope.codegen.triton.draft import GroupFacts
+from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.codegen.triton.operations import UnknownOperation
+from dynascope.codegen.triton.pointwise import emit_pointwise
+from dynascope.codegen.triton.rows import emit_rows
+from dynascope.loops.nodes import Buffer, Reduce
+from dynascope.report.reason import Reason
+from dynascope.schedule.groups import FusionGroup
+
+
+@dataclass(frozen=True)
+class NoTritonRule(Reason):
+    """An operation that Triton kernels cannot do."""
+
+    code: ClassVar[str] = "no-triton-rule"
+    kernel: str
+    operation: str
+
+    def message(self) -> str:
+        return f"`{self.kernel}` needs {self.operation}, which has no Triton translation."
+
+    def remedy(self) -> str:
+        return "Its operations run one by one in eager mode; use another dtype there, or move the line out of the hot path."
+
+
+class EmitError(Exception):
+    """A group has no kernel. `reason` says why."""
+
+    def __init__(self, reason: Reason):
+        super().__init__(reason.message())
+        self.reason = reason
+
+
+def emit_triton(
+    group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None
+) -> TritonKernel:
+    """The kernel of a group. Raises EmitError where an operation has no rule."""
+    facts = GroupFacts(group, buffers)
+    reduces = any(isinstance(operation, Reduce) for operation in group.body)
+    pattern = emit_rows if reduces else emit_pointwise
+    try:
+        return pattern(facts, device or device_model(group.device))
+    except UnknownOperation as error:
+        raise EmitError(NoTritonRule(group.name, str(error))) from error

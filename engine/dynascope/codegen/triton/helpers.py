@@ -1,0 +1,96 @@
+"""Small Triton functions that kernels call; a kernel's text holds the ones it uses.
+
+Each is plain text, so that a kernel can be read, kept and run without Dynascope.
+"""
+
+from __future__ import annotations
+
+HELPERS: dict[str, str] = {
+    "larger": '''
+@triton.jit
+def larger(a, b):
+    """The greater one; NaN if either is."""
+    return tl.where((a > b) | (a != a), a, b)
+''',
+    "larger_single": '''
+@triton.jit
+def larger_single(a, b):
+    """The greater one; NaN if either is. One instruction on f32."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "smaller_single": '''
+@triton.jit
+def smaller_single(a, b):
+    """The lesser one; NaN if either is. One instruction on f32."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "smaller": '''
+@triton.jit
+def smaller(a, b):
+    """The lesser one; NaN if either is."""
+    return tl.where((a < b) | (a != a), a, b)
+''',
+    "product": '''
+@triton.jit
+def product(a, b):
+    return a * b
+''',
+    "first_largest": '''
+@triton.jit
+def first_largest(a, i, b, j):
+    """The greater value with its index; a NaN is greatest, and of equals the first wins."""
+    a_nan = a != a
+    b_nan = b != b
+    equal = (a == b) | (a_nan & b_nan)
+    keep = (a > b) | (a_nan & (b_nan == 0)) | (equal & (i < j))
+    return tl.where(keep, a, b), tl.where(keep, i, j)
+''',
+    "first_smallest": '''
+@triton.jit
+def first_smallest(a, i, b, j):
+    """The lesser value with its index; a NaN is least, and of equals the first wins."""
+    a_nan = a != a
+    b_nan = b != b
+    equal = (a == b) | (a_nan & b_nan)
+    keep = (a < b) | (a_nan & (b_nan == 0)) | (equal & (i < j))
+    return tl.where(keep, a, b), tl.where(keep, i, j)
+''',
+    "floor_divide": '''
+@triton.jit
+def floor_divide(a, b):
+    """Integer division rounded down, as Python's."""
+    quotient = a // b
+    return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+''',
+    "modulo": '''
+@triton.jit
+def modulo(a, b):
+    """The integer remainder with the divisor's sign, as Python's."""
+    rest = a - (a // b) * b
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+''',
+    "float_modulo": '''
+@triton.jit
+def float_modulo(a, b):
+    """The remainder with the divisor's sign, as eager's."""
+    rest = libdevice.fmod(a, b)
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+''',
+    "float_floor_divide": '''
+@triton.jit
+def float_floor_divide(a, b):
+    """Division rounded down, step by step as eager does it."""
+    rest = libdevice.fmod(a, b)
+    quotient = (a - rest) / b
+    quotient = tl.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
+    low = libdevice.floor(quotient)
+    rounded = tl.where(quotient - low > 0.5, low + 1, low)
+    exact = a / b
+    return tl.where(b == 0, exact, tl.where(quotient == 0, libdevice.copysign(quotient * 0, exact), rounded))
+''',
+}
+
+
+def helper_texts(used: frozenset[str]) -> str:
+    """The functions named, in the order of the table."""
+    return "\n".join(text for name, text in HELPERS.items() if name in used)

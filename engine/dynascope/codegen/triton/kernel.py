@@ -1,0 +1,74 @@
+"""What the Triton generator makes: the text of one kernel and all that is needed to build and launch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dynascope.loops.nodes import Origin
+from dynascope.report.facts import KernelFact, LineLink, Phase
+
+ALIGNMENT = 16
+"""Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be."""
+
+MOST_TICKETS = 1024
+TICKET_BYTES = 4 * MOST_TICKETS
+"""At the start of every workspace: counters of finished programs, each set back to 0 by the program that ends last. What
+follows is scratch. So all kernels of a stream share one workspace, one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a kernel. `kind` is Triton's: `*fp32`, `*i1`, `i64`, `fp64`. `source` is the buffer or the
+    graph's number; None for the workspace, memory that is zero before the first launch."""
+
+    name: str
+    kind: str
+    source: str | None
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.kind.startswith("*")
+
+
+@dataclass(frozen=True, slots=True)
+class TritonKernel:
+    """`text` is a whole Python module that defines `name`. `aligned` names the pointers that may be read widely."""
+
+    name: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[int, int, int]
+    warps: int
+    stages: int = 1
+    aligned: frozenset[str] = frozenset()
+    asserts: bool = False
+    """The text has device assertions (index checks), which Triton drops unless told."""
+    workspace_bytes: int = 0
+    links: tuple[LineLink, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    bytes_read: int = 0
+    bytes_written: int = 0
+    scalar_operations: int = 0
+
+    def without_alignment(self) -> TritonKernel:
+        """The same kernel for pointers that lie anywhere."""
+        return replace(self, aligned=frozenset())
+
+
+def kernel_fact(kernel: TritonKernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:
+    """The kernel as the report shows it."""
+    spans = tuple(dict.fromkeys(origin.span for origin in kernel.origins if origin.span is not None))
+    return KernelFact(
+        identifier=identifier,
+        name=kernel.name,
+        language="triton",
+        phase=phase,
+        graph=graph,
+        text=kernel.text,
+        links=kernel.links,
+        spans=spans,
+        operations=tuple(dict.fromkeys(origin.operator for origin in kernel.origins)),
+        bytes_read=kernel.bytes_read,
+        bytes_written=kernel.bytes_written,
+        path=path,
+    )

@@ -1,0 +1,95 @@
+"""Groups without reductions: flat blocks, or two-dimensional tiles where buffers disagree on what is contiguous.
+
+    y = x.t() + 1      reading x along r0, writing y along r1: a tile of 32 x 32 does both along the memory
+
+Scatter groups are pointwise too; their stores go to computed places.
+"""
+
+from __future__ import annotations
+
+from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.triton.draft import Draft, GroupFacts
+from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
+from dynascope.loops.index import Index, Symbol
+from dynascope.loops.nodes import Compute, Load, Store
+from dynascope.loops.operations import TABLE, TRANSCENDENTAL
+
+_TILE = 64
+_SMALLEST_SIDE = 8
+"""A shorter side than this is not worth a tile."""
+
+
+def emit_pointwise(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
+    axes, warps = _choose(facts, device)
+    tile = Tile(axes, needs_wide(_indices(facts), axes))
+    draft = Draft(facts, tile)
+    _place_program(draft)
+    draft.printer.emit(range(len(facts.body)))
+    programs = 1
+    for axis in axes:
+        programs *= axis.blocks
+    return draft.finish(programs, warps)
+
+
+def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], int]:
+    rows = facts.group.rows
+    side = _other_contiguous(facts)
+    if side is not None:
+        outer, inner = side, rows[-1]
+        rest = tuple(symbol for symbol in rows if symbol not in (outer, inner))
+        blocks = [min(_TILE, _power_of_two(symbol.extent)) for symbol in (outer, inner)]
+        tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
+        return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
+    block, warps = _flat_block(facts, device)
+    return (Axis("lane", rows, block),), warps
+
+
+def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
+    """1024 elements a program; fewer where there would not be two programs for every multiprocessor."""
+    count = facts.group.row_count
+    block = 1024
+    while block > 128 and count < 2 * block * device.multiprocessors:
+        block //= 2
+    heavy = any(isinstance(o, Compute) and TABLE[o.name].cost >= TRANSCENDENTAL for o in facts.body)
+    per_thread = 16 if heavy and block == 1024 else 8
+    return block, max(1, block // (32 * per_thread))
+
+
+def _other_contiguous(facts: GroupFacts) -> Symbol | None:
+    """A loop other than the innermost along which some access runs through memory, where the innermost strides."""
+    rows = [symbol for symbol in facts.group.rows if symbol.extent > 1]
+    if len(rows) < 2 or rows[-1].extent < _SMALLEST_SIDE:
+        return None
+    inner = rows[-1]
+    for index in _indices(facts):
+        if abs(index.coefficient(inner)) > 1:
+            for symbol in rows[:-1]:
+                if index.coefficient(symbol) == 1 and symbol.extent >= _SMALLEST_SIDE:
+                    return symbol
+    return None
+
+
+def _place_program(draft: Draft) -> None:
+    """Split the program's number over the axes, the innermost fastest."""
+    tile, writer = draft.tile, draft.writer
+    writer.write("program = tl.program_id(0)" + (".to(tl.int64)" if tile.wide else ""))
+    inner = 1
+    lines: list[str] = []
+    for axis in reversed(tile.axes):
+        number = "program" if inner == 1 else f"program // {inner}"
+        inner *= axis.blocks
+        if axis is not tile.axes[0]:
+            number = f"{number} % {axis.blocks}"
+        block = f"({number})" if " " in number else number
+        start = "0" if axis.blocks == 1 else block if axis.block == 1 else f"{block} * {axis.block}"
+        lines = place_axis(tile, axis, start) + lines
+    writer.write_all(lines)
+
+
+def _indices(facts: GroupFacts) -> list[Index]:
+    return [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()

@@ -1,0 +1,302 @@
+"""Groups with reductions: a tile of rows by columns, held, looped over, or split among programs.
+
+    softmax, held           softmax, looped                          sum, split
+    x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
+    max1 = tl.reduce(x0)        max1_lanes = larger(max1_lanes, x0)      sum1_lanes = sum1_lanes + x0
+    ...                     max1 = tl.reduce(max1_lanes)             store the part; the last program adds up the parts
+    tl.store(...)           for start in range(0, C, B): ...
+"""
+
+from __future__ import annotations
+
+from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.triton.draft import Draft, GroupFacts
+from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
+from dynascope.codegen.triton.online import online_sums
+from dynascope.codegen.triton.operations import helpers_in
+from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
+from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, power_of_two
+from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
+from dynascope.loops.nodes import Compute, Load, Reduce, Store
+from dynascope.schedule.passes import Arrangement, arrange
+
+
+def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
+    arrangement = arrange(facts.body, facts.group.columns)
+    plan = choose_rows(facts, arrangement, device)
+    return _RowKernel(facts, arrangement, plan).emit()
+
+
+class _RowKernel:
+    """One kernel in the making. `row` and `column` are the axes of its tile."""
+
+    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan):
+        self.facts, self.arrangement, self.plan = facts, arrangement, plan
+        self.row = Axis("row", facts.group.rows, plan.row_block)
+        self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
+        axes = (self.row, self.column)
+        indices = [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
+        self.tile = Tile(axes, needs_wide(indices, axes))
+        self.draft = Draft(facts, self.tile)
+        self.printer, self.writer = self.draft.printer, self.draft.writer
+        self.axis = self.tile.position("column")
+        self.scratch_bytes = 0
+        self.online = online_sums(facts.body, arrangement) if plan.mode == "looped" else {}
+
+    def emit(self) -> TritonKernel:
+        {"held": self._held, "looped": self._looped, "split": self._split}[self.plan.mode]()
+        programs = self.row.blocks * self.plan.parts
+        return self.draft.finish(programs, self.plan.warps, scratch_bytes=self.scratch_bytes)
+
+    # ---- the three ways ----
+
+    def _held(self) -> None:
+        self._place_rows("tl.program_id(0)")
+        self.writer.write_all(place_axis(self.tile, self.column, "0"))
+        for number, operation in enumerate(self.facts.body):
+            if isinstance(operation, Reduce):
+                self._reduce_held(number, operation)
+            else:
+                self.printer.emit([number])
+
+    def _looped(self) -> None:
+        self._place_rows("tl.program_id(0)")
+        for number in range(self._pass_count()):
+            self._row_values(number)
+            if number and not self._has_work(number):
+                continue
+            self._sweep(number, "start")
+            for reduce in self._reduces(number):
+                self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
+            for total in self._early(number):
+                self._finish(total, self._fold(total, self._settled(total)))
+        self._row_values(self._pass_count())
+
+    def _split(self) -> None:
+        parts = self.plan.parts
+        self._place_rows(f"tl.program_id(0) // {parts}")
+        self._row_values(0)
+        self.writer.write(f"part = tl.program_id(0) % {parts}")
+        self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
+        self._sweep(0, "first + start")
+        places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce)]
+        self.writer.write("# The program that finishes last combines the parts, in their order.")
+        self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32)) + program")
+        self.writer.write("tl.debug_barrier()")
+        self.writer.write('finished = tl.atomic_add(tickets, 1, sem="acq_rel")')
+        with self.writer.block(f"if finished == {parts - 1}:"):
+            self.writer.write("tl.debug_barrier()")
+            for reduce in self._reduces(0):
+                self._combine(reduce, places)
+            self._row_values(1)
+            self.writer.write("tl.store(tickets, 0)")
+
+    # ---- pieces ----
+
+    def _place_rows(self, program: str) -> None:
+        wide = ".to(tl.int64)" if self.tile.wide else ""
+        self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
+        start = "0" if self.row.blocks == 1 else "program" if self.row.block == 1 else f"program * {self.row.block}"
+        if self.row.count > 1:
+            self.writer.write_all(place_axis(self.tile, self.row, start))
+
+    def _pass_count(self) -> int:
+        reduces = [p for o, p in zip(self.facts.body, self.arrangement.passes, strict=True) if isinstance(o, Reduce)]
+        return max([self.arrangement.pass_count, *reduces])
+
+    def _reduces(self, number: int) -> list[int]:
+        """The reductions at the end of pass `number`."""
+        return [
+            n for n, operation in enumerate(self.facts.body)
+            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and n not in self.online
+        ]  # fmt: skip
+
+    def _early(self, number: int) -> list[int]:
+        """The online sums that run along with the maxima of pass `number`."""
+        return [total for total, maximum in self.online.items() if self.arrangement.passes[maximum] == number + 1]
+
+    def _has_work(self, number: int) -> bool:
+        return bool(self._reduces(number) or self._needed(number))
+
+    def _row_values(self, number: int) -> None:
+        """What is computed once a row, before pass `number`."""
+        levels, passes = self.arrangement.levels, self.arrangement.passes
+        self.printer.emit(
+            n for n, operation in enumerate(self.facts.body)
+            if levels[n] == "row" and passes[n] == number and not isinstance(operation, Reduce)
+        )  # fmt: skip
+
+    def _sweep(self, number: int, start: str) -> None:
+        """One pass over this program's columns: its stores, and its reductions into a block of lanes each."""
+        for reduce in (*self._early(number), *self._reduces(number)):
+            for name, identity, kind in self._lanes(reduce):
+                self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
+        block = self.plan.column_block
+        with self.writer.block(f"for start in range(0, {self.plan.steps * block}, {block}):"):
+            self.writer.write_all(place_axis(self.tile, self.column, start))
+            self.printer.emit(self._needed(number))
+            for total in self._early(number):
+                self._join_early(total)
+            for reduce in self._reduces(number):
+                self._join(reduce)
+
+    def _needed(self, number: int) -> list[int]:
+        """Element-level values that pass `number` needs, those of earlier passes computed anew."""
+        levels, passes, body = self.arrangement.levels, self.arrangement.passes, self.facts.body
+        stores = [n for n, o in enumerate(body) if isinstance(o, Store) and levels[n] == "element" and passes[n] == number]
+        pending = stores + [body[reduce].arguments[0] for reduce in self._reduces(number)]
+        needed: set[int] = set()
+        while pending:
+            value = pending.pop()
+            if value not in needed and levels[value] == "element":
+                needed.add(value)
+                pending.extend(body[value].arguments)
+        return sorted(needed)
+
+    # ---- reductions ----
+
+    def _rule(self, reduce: int) -> Rule:
+        operation = self.facts.body[reduce]
+        return rule_for(operation.kind, self.facts.body[operation.arguments[0]].dtype)
+
+    def _use(self, expression: str) -> str:
+        self.printer.helpers |= helpers_in(expression)
+        return expression
+
+    def _element(self, reduce: int) -> str:
+        """The reduced value, as a whole block, with the identity in masked columns."""
+        (argument,) = self.facts.body[reduce].arguments
+        rule = self._rule(reduce)
+        text = self.printer.spread(argument, frozenset(("row", "column")))
+        if rule.type == "tl.int32" and self.facts.body[argument].dtype.itemsize == 1:
+            text = f"{text}.to(tl.int32)"
+        if not self.column.is_masked or (rule.identity == "0" and self._is_zero_outside(argument)):
+            return text
+        return f"tl.where({self.column.mask}, {text}, {rule.identity})"
+
+    def _is_zero_outside(self, number: int) -> bool:
+        operation = self.facts.body[number]
+        if isinstance(operation, Load):
+            return "column" in self.printer.axes[number]
+        if isinstance(operation, Compute) and operation.name == "cast":
+            return self._is_zero_outside(operation.arguments[0])
+        return False
+
+    def _position(self) -> str:
+        """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
+        looping = [symbol for symbol in self.column.symbols if symbol.extent > 1]
+        flat = looping[0].name if len(looping) == 1 else "column"
+        flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
+        flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
+        return f"tl.where({self.column.mask}, {flat}, {NO_POSITION})" if self.column.is_masked else flat
+
+    def _reduce_held(self, reduce: int, operation: Reduce) -> None:
+        if operation.kind in INDEXED:
+            self._finish(reduce, self._fold_indexed(operation.kind, self._element(reduce), self._position()))
+        else:
+            self._finish(reduce, self._fold(reduce, self._element(reduce)))
+
+    def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
+        """The accumulators of a reduction: name, identity, type."""
+        rule, name = self._rule(reduce), self.printer.name(reduce)
+        lanes = [(f"{name}_lanes", rule.identity, rule.type)]
+        if self.facts.body[reduce].kind in INDEXED:
+            lanes.append((f"{name}_places", str(NO_POSITION), "tl.int32"))
+        return lanes
+
+    def _lane_names(self, reduce: int) -> list[str]:
+        return [name for name, _, _ in self._lanes(reduce)]
+
+    def _join(self, reduce: int) -> None:
+        operation, names = self.facts.body[reduce], self._lane_names(reduce)
+        element = self._element(reduce)
+        if operation.kind in INDEXED:
+            helper = f"{INDEXED[operation.kind]}({names[0]}, {names[1]}, {element}, {self._position()})"
+            self.writer.write(f"{names[0]}, {names[1]} = {self._use(helper)}", operation.origin)
+            return
+        joined = self._use(self._rule(reduce).join.format(names[0], element))
+        self.writer.write(f"{names[0]} = {joined}", operation.origin)
+
+    def _join_early(self, total: int) -> None:
+        """Before the maximum's lanes move on: whichever of sum and element has the lesser maximum is scaled down."""
+        origin, name = self.facts.body[total].origin, self.printer.name(total)
+        (maxima,) = self._lane_names(self.online[total])
+        element = self._element(self.online[total])
+        # Equal ones first: the difference of two infinities is no number.
+        self.writer.write(f"{name}_element = {element}", origin)
+        self.writer.write(f"{name}_rise = tl.where({name}_element == {maxima}, 0, {name}_element - {maxima})", origin)
+        self.writer.write(f"{name}_share = libdevice.exp(-tl.abs({name}_rise))", origin)
+        grown = f"tl.where({name}_rise > 0, {name}_lanes * {name}_share + 1, {name}_lanes + {name}_share)"
+        self.writer.write(f"{name}_lanes = {grown}", origin)
+
+    def _settled(self, total: int) -> str:
+        """The lanes of an online sum, all for the one maximum."""
+        (maxima,) = self._lane_names(self.online[total])
+        return f"{self.printer.name(total)}_lanes * libdevice.exp({maxima} - {self.printer.values[self.online[total]]})"
+
+    def _folded(self, reduce: int, names: list[str]) -> str:
+        """The blocks of these names brought together."""
+        kind = self.facts.body[reduce].kind
+        return self._fold_indexed(kind, *names) if kind in INDEXED else self._fold(reduce, *names)
+
+    def _fold(self, reduce: int, block: str) -> str:
+        expression = self._rule(reduce).fold.format(block, axis=self.axis)
+        return self._use(self._kept(expression))
+
+    def _fold_indexed(self, kind: str, block: str, positions: str) -> str:
+        helper = INDEXED[kind]
+        self.printer.helpers.add(helper)
+        return self._kept(f"tl.reduce(({block}, {positions}), {self.axis}, {helper})")
+
+    def _kept(self, call: str) -> str:
+        """A row's value keeps the column dimension, with size 1, where the tile has two."""
+        return f"{call[:-1]}, keep_dims=True)" if len(self.tile.dimensions) > 1 else call
+
+    def _finish(self, reduce: int, folded: str) -> None:
+        """Name the result."""
+        operation, name = self.facts.body[reduce], self.printer.name(reduce)
+        if operation.kind in INDEXED:
+            self.writer.write(f"{name}_value, {name} = {folded}", operation.origin)
+            self.printer.assign(reduce, f"{name}.to(tl.int64)", name)
+            return
+        self.printer.assign(reduce, self._rule(reduce).finish.format(folded), name)
+
+    # ---- parts of a split reduction ----
+
+    def _leave_part(self, reduce: int) -> list[tuple[int, str, str]]:
+        """Store what this program found; (reduction, type, first byte in the workspace) of each thing it carries."""
+        operation, name = self.facts.body[reduce], self.printer.name(reduce)
+        folded = self._folded(reduce, self._lane_names(reduce))
+        names = [f"{name}_part"]
+        if operation.kind in INDEXED:
+            names.append(f"{name}_place")
+        self.writer.write(f"{', '.join(names)} = {folded}", operation.origin)
+        left = []
+        for part, (_, _, kind) in zip(names, self._lanes(reduce), strict=True):
+            offset = self._reserve(8 if kind.endswith("64") else 4)
+            pointer = f"(workspace + {offset}).to(tl.pointer_type({kind}))"
+            row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
+            self.writer.write(f"tl.store({pointer} + (program * {self.plan.parts} + part){row}, {part})")
+            left.append((reduce, kind, pointer))
+        return left
+
+    def _reserve(self, itemsize: int) -> int:
+        offset = TICKET_BYTES + self.scratch_bytes
+        self.scratch_bytes += -(-itemsize * self.row.blocks * self.row.block * self.plan.parts // 16) * 16
+        return offset
+
+    def _combine(self, reduce: int, places: list[tuple[int, str, str]]) -> None:
+        """Read what every program left, and bring it together."""
+        parts, width = self.plan.parts, max(2, power_of_two(self.plan.parts))
+        vector = f"tl.arange(0, {width})" + ("[None, :]" if len(self.tile.dimensions) > 1 else "")
+        row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
+        pointers = [pointer for owner, _, pointer in places if owner == reduce]
+        names = []
+        for pointer, (name, identity, _) in zip(pointers, self._lanes(reduce), strict=True):
+            names.append(name.replace("_lanes", "_parts").replace("_places", "_part_places"))
+            masked = "" if width == parts else f", mask={vector} < {parts}, other={identity}"
+            place = f"{pointer} + (program * {parts} + {vector}){row}"
+            # Another multiprocessor wrote them: not from this one's own cache.
+            loaded = f'{names[-1]} = tl.load({place}{masked}, cache_modifier=".cg")'
+            self.writer.write(loaded, self.facts.body[reduce].origin)
+        self._finish(reduce, self._folded(reduce, names))

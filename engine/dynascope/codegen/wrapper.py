@@ -1,0 +1,157 @@
+"""The Python function that runs a graph: allocations, kernel calls and library calls in order, nothing else.
+
+    def graph(x, w):
+        softmax = empty((64, 1000), (1000, 1), float32)
+        softmax_0(x, w, softmax)                          # model.py:3: return softmax(x + w)
+        return (softmax,)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynascope.codegen.kernels import Kernel
+from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
+from dynascope.report.facts import LineLink
+from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule
+
+KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
+"""Library calls whose result is laid out as the meta function says."""
+
+
+def emit_wrapper(schedule: Schedule, kernels: tuple[Kernel | None, ...]) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
+    """The text, its links, and the constants that it refers to by name (operators, dtypes, devices)."""
+    return _Wrapper(schedule, kernels).emit()
+
+
+class _Wrapper:
+    def __init__(self, schedule: Schedule, kernels: tuple[Kernel | None, ...]) -> None:
+        self.schedule, self.kernels = schedule, kernels
+        self.lines: list[str] = []
+        self.links: list[LineLink] = []
+        self.values: dict[str, Any] = {}
+        self.taken: set[str] = set()
+
+    def emit(self) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
+        program = self.schedule.program
+        parameters = [f"_unused{k}" if i is None else i.name for k, i in enumerate(program.inputs)]
+        self.lines.append(f"def {program.name}({', '.join(parameters)}):")
+        for number, step in enumerate(self.schedule.steps):
+            self._allocate(number)
+            if isinstance(step, ExternCall):
+                self._extern(step)
+            else:
+                self._kernel(step, self.kernels[number])
+            dead = [name for at, name in self.schedule.releases if at == number]
+            if dead:
+                self._line(f"del {', '.join(dead)}")
+        outputs = ", ".join(self._operand(o) for o in self.schedule.outputs)
+        self._line(f"return ({outputs}{',' if len(self.schedule.outputs) == 1 else ''})")
+        return "\n".join(self.lines) + "\n", tuple(self.links), self.values
+
+    def _allocate(self, number: int) -> None:
+        for allocation in self.schedule.allocations:
+            if allocation.before == number:
+                buffer = self.schedule.buffers[allocation.buffer]
+                if allocation.reuses:
+                    self._line(f"{buffer.name} = {allocation.reuses}_memory")
+                else:
+                    self._line(f"{buffer.name} = {self._empty(buffer)}")
+                if any(a.reuses == buffer.name for a in self.schedule.allocations):
+                    self._line(f"{buffer.name}_memory = {buffer.name}")
+
+    def _empty(self, buffer: Buffer) -> str:
+        if buffer.device.type == "cpu":
+            return f"empty({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
+        device = self._value("device", buffer.device)
+        return f"empty_on({buffer.sizes}, {buffer.strides}, dtype={self._named(buffer.dtype)}, device={device})"
+
+    def _kernel(self, step: Any, kernel: Kernel) -> None:
+        if isinstance(step, ScatterGroup):
+            self._line(f"{step.node.result.name}.copy_({step.node.base})")
+        group: FusionGroup = kernel.group
+        self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
+
+    def _extern(self, step: ExternCall) -> None:
+        name = self._value(_short(step), _callable(step.operator))
+        operands = [self._operand(a) for a in step.arguments]
+        operands += [f"{key}={self._operand(value)}" for key, value in step.keywords.items()]
+        targets = [r.name if r is not None else "_" for r in step.results]
+        is_tuple = _returns_many(step)
+        left = f"{', '.join(targets)}{',' if len(targets) == 1 else ''}" if is_tuple else targets[0]
+        if not targets:
+            left = "_"
+        self._line(f"{left} = {name}({', '.join(operands)})", step.origin)
+        for buffer in step.results:
+            if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT and buffer.elements > 1:
+                self._line(f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})")
+
+    # -- operands ----------------------------------------------------------------------------------------------------
+
+    def _operand(self, value: Any) -> str:
+        if isinstance(value, TensorView):
+            return self._view(value)
+        if isinstance(value, ScalarInput):
+            return value.name
+        if isinstance(value, (list, tuple)):
+            inner = ", ".join(self._operand(v) for v in value)
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+        if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+            return self._value("number", value)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return repr(value)
+        return self._named(value)
+
+    def _view(self, view: TensorView) -> str:
+        buffer = self.schedule.buffers[view.buffer]
+        if (view.sizes, view.strides, view.offset) == (buffer.sizes, buffer.strides, 0):
+            return view.buffer
+        return f"view({view.buffer}, {view.sizes}, {view.strides}, {view.offset})"
+
+    def _named(self, value: Any) -> str:
+        """A constant that has no literal: dtypes under their own name."""
+        if isinstance(value, torch.dtype):
+            name = str(value).removeprefix("torch.") + "_type"
+            self.values[name] = value
+            return name
+        return self._value("constant", value)
+
+    def _value(self, stem: str, value: Any) -> str:
+        for name, known in self.values.items():
+            if known is value:
+                return name
+        name, number = stem, 1
+        reserved = self.schedule.buffers.keys() | self.taken | self.values.keys()
+        while name in reserved:
+            name, number = f"{stem}_{number}", number + 1
+        self.values[name] = value
+        return name
+
+    def _line(self, text: str, origin: Origin | None = None) -> None:
+        span = origin.span if origin is not None else None
+        comment = f"  # {span}: {span.source_line()}" if span is not None else ""
+        self.lines.append(f"    {text}{comment}")
+        if span is not None:
+            self.links.append(LineLink(len(self.lines), span))
+
+
+def _short(step: ExternCall) -> str:
+    parts = str(step.operator).split(".")
+    return f"call_{parts[1] if len(parts) > 1 else getattr(step.operator, '__name__', 'operator')}"
+
+
+def _callable(operator: Any) -> Any:
+    """The fastest way from Python to the same kernel."""
+    name = str(operator)
+    if name in KNOWN_LAYOUT:
+        return getattr(torch, name.split(".")[1])
+    return getattr(operator, "_op", operator)
+
+
+def _returns_many(step: ExternCall) -> bool:
+    schema = getattr(step.operator, "_schema", None)
+    if schema is None:
+        return False
+    return len(schema.returns) > 1 or any("[]" in str(r.type) or "List" in str(r.type) for r in schema.returns)

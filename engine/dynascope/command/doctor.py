@@ -1,0 +1,146 @@
+"""`dynascope doctor`: line by line `ok`, or what is wrong with the exact command that repairs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dynascope.report.reason import Reason
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`optional` findings that fail cost a feature, not the product."""
+
+    subject: str
+    state: Literal["ok", "optional", "broken"]
+    text: str
+    repair: str = ""
+
+
+def doctor() -> int:
+    """Print every finding; 1 where something that is needed is broken."""
+    findings = [check() for check in CHECKS]
+    for finding in findings:
+        print(f"{finding.subject:12} {finding.state:9} {finding.text}")
+        if finding.repair:
+            print(f"{'':22} repair: {finding.repair}")
+    return 1 if any(finding.state == "broken" for finding in findings) else 0
+
+
+def _interpreter() -> Finding:
+    from dynascope.command.requirements import PYTHONS
+
+    text = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] in PYTHONS and sys.implementation.name == "cpython":
+        return Finding("interpreter", "ok", text)
+    return Finding("interpreter", "broken", text, "use CPython 3.11, 3.12 or 3.13")
+
+
+def _torch() -> Finding:
+    from dynascope.command.requirements import torch_version, unmet_requirement
+
+    unmet = unmet_requirement()
+    if unmet is not None:
+        return _from_reason("torch", "broken", unmet)
+    return Finding("torch", "ok", f"torch {torch_version() or 'without metadata'}")
+
+
+def _frame_hook() -> Finding:
+    from dynascope.frame import hook
+
+    note = hook.note()
+    if note is not None:
+        return Finding("frame hook", "optional", note.message, note.remedy)
+    return Finding("frame hook", "ok", "built and loaded")
+
+
+def _compiler() -> Finding:
+    from dynascope.native.toolchain import ToolchainError, build_shared_object, find_compiler
+
+    found = find_compiler("c++")
+    try:
+        build_shared_object('extern "C" int answer() { return 42; }\n', language="c++", flags=("-O2",), name="doctor")
+    except ToolchainError as error:
+        return _from_reason("C++ compiler", "optional", error.reason)
+    return Finding("C++ compiler", "ok", str(found))
+
+
+def _triton() -> Finding:
+    if importlib.util.find_spec("triton") is None:
+        repair = f"{sys.executable} -m pip install triton (needed for GPU kernels only)"
+        return Finding("Triton", "optional", "not installed", repair)
+    import importlib.metadata
+
+    return Finding("Triton", "ok", f"triton {importlib.metadata.version('triton')}")
+
+
+def _gpu() -> Finding:
+    if importlib.util.find_spec("torch") is None:
+        return Finding("GPU", "optional", "cannot be looked for without torch")
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding("GPU", "ok", torch.cuda.get_device_name())
+    if torch.version.cuda is None:
+        return Finding("GPU", "optional", "this torch is a CPU build: kernels are C++")
+    driver = "`nvidia-smi` shows whether the driver is loaded" if shutil.which("nvidia-smi") else "no NVIDIA driver here"
+    return Finding("GPU", "optional", f"torch finds none ({driver}): kernels are C++")
+
+
+def _cache() -> Finding:
+    from dynascope.native.cache import cache_folder, cache_note
+
+    folder = cache_folder()
+    note = cache_note()
+    if note is not None:
+        return Finding("cache", "optional", note.message, note.remedy)
+    free = shutil.disk_usage(folder).free
+    if free < 64 << 20:
+        return Finding("cache", "optional", f"{folder} has {free >> 20} MiB left", f"rm -r {folder}")
+    return Finding("cache", "ok", f"{folder} ({free >> 30} GiB free)")
+
+
+def _server() -> Finding:
+    missing = [name for name in ("dynascope_server", "pygls", "lsprotocol") if importlib.util.find_spec(name) is None]
+    if not missing:
+        return Finding("server", "ok", "dynascope_server can be started")
+    repair = f"{sys.executable} -m pip install dynascope (the VS Code extension carries its own)"
+    return Finding("server", "optional", f"{', '.join(missing)} not installed in this interpreter", repair)
+
+
+def _from_reason(subject: str, state: Literal["optional", "broken"], reason: Reason) -> Finding:
+    return Finding(subject, state, reason.message(), reason.remedy())
+
+
+def _guarded(subject: str, check: Callable[[], Finding]) -> Callable[[], Finding]:
+    """A check that itself fails is a finding, not the end of the list."""
+
+    def run() -> Finding:
+        try:
+            return check()
+        except Exception as error:
+            return Finding(subject, "broken", f"{type(error).__name__}: {error}", f"{os.path.basename(sys.executable)} -m dynascope doctor")
+
+    return run
+
+
+CHECKS = tuple(
+    _guarded(subject, check)
+    for subject, check in (
+        ("interpreter", _interpreter),
+        ("torch", _torch),
+        ("frame hook", _frame_hook),
+        ("C++ compiler", _compiler),
+        ("Triton", _triton),
+        ("GPU", _gpu),
+        ("cache", _cache),
+        ("server", _server),
+    )
+)

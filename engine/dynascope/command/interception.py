@@ -1,0 +1,117 @@
+"""Existing programs need no change: `torch.compile` in the program becomes ours, and a file that compiles nothing is watched.
+
+torch is not imported before the program does so, because a program may set environment variables first that torch reads
+when it is imported. A finder on `sys.meta_path` waits for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+
+from dynascope import recording
+
+ASKS_FOR_COMPILATION = frozenset({"compile", "optimize"})
+
+
+def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None, recorder: recording.Recorder) -> None:
+    """Install the engine for the program `text`. `chosen` are options of the command line; they win over the program's."""
+    recording.use(recorder)
+    if chosen:
+        from dynascope.api import overrule
+
+        overrule(chosen)
+    after_import("torch", lambda torch: _patch_torch(torch, device))
+    after_import("torch._dynamo", _patch_dynamo)
+    _flush_on_hard_exit(recorder)
+    if not asks_for_compilation(text):
+        from dynascope.watching import watch_folder
+
+        watch_folder(os.path.dirname(os.path.abspath(file)))
+
+
+def asks_for_compilation(text: bytes) -> bool:
+    """Whether the program compiles something itself: `torch.compile`, `dynascope.compile`, `model.compile()`, ..."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in ASKS_FOR_COMPILATION and not _is_regular_expression(node):
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module in ("torch", "dynascope", "torch._dynamo", "torchdynamo"):
+            if any(alias.name in ASKS_FOR_COMPILATION for alias in node.names):
+                return True
+    return False
+
+
+def _is_regular_expression(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("re", "regex")
+
+
+def _patch_torch(torch, device: str | None) -> None:
+    from dynascope import api
+
+    torch.compile = api.torch_compile
+    torch.compiler.compile = api.torch_compile
+    torch.compiler.reset = api.reset
+    torch.compiler.disable = api.torch_disable
+    if device is not None:
+        torch.set_default_device(device)
+
+
+def _patch_dynamo(module) -> None:
+    from dynascope import api
+    from dynascope.backends import list_backends
+
+    module.optimize = api.optimize
+    module.explain = api.explain
+    module.reset = api.reset
+    module.disable = api.torch_disable
+    module.list_backends = lambda *args, **kwargs: list_backends()
+
+
+def _flush_on_hard_exit(recorder: recording.Recorder) -> None:
+    """`os._exit` skips everything; the report is written first, in the process that has one."""
+    leave = os._exit
+
+    def _exit(status: int) -> None:
+        recorder.finish(status)
+        leave(status)
+
+    os._exit = _exit
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Finds one module as everybody else would, and calls back when its code has run."""
+
+    def __init__(self, name: str, callback: Callable) -> None:
+        self._name, self._callback, self._searching = name, callback, False
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self._name or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching = False
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            sys.meta_path.remove(self)
+            self._callback(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def after_import(name: str, callback: Callable) -> None:
+    """Call `callback(module)` once `name` is imported; at once when it is already."""
+    if name in sys.modules:
+        callback(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, callback))

@@ -1,0 +1,104 @@
+"""Why a program could not be run, or ended badly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynascope.report.reason import Reason
+
+
+@dataclass(frozen=True)
+class MissingFile(Reason):
+    code = "missing-file"
+    severity = "error"
+    file: str
+
+    def message(self) -> str:
+        return f"There is no file `{self.file}`."
+
+    def remedy(self) -> str:
+        return "Name a Python file: dynascope run FILE [ARGS]."
+
+
+@dataclass(frozen=True)
+class MissingTorch(Reason):
+    code = "missing-torch"
+    severity = "error"
+    interpreter: str
+
+    def message(self) -> str:
+        return f"The interpreter {self.interpreter} has no torch."
+
+    def remedy(self) -> str:
+        return f"Install it (`{self.interpreter} -m pip install torch`), or choose an interpreter that has it."
+
+
+@dataclass(frozen=True)
+class WrongTorch(Reason):
+    code = "wrong-torch"
+    severity = "error"
+    interpreter: str
+    found: str
+    wanted: str
+
+    def message(self) -> str:
+        return f"The interpreter {self.interpreter} has torch {self.found}; Dynascope works with {self.wanted}."
+
+    def remedy(self) -> str:
+        return f"Install one of them (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose another interpreter."
+
+
+@dataclass(frozen=True)
+class WrongPython(Reason):
+    code = "wrong-python"
+    severity = "error"
+    interpreter: str
+    found: str
+
+    def message(self) -> str:
+        return f"{self.interpreter} is Python {self.found}; Dynascope works with CPython 3.11, 3.12 and 3.13."
+
+    def remedy(self) -> str:
+        return "Choose an interpreter of one of these versions that has torch."
+
+
+@dataclass(frozen=True)
+class TimedOut(Reason):
+    code = "timed-out"
+    severity = "error"
+    file: str
+    seconds: float
+
+    def message(self) -> str:
+        return f"`{self.file}` was still running after {self.seconds:g} s and was ended."
+
+    def remedy(self) -> str:
+        return "Give it longer with --timeout, or a smaller input."
+
+
+@dataclass(frozen=True)
+class CrashedProgram(Reason):
+    code = "crashed-program"
+    severity = "error"
+    file: str
+    signal: str
+
+    def message(self) -> str:
+        return f"The interpreter running `{self.file}` was ended by {self.signal}; what is reported is what was known by then."
+
+    def remedy(self) -> str:
+        return f"Run it with `python -X faulthandler {self.file}` to see whether it ends so without Dynascope too."
+
+
+@dataclass(frozen=True)
+class ProgramError(Reason):
+    code = "program-error"
+    severity = "error"
+    exception: str
+    text: str
+
+    def message(self) -> str:
+        return f"{self.exception}: {self.text}" if self.text else self.exception
+
+    def remedy(self) -> str:
+        return "The program itself raised this, as it does without Dynascope; its traceback is in the output."

@@ -1,0 +1,168 @@
+"""`dynascope run FILE`: the program in a child process with our engine in it, then its annotated source.
+
+The child has the program's own standard streams and arguments, and its exit code or signal becomes ours. The parent reads
+the report from a file, so a program that calls `os._exit` or crashes its interpreter still gets what was known by then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
+from dynascope.report.events import EventStream
+from dynascope.report.facts import CompileReport
+from dynascope.report.reason import Reason
+from dynascope.report.store import ReportUnreadable, read_report
+
+TIMED_OUT = 124
+USAGE = 2
+FORWARDED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the file; the exit code is the program's own (124 after a time-out, 2 for a missing file)."""
+    events = EventStream(options.events_fd)
+    if not Path(options.file).is_file():
+        _complain(MissingFile(options.file), events)
+        return USAGE
+    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    code = execute(options, path, events)
+    if not options.quiet and options.events_fd is None:
+        _print_annotated(path, show_path=True)
+    return _leave(code)
+
+
+def execute(options: argparse.Namespace, report_path: Path, events: EventStream) -> int:
+    """The program from start to end; its return code, negative for a signal, as `subprocess` gives it."""
+    child = subprocess.Popen(
+        child_command(options, report_path),
+        pass_fds=() if options.events_fd is None else (options.events_fd,),
+        start_new_session=False,
+    )
+    old_handlers = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = _wait(child, options, events)
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)
+    if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
+        _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
+    events.end(code if code >= 0 else None, -code if code < 0 else None)
+    return code
+
+
+def default_report_path(file: str) -> Path:
+    """A folder of its own for each run, beside the cache; the twenty newest are kept."""
+    from dynascope.native.cache import cache_folder
+
+    runs = cache_folder() / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    for old in sorted(runs.iterdir())[:-19]:
+        _remove(old)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Path(tempfile.mkdtemp(prefix=f"{stamp}-{Path(file).stem}-", dir=runs)) / "report.json"
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
+    settings = {
+        "report": str(report_path),
+        "events": options.events_fd,
+        "device": options.device,
+        "dynamic": options.dynamic or None,
+        "fullgraph": options.fullgraph or None,
+        "backend": options.backend,
+        "cache": not options.no_cache,
+    }
+    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    return [sys.executable, "-m", "dynascope.command.program", json.dumps(settings), options.file, *arguments]
+
+
+def _wait(child: subprocess.Popen, options: argparse.Namespace, events: EventStream) -> int:
+    timeout = getattr(options, "timeout", None)
+    try:
+        return child.wait(timeout)
+    except subprocess.TimeoutExpired:
+        _complain(TimedOut(options.file, timeout), events)
+        _end(child)
+        return TIMED_OUT
+
+
+def _end(child: subprocess.Popen) -> None:
+    """Ask the child and what it started to end, then make them."""
+    for number, patience in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
+        for process in (*_descendants(child.pid), child.pid):
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue
+        try:
+            child.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _descendants(process: int) -> list[int]:
+    """Processes started by `process`, deepest first; empty where the system has no /proc."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(status.parent.name))
+    return _deepest_first(process, children)
+
+
+def _deepest_first(process: int, children: dict[int, list[int]]) -> list[int]:
+    found = []
+    for child in children.get(process, ()):
+        found += [*_deepest_first(child, children), child]
+    return found
+
+
+def _print_annotated(path: Path, *, show_path: bool) -> None:
+    from dynascope.report.terminal import print_report
+
+    try:
+        report: CompileReport = read_report(path)
+    except FileNotFoundError:
+        return
+    except ReportUnreadable as error:
+        print(f"dynascope: {error}", file=sys.stderr)
+        return
+    print_report(report, sys.stderr, path if show_path else None)
+
+
+def _complain(reason: Reason, events: EventStream) -> None:
+    explanation = reason.explain()
+    events.problem(explanation)
+    print(f"dynascope: {explanation.message} {explanation.remedy}", file=sys.stderr)
+
+
+def _leave(code: int) -> int:
+    """End as the program ended: by its signal, or with its code."""
+    if code >= 0:
+        return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+    os.kill(os.getpid(), -code)
+    return 128 - code

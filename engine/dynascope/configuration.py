@@ -1,0 +1,66 @@
+"""Options: what a person may set, and the frozen copy that every stage is given.
+
+    dynascope.config.random = "eager"            for all that is compiled from now on
+    dynascope.compile(f, options={"random": "eager"})      for one function
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every setting of one compilation. Stages are passed this; none reads a global."""
+
+    backend: Any = "dynascope"
+    """A name from `list_backends()` or a callable `(graph, example_inputs) -> callable`."""
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    """None: a number that varies becomes an input after its second value. True: from the first. False: never."""
+    mode: str = "default"
+    random: Literal["eager", "device"] = "eager"
+    """`eager`: random operators draw the numbers that uncompiled code would draw after the same `torch.manual_seed`."""
+    recompile_limit: int = 8
+    """Entries of one region after which it runs uncompiled, with a note in the report."""
+    inline_limit: int = 100_000
+    """Instructions interpreted in one capture after which the graph is closed."""
+    cache: bool = True
+    """Reuse kernels of earlier processes."""
+
+
+class Config:
+    """`dynascope.config`: the defaults of `Options`, set by attribute. Unknown names raise, with the known ones."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_options", Options())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_options"), _known(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, "_options", replace(self._options, **{_known(name): value}))
+
+    def __dir__(self) -> list[str]:
+        return sorted(NAMES)
+
+    def options(self, **changes: Any) -> Options:
+        """The frozen options, with `changes` for one compilation. Raises `ValueError` for a name that is no setting."""
+        for name in changes:
+            _known(name, ValueError)
+        return replace(self._options, **changes)
+
+
+NAMES = frozenset(field.name for field in dataclasses.fields(Options))
+
+config = Config()
+
+
+def _known(name: str, error: type[Exception] = AttributeError) -> str:
+    if name not in NAMES:
+        raise error(f"dynascope has no setting {name!r}; the settings are {', '.join(sorted(NAMES))}")
+    return name

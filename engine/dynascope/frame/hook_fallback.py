@@ -1,0 +1,226 @@
+"""The names of the C hook in Python, for machines with no C compiler: the same answers, a few microseconds later.
+
+Frames cannot be watched from Python: only calls through a dispatcher reach compiled code. A GuardProgram here is a
+callable over the call's values (`guards/check.py` gives it the predicates' own `holds`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+OPERATIONS: dict[str, int] = {}
+
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_KINDS = _VARIADIC | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class _ThreadState(threading.local):
+    suspended = 0
+
+
+_thread = _ThreadState()
+_values_type: Callable[..., Any] = types.SimpleNamespace
+
+
+class GuardProgram:
+    """`check(values)` says whether an entry may serve a call with these values."""
+
+    def __init__(self, parameter_count: int, check: Callable[[Any], bool]):
+        self.parameter_count = parameter_count
+        self.check = check
+
+
+class Entry:
+    """Code with the original's parameters, and when it may run."""
+
+    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None):
+        self.program = program
+        self.code = code
+        self.owner = owner
+        self.hits = 0
+
+
+class EntryTable:
+    """The entries of one code object."""
+
+    def __init__(self, code: types.CodeType, on_miss: Callable[..., Entry | None] | None = None):
+        self.code = code
+        self.on_miss = on_miss
+        self.entries: tuple[Entry, ...] = ()
+        self.given_up = False
+
+    def add(self, entry: Entry) -> None:
+        if _shape(entry.code) != _shape(self.code):
+            raise TypeError("an Entry whose code has the table's parameters and free variables is expected")
+        self.entries = (*self.entries, entry)
+
+    def remove(self, entry: Entry) -> None:
+        self.entries = tuple(kept for kept in self.entries if kept is not entry)
+
+    def clear(self) -> None:
+        self.entries = ()
+
+    def give_up(self) -> None:
+        self.given_up = True
+        self.entries = ()
+
+    def bind(self, function: types.FunctionType) -> Dispatcher:
+        if function.__code__ is not self.code:
+            raise TypeError("a function that has the table's code is expected")
+        return Dispatcher(self, function)
+
+    def __call__(self, function: types.FunctionType, /, *arguments: Any, **keywords: Any) -> Any:
+        return _serving(self, function, arguments, keywords)(*arguments, **keywords)
+
+
+class Dispatcher:
+    """What a compiled function is to its callers."""
+
+    def __init__(self, table: EntryTable, function: types.FunctionType):
+        functools.update_wrapper(self, function)
+        self.table = table
+
+    def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
+        return _serving(self.table, self.__wrapped__, arguments, keywords)(*arguments, **keywords)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__wrapped__!r}>"
+
+    def __copy__(self) -> Dispatcher:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Dispatcher:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.__wrapped__.__qualname__
+
+
+def watch(choose: Callable[[types.FunctionType], object]) -> None:
+    """Nothing: frames cannot be watched without the C hook."""
+
+
+def unwatch() -> None:
+    """Nothing was watched."""
+
+
+def forget(code: types.CodeType) -> None:
+    """Nothing is remembered."""
+
+
+def foreign_evaluator() -> bool:
+    return False
+
+
+def suspend() -> None:
+    _thread.suspended += 1
+
+
+def resume() -> None:
+    _thread.suspended -= _thread.suspended > 0
+
+
+def is_suspended() -> bool:
+    return _thread.suspended > 0
+
+
+def use_values(values_type: Callable[..., Any]) -> None:
+    global _values_type
+    _values_type = values_type
+
+
+def configure_tensors(*places: int) -> None:
+    raise RuntimeError("there is no C hook to configure")
+
+
+def try_probe(row: tuple) -> bool:
+    raise RuntimeError("there is no C hook to probe with")
+
+
+def _serving(table: EntryTable, function: types.FunctionType, arguments: tuple, keywords: dict) -> Callable[..., Any]:
+    """The function that serves this call: an entry's, or the user's own."""
+    if _thread.suspended or table.given_up or function.__code__ is not table.code:
+        return function
+    values = _values_of(function, arguments, keywords)
+    entry = None if values is None else _select(table, function, values)
+    return function if entry is None else _function_like(entry.code, function)
+
+
+def _values_of(function: types.FunctionType, arguments: tuple, keywords: dict) -> Any:
+    """None where Python would refuse the arguments: it then says so itself."""
+    binder = types.FunctionType(_binding_code(function.__code__), {"locals": locals}, "", function.__defaults__)
+    binder.__kwdefaults__ = function.__kwdefaults__
+    try:
+        bound = binder(*arguments, **keywords)
+    except TypeError:
+        return None
+    cells = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return _values_type(bound, function.__globals__, function.__builtins__, cells)
+
+
+@functools.lru_cache(maxsize=1024)
+def _binding_code(code: types.CodeType) -> types.CodeType:
+    """The code of a function with the same parameters that returns them: Python itself binds (inspect errs on 3.13.0)."""
+    names = iter(code.co_varnames)
+    positional = [next(names) for _ in range(code.co_argcount)]
+    keyword_only = [next(names) for _ in range(code.co_kwonlyargcount)]
+    rest = f"*{next(names)}" if code.co_flags & inspect.CO_VARARGS else "*"
+    parts = [*positional[: code.co_posonlyargcount], *(["/"] if code.co_posonlyargcount else [])]
+    parts += positional[code.co_posonlyargcount :]
+    parts += [rest, *keyword_only] if keyword_only or rest != "*" else []
+    parts += [f"**{next(names)}"] if code.co_flags & inspect.CO_VARKEYWORDS else []
+    text = compile(f"def bind({', '.join(parts)}): return locals()", "<binding>", "exec")
+    return next(constant for constant in text.co_consts if isinstance(constant, types.CodeType))
+
+
+def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Entry | None:
+    for entry in table.entries:
+        if _holds(entry, values):
+            entry.hits += 1
+            return entry
+    if table.on_miss is None:
+        return None
+    suspend()
+    try:
+        return table.on_miss(table, function, values)
+    finally:
+        resume()
+
+
+def _holds(entry: Entry, values: Any) -> bool:
+    suspend()
+    try:
+        return bool(entry.program.check(values))
+    except Exception:
+        return False
+    finally:
+        resume()
+
+
+def _function_like(code: types.CodeType, model: types.FunctionType) -> types.FunctionType:
+    made = types.FunctionType(code, model.__globals__, model.__name__, model.__defaults__, model.__closure__)
+    made.__kwdefaults__ = model.__kwdefaults__
+    made.__qualname__ = model.__qualname__
+    return made
+
+
+def _shape(code: types.CodeType) -> tuple:
+    return (code.co_argcount, code.co_kwonlyargcount, len(code.co_freevars), code.co_flags & _KINDS)

@@ -1,0 +1,71 @@
+"""Why calls go through the slow dispatcher instead of the C hook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dynascope.report.reason import Reason, Severity
+
+
+@dataclass(frozen=True)
+class HookNotBuilt(Reason):
+    """The C hook could not be built. `cause` and `cure` are the toolchain's."""
+
+    code: ClassVar[str] = "hook-not-built"
+    cause: str
+    cure: str
+
+    def message(self) -> str:
+        return f"The C part of the frame hook could not be built, so each call of a compiled function is slower. {self.cause}"
+
+    def remedy(self) -> str:
+        return self.cure
+
+
+@dataclass(frozen=True)
+class PythonHeadersMissing(Reason):
+    """There is a compiler, but the headers of this interpreter are not installed."""
+
+    code: ClassVar[str] = "python-headers-missing"
+    folder: str
+    version: str
+
+    def message(self) -> str:
+        return (
+            f"The C headers of Python {self.version} are not at {self.folder}, so the C part of the frame hook "
+            "could not be built and each call of a compiled function is slower."
+        )
+
+    def remedy(self) -> str:
+        return f"Install them (`apt-get install python{self.version}-dev`, `dnf install python{self.version}-devel`)."
+
+
+@dataclass(frozen=True)
+class HookUnfit(Reason):
+    """The hook was built and does not work in this interpreter."""
+
+    code: ClassVar[str] = "hook-unfit"
+    severity: ClassVar[Severity] = "warning"
+    python: str
+    cause: str
+
+    def message(self) -> str:
+        return f"The frame hook does not work in this interpreter (Python {self.python}): {self.cause}."
+
+    def remedy(self) -> str:
+        return "Use a release of CPython 3.11, 3.12 or 3.13 with the GIL; until then compiled functions are called more slowly."
+
+
+@dataclass(frozen=True)
+class ForeignEvaluator(Reason):
+    """Another user of PEP 523 is active in this interpreter."""
+
+    code: ClassVar[str] = "foreign-frame-evaluator"
+    severity: ClassVar[Severity] = "information"
+
+    def message(self) -> str:
+        return "Another tool (torch.compile, or a debugger) evaluates Python frames in this process too."
+
+    def remedy(self) -> str:
+        return "Both work while they are entered and left in turn; compile a function with one of them only."

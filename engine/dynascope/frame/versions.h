@@ -1,0 +1,130 @@
+/* What differs between CPython 3.11, 3.12 and 3.13. No other file names a version. */
+
+#define _GNU_SOURCE 1
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#include <pthread.h>
+#include <structmember.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "internal/pycore_code.h"
+#include "internal/pycore_dict.h"
+#include "internal/pycore_frame.h"
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
+#error "this file knows the frames of CPython 3.11, 3.12 and 3.13"
+#endif
+
+#if PY_VERSION_HEX >= 0x030C0000
+#define CALLEE_CLEARS_FRAME 1
+/* What one evaluation takes off c_recursion_remaining (PY_EVAL_C_STACK_UNITS of ceval.c). */
+#define EVALUATION_UNITS 2
+#else
+#define CALLEE_CLEARS_FRAME 0
+#define EVALUATION_UNITS 0
+#define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
+#define PyUnstable_Code_GetExtra _PyCode_GetExtra
+#define PyUnstable_Code_SetExtra _PyCode_SetExtra
+#endif
+
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return (PyCodeObject *)frame->f_executable;
+#else
+    return frame->f_code;
+#endif
+}
+
+static inline PyObject *
+frame_function(_PyInterpreterFrame *frame)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return frame->f_funcobj;
+#else
+    return (PyObject *)frame->f_func;
+#endif
+}
+
+static inline bool
+frame_at_start(_PyInterpreterFrame *frame)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return frame->instr_ptr == _PyCode_CODE(frame_code(frame));
+#else
+    return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;
+#endif
+}
+
+/* Takes over the reference to `code`; the reference to the old code becomes the caller's. */
+static inline void
+frame_set_code(_PyInterpreterFrame *frame, PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    frame->f_executable = (PyObject *)code;
+    frame->instr_ptr = _PyCode_CODE(code);
+#else
+    frame->f_code = code;
+    frame->prev_instr = _PyCode_CODE(code) - 1;
+#endif
+    frame->stacktop = code->co_nlocalsplus;
+}
+
+static inline Py_ssize_t
+code_frame_size(PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return code->co_framesize;
+#else
+    return code->co_nlocalsplus + code->co_stacksize + FRAME_SPECIALS_SIZE;
+#endif
+}
+
+static inline void
+lend_recursion(PyThreadState *thread, int units)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    thread->c_recursion_remaining += units;
+#endif
+}
+
+/* dictionary[key], borrowed; NULL without an exception where it is not there or the table is of another kind. `place` is
+   where the key was in the table; what is found is proved to be the key's value, so that any guess is safe. */
+static inline PyObject *
+dictionary_at(PyObject *dictionary, PyObject *key, Py_ssize_t place)
+{
+    PyDictObject *table = (PyDictObject *)dictionary;
+    PyDictKeysObject *keys = table->ma_keys;
+    if (!DK_IS_UNICODE(keys) || place >= keys->dk_nentries) {
+        return NULL;
+    }
+    PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(keys)[place];
+    if (entry->me_key != key) {
+        return NULL;
+    }
+    return table->ma_values != NULL ? table->ma_values->values[place] : entry->me_value;
+}
+
+static inline Py_ssize_t
+dictionary_places(PyObject *dictionary)
+{
+    return ((PyDictObject *)dictionary)->ma_keys->dk_nentries;
+}
+
+/* The class's own namespace, borrowed. */
+static inline PyObject *
+type_namespace(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *namespace = PyType_GetDict(type);
+    Py_XDECREF(namespace);
+    return namespace;
+#else
+    return type->tp_dict;
+#endif
+}

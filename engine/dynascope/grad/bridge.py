@@ -1,0 +1,177 @@
+"""The callable that stands for a compiled graph: autograd node, copy-back of mutated inputs, views made again.
+
+The code is generated flat for each graph, so that a call runs no loop and no wrapper of ours:
+
+    class Region(Function):
+        def forward(ctx, *inputs):
+            outputs = run_forward(*inputs)
+            ctx.save_for_backward(inputs[1], outputs[2])
+            return outputs[0], outputs[1]
+
+    def call(x, w):
+        outputs = apply(x, w)
+        x.copy_(outputs[1])
+        return (outputs[0], x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
+from dynascope.grad.tape import Layout
+from dynascope.grad.views import ViewRecipe
+
+aten = torch.ops.aten
+
+
+def bridge(pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None) -> Callable[..., Any]:
+    """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
+    environment = {
+        "run_forward": forward_callable,
+        "run_backward": backward_callable,
+        "Function": torch.autograd.Function,
+        "no_grad": torch.no_grad,
+        "is_grad_enabled": torch.is_grad_enabled,
+        "zeros": _zeros,
+        "laid_out": _laid_out,
+        "refuse_second_derivative": _refuse_second_derivative,
+        "view": _view,
+        "REGION": pair.region,
+    }
+    environment |= {f"layout_{i}": tangent.layout for i, tangent in enumerate(pair.tangents)}
+    exec(compile(bridge_source(pair, environment), f"<bridge of {pair.region}>", "exec"), environment)
+    return environment["call"]  # type: ignore[return-value]
+
+
+def bridge_source(pair: GradPair, environment: dict[str, Any]) -> str:
+    """The text of the bridge; constants it needs are put into `environment`."""
+    lines: list[str] = []
+    if pair.backward is not None:
+        lines += [*_function_source(pair), ""]
+    return "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
+
+
+def _function_source(pair: GradPair) -> list[str]:
+    count = pair.visible_count
+    tensors = [saved for saved in pair.saved if saved.layout is not None]
+    numbers = [saved for saved in pair.saved if saved.layout is None]
+    plain = [i for i in range(count) if i not in {tangent.output for tangent in pair.tangents} and _is_tensor(pair, i)]
+    return [
+        "class Region(Function):",
+        "    @staticmethod",
+        "    def forward(ctx, *inputs):",
+        "        outputs = run_forward(*inputs)",
+        f"        ctx.save_for_backward({', '.join(map(_saved_source, tensors))})",
+        f"        ctx.numbers = ({''.join(_saved_source(n) + ', ' for n in numbers)})",
+        f"        ctx.mark_non_differentiable({', '.join(f'outputs[{i}]' for i in plain)})" if plain else "        pass",
+        "        ctx.set_materialize_grads(False)",
+        f"        return ({''.join(f'outputs[{i}], ' for i in range(count))})",
+        "",
+        "    @staticmethod",
+        "    def backward(ctx, *tangents):",
+        *_backward_source(pair, tensors, numbers),
+        "",
+        "apply = Region.apply",
+    ]
+
+
+def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved]) -> list[str]:
+    names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
+    names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
+    arguments = [names[id(saved)] for saved in pair.saved] + [f"t{i}" for i in range(len(pair.tangents))]
+    lines = ["        saved = ctx.saved_tensors"]
+    for i, tangent in enumerate(pair.tangents):
+        lines.append(f"        t{i} = tangents[{tangent.output}]")
+        lines.append(f"        if t{i} is None: t{i} = zeros(layout_{i})")
+        lines.append(f"        elif t{i}.stride() != layout_{i}.strides: t{i} = laid_out(t{i}, layout_{i})")
+    return [
+        *lines,
+        "        if is_grad_enabled():",
+        "            with no_grad():",
+        f"                gradients = run_backward({', '.join(arguments)})",
+        "            return refuse_second_derivative(REGION, gradients)",
+        f"        return tuple(run_backward({', '.join(arguments)}))",
+    ]
+
+
+def _saved_source(saved: Saved) -> str:
+    kind = "inputs" if isinstance(saved.origin, InputItself) else "outputs"
+    return f"{kind}[{saved.origin.index}]"
+
+
+def _is_tensor(pair: GradPair, index: int) -> bool:
+    output = next(node for node in pair.forward.graph.nodes if node.op == "output")
+    return isinstance(output.args[0][index].meta["val"], torch.Tensor)
+
+
+def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
+    parameters = ", ".join(f"i{i}" for i in range(pair.input_count))
+    run = "apply" if pair.backward is not None else "run_forward"
+    lines = [f"def call({parameters}):"]
+    if pair.backward is None and any(_is_tensor(pair, i) for i in range(pair.computed_count)):
+        lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
+    else:
+        lines.append(f"    outputs = {run}({parameters})")
+    for mutation in pair.mutations:
+        lines += _copy_back(mutation)
+    results = "".join(_output_source(output, environment) + ", " for output in pair.outputs)
+    return [*lines, f"    return ({results})"]
+
+
+def _copy_back(mutation: Mutation) -> list[str]:
+    target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
+    if mutation.records_history:
+        return [f"    {target}.copy_({value})"]
+    if mutation.is_hidden:
+        return [f"    {target}.data.copy_({value})"]
+    return ["    with no_grad():", f"        {target}.copy_({value})"]
+
+
+def _output_source(output: Any, environment: dict[str, Any]) -> str:
+    if isinstance(output, Computed):
+        return f"outputs[{output.index}]"
+    if isinstance(output, InputItself):
+        return f"i{output.index}"
+    if isinstance(output, Constant):
+        name = f"constant_{len(environment)}"
+        environment[name] = output.value
+        return name
+    assert isinstance(output, ViewOf)
+    name = f"recipes_{len(environment)}"
+    environment[name] = output.recipes
+    base = _output_source(output.base, environment)
+    return f"view({base}{'.detach()' if output.detached else ''}, {name})"
+
+
+def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
+    for recipe in recipes:
+        if recipe.operator is aten.as_strided.default and len(recipe.arguments) > 3:
+            sizes, strides, offset, _, root_offset = recipe.arguments
+            base = base.as_strided(sizes, strides, base.storage_offset() + offset - root_offset)
+        else:
+            base = recipe.operator(base, *recipe.arguments)
+    return base
+
+
+def _zeros(layout: Layout) -> torch.Tensor:
+    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).zero_()
+
+
+def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The backward graph was made for one layout; autograd may hand over another, such as an expanded scalar."""
+    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).copy_(tangent)
+
+
+def _refuse_second_derivative(region: str, gradients: Any) -> tuple[Any, ...]:
+    """The gradients, with a history that says why it cannot be followed."""
+    message = (
+        f"dynascope: {region} was compiled for first derivatives; differentiating its gradients again is not supported. "
+        "Exclude it with dynascope.disable, or compute the second derivative without create_graph through it."
+    )
+    present = [g for g in gradients if isinstance(g, torch.Tensor)]
+    delayed = iter(torch._C._functions.DelayedError(message, len(present))(*(g.detach().requires_grad_() for g in present)))  # type: ignore[attr-defined]
+    return tuple(next(delayed) if isinstance(g, torch.Tensor) else None for g in gradients)

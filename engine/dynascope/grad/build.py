@@ -1,0 +1,111 @@
+"""Writing steps: one operator in, the steps of its core form out.
+
+    builder.op(aten.gelu.default, x)  ->  Value      after writing mul, erf, add, mul
+
+An operator that has a decomposition is never written itself; views go through `views.APPLY`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynascope.grad.metadata import output_layouts
+from dynascope.grad.tape import Layout, Number, Tape, Value
+from dynascope.grad.views import APPLY, ViewRecipe
+
+aten = torch.ops.aten
+Decomposition = Callable[..., Any]
+
+
+class StepBuilder:
+    """Writes to a tape. `decompositions` is a plain dictionary: an operator that is not in it stays."""
+
+    def __init__(self, tape: Tape, decompositions: dict[Any, Decomposition]) -> None:
+        self.tape = tape
+        self.decompositions = decompositions
+
+    def op(self, target: Any, *arguments: Any, **keywords: Any) -> Any:
+        """The operator's result: a value, or a tuple of values where it returns several."""
+        if target in APPLY:
+            return APPLY[target](self, *arguments, **keywords)
+        decompose = self.decompositions.get(target)
+        if decompose is not None:
+            result = decompose(self, *arguments, **keywords)
+            if result is not NotImplemented:
+                return result
+        layouts = output_layouts(target, arguments, keywords)
+        outputs = self.tape.write(target, arguments, keywords, layouts).outputs
+        return outputs if len(target._schema.returns) > 1 or _returns_list(target) else outputs[0]
+
+    def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value:
+        return self.tape.write(target, (source, *arguments), {}, [layout]).outputs[0]  # type: ignore[return-value]
+
+    def write(self, target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], layouts: list[Layout | None]) -> Any:
+        return self.tape.write(target, arguments, keywords, layouts).outputs
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """`b.mul(x, y)` is `b.op(aten.mul.Tensor, x, y)`; see `SHORT`."""
+        target = SHORT.get(name)
+        if target is None:
+            raise AttributeError(name)
+        return lambda *arguments, **keywords: self.op(target, *arguments, **keywords)
+
+    def convert(self, value: Value, dtype: torch.dtype) -> Value:
+        return value if value.dtype is dtype else self.op(aten._to_copy.default, value, dtype=dtype)
+
+    def full(self, sizes: Any, number: Any, like: Value, dtype: torch.dtype | None = None) -> Value:
+        return self.op(aten.full.default, list(sizes), number, dtype=dtype or like.dtype, device=like.device)
+
+    def compare(self, name: str, a: Value, b: Any) -> Value:
+        return self.op(getattr(getattr(aten, name), "Tensor" if isinstance(b, Value) else "Scalar"), a, b)
+
+
+def _returns_list(target: Any) -> bool:
+    returns = target._schema.returns
+    return len(returns) == 1 and str(returns[0].type).startswith("List")
+
+
+def recipe_result(builder: StepBuilder, recipe: ViewRecipe, source: Value) -> Value:
+    return recipe.apply(builder, source)
+
+
+SHORT: dict[str, Any] = {
+    "add": aten.add.Tensor,
+    "sub": aten.sub.Tensor,
+    "mul": aten.mul.Tensor,
+    "div": aten.div.Tensor,
+    "power": aten.pow.Tensor_Scalar,
+    "where": aten.where.self,
+    "sum": aten.sum.dim_IntList,
+    "mean": aten.mean.dim,
+    "amax": aten.amax.default,
+    "amin": aten.amin.default,
+    "view": aten.view.default,
+    "expand": aten.expand.default,
+    "unsqueeze": aten.unsqueeze.default,
+    "squeeze": aten.squeeze.dims,
+    "permute": aten.permute.default,
+    "transpose": aten.transpose.int,
+    "select": aten.select.int,
+    "slice": aten.slice.Tensor,
+    "gather": aten.gather.default,
+    "mm": aten.mm.default,
+    "bmm": aten.bmm.default,
+    "clone": aten.clone.default,
+    "logical_and": aten.logical_and.default,
+    "logical_not": aten.logical_not.default,
+    "maximum": aten.maximum.default,
+    "minimum": aten.minimum.default,
+    "var_mean": aten.var_mean.correction,
+    **{
+        name: getattr(aten, name).default
+        for name in "exp log log1p expm1 sqrt rsqrt sin cos tan tanh sigmoid erf abs neg sign floor ceil reciprocal".split()
+    },
+}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Number)) and not isinstance(value, bool)

@@ -1,0 +1,15 @@
+"""The decompositions by option; each family of operators has a file of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynascope.grad.decompose import creation, normalize, pointwise, reductions
+from dynascope.grad.options import GradOptions
+
+CORE = pointwise.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE
+
+
+def table_for(options: GradOptions) -> dict[Any, Any]:
+    """A plain dictionary from operator to `decomposition(builder, *arguments, **keywords)`."""
+    return CORE if options.level == "core" else creation.TABLE

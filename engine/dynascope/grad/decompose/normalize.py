@@ -1,0 +1,224 @@
+"""Softmax, layer, group and batch normalisation, and the losses over classes: reductions and arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dynascope.grad.build import StepBuilder as B
+from dynascope.grad.decompose.pointwise import wide
+from dynascope.grad.tape import Value
+
+aten = torch.ops.aten
+TABLE: dict[Any, Callable[..., Any]] = {}
+
+
+def decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        TABLE.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+def _result_dtype(x: Value, to_float: Any) -> torch.dtype:
+    return torch.float32 if to_float else x.dtype
+
+
+@decomposes(aten._softmax.default)
+def softmax(b: B, x: Value, dimension: int, half_to_float: Any) -> Any:
+    if not x.layout.element_count or not x.dtype.is_floating_point:
+        return NotImplemented
+    result = _result_dtype(x, half_to_float)
+    x = b.convert(_contiguous(b, x), wide(x.dtype))
+    exponential = b.exp(b.sub(x, b.amax(x, [dimension], True)))
+    return b.convert(b.div(exponential, b.sum(exponential, [dimension], True)), result)
+
+
+@decomposes(aten._log_softmax.default)
+def log_softmax(b: B, x: Value, dimension: int, half_to_float: Any) -> Any:
+    if not x.layout.element_count or not x.dtype.is_floating_point:
+        return NotImplemented
+    result = _result_dtype(x, half_to_float)
+    x = b.convert(_contiguous(b, x), wide(x.dtype))
+    shifted = b.sub(x, b.amax(x, [dimension], True))
+    return b.convert(b.sub(shifted, b.log(b.sum(b.exp(shifted), [dimension], True))), result)
+
+
+def _contiguous(b: B, x: Value) -> Value:
+    """Eager's kernels return contiguous results for any input."""
+    return b.clone(x, memory_format=torch.contiguous_format)
+
+
+@decomposes(aten._softmax_backward_data.default)
+def softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype: torch.dtype) -> Any:
+    if not y.layout.element_count or not y.dtype.is_floating_point:
+        return NotImplemented
+    gradient, y = b.convert(_contiguous(b, gradient), wide(gradient.dtype)), b.convert(_contiguous(b, y), wide(y.dtype))
+    product = b.mul(gradient, y)
+    return b.convert(b.sub(product, b.mul(y, b.sum(product, [dimension], True))), dtype)
+
+
+@decomposes(aten._log_softmax_backward_data.default)
+def log_softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype: torch.dtype) -> Any:
+    if not y.layout.element_count or not y.dtype.is_floating_point:
+        return NotImplemented
+    gradient, y = b.convert(_contiguous(b, gradient), wide(gradient.dtype)), b.convert(_contiguous(b, y), wide(y.dtype))
+    return b.convert(b.sub(gradient, b.mul(b.exp(y), b.sum(gradient, [dimension], True))), dtype)
+
+
+@decomposes(aten.native_layer_norm.default)
+def layer_norm(b: B, x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, epsilon: float) -> Any:
+    if not x.layout.element_count:
+        return NotImplemented
+    mixed = weight is not None and weight.dtype is not x.dtype
+    dimensions = list(range(x.rank - len(shape), x.rank))
+    wider = b.convert(_contiguous(b, x), wide(x.dtype))
+    variance, mean = b.var_mean(wider, dimensions, correction=0, keepdim=True)
+    scale = b.rsqrt(b.add(variance, epsilon))
+    out = b.mul(b.sub(wider, mean), scale)
+    out = out if weight is None else b.mul(out, b.convert(weight, wider.dtype))
+    out = out if bias is None else b.add(out, b.convert(bias, wider.dtype))
+    if x.device.type == "cpu" and not mixed:
+        mean, scale = b.convert(mean, x.dtype), b.convert(scale, x.dtype)
+    return b.convert(out, x.dtype), mean, scale
+
+
+@decomposes(aten.native_layer_norm_backward.default)
+def layer_norm_backward(
+    b: B,
+    gradient: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    scale: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mask: Sequence[bool],
+) -> Any:
+    if not x.layout.element_count:
+        return NotImplemented
+    axis = x.rank - len(shape)
+    inner, outer = list(range(axis, x.rank)), list(range(axis))
+    dtype = wide(x.dtype)
+    wide_gradient, mean, scale = b.convert(_contiguous(b, gradient), dtype), b.convert(mean, dtype), b.convert(scale, dtype)
+    normal = b.mul(b.sub(b.convert(_contiguous(b, x), dtype), mean), scale)
+    weighted = wide_gradient if weight is None else b.mul(wide_gradient, b.convert(weight, dtype))
+    to_x = to_weight = to_bias = None
+    if mask[0]:
+        count = 1
+        for size in shape:
+            count *= size
+        total = b.sum(weighted, inner, True)
+        aligned = b.sum(b.mul(weighted, normal), inner, True)
+        centred = b.sub(b.sub(b.mul(weighted, count), total), b.mul(normal, aligned))
+        to_x = b.convert(b.mul(b.div(scale, count), centred), x.dtype)
+    if mask[1] and weight is not None:
+        product = b.mul(wide_gradient, normal)
+        to_weight = b.convert(b.sum(product, outer) if outer else product, weight.dtype)
+    if mask[2] and bias is not None:
+        to_bias = b.convert(b.sum(wide_gradient, outer) if outer else wide_gradient, bias.dtype)
+    return to_x, to_weight, to_bias
+
+
+@decomposes(aten.nll_loss_forward.default)
+def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int) -> Any:
+    if weight is not None or x.rank not in (1, 2) or x.dtype not in (torch.float32, torch.float64):
+        return NotImplemented
+    valid = b.compare("ne", target, ignored)
+    position = b.where(valid, target, b.full([], 0, like=target))
+    zero = b.full([], 0, like=x)
+    picked = b.squeeze(b.gather(x, x.rank - 1, b.unsqueeze(position, x.rank - 1)), [x.rank - 1])
+    losses = b.where(valid, b.neg(picked), zero)
+    if reduction == 0 and x.rank == 2:
+        return losses, zero
+    everything = list(range(losses.rank))
+    count = b.convert(b.sum(b.convert(valid, torch.int64), everything), x.dtype)
+    total = b.sum(losses, everything) if everything else losses
+    return (b.div(total, count) if reduction == 1 else total), count
+
+
+@decomposes(aten.nll_loss_backward.default)
+def nll_loss_backward(
+    b: B, gradient: Value, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int, count: Value
+) -> Any:
+    if weight is not None or x.rank not in (1, 2) or x.dtype not in (torch.float32, torch.float64):
+        return NotImplemented
+    if reduction == 1:
+        gradient = b.div(gradient, count)
+    classes = b.op(aten.arange.start_step, 0, x.sizes[-1], 1, dtype=target.dtype, device=x.device)
+    target = b.unsqueeze(target, x.rank - 1)
+    gradient = b.unsqueeze(gradient, gradient.rank) if gradient.rank else gradient
+    chosen = b.logical_and(b.compare("eq", classes, target), b.compare("ne", target, ignored))
+    return b.where(chosen, b.neg(gradient), b.full([], 0, like=x))
+
+
+@decomposes(aten.embedding_dense_backward.default)
+def embedding_backward(b: B, gradient: Value, indices: Value, count: int, padding: int, by_frequency: Any) -> Any:
+    if by_frequency:
+        return NotImplemented
+    zeros = b.full([count, gradient.sizes[-1]], 0, like=gradient)
+    if padding >= 0:
+        keep = b.unsqueeze(b.compare("ne", indices, padding), indices.rank)
+        gradient = b.where(keep, gradient, b.full([], 0, like=gradient))
+    return b.op(aten.index_put.default, zeros, [indices], gradient, True)
+
+
+def channel_shape(x: Value) -> list[int]:
+    return [1, x.sizes[1], *([1] * (x.rank - 2))]
+
+
+def batch_norm(
+    b: B, x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Value
+) -> Value:
+    """Normalised by channel; `mean` and `scale` have one element each channel."""
+    shape, dtype = channel_shape(x), wide(x.dtype)
+    out = b.mul(b.sub(b.convert(x, dtype), b.view(mean, shape)), b.view(scale, shape))
+    out = out if weight is None else b.mul(out, b.view(b.convert(weight, dtype), shape))
+    out = out if bias is None else b.add(out, b.view(b.convert(bias, dtype), shape))
+    return b.convert(out, x.dtype)
+
+
+@decomposes(aten.native_batch_norm_backward.default)
+def batch_norm_backward(
+    b: B,
+    gradient: Value,
+    x: Value,
+    weight: Value | None,
+    running_mean: Value | None,
+    running_variance: Value | None,
+    saved_mean: Value | None,
+    saved_scale: Value | None,
+    training: Any,
+    epsilon: float,
+    mask: Sequence[bool],
+) -> Any:
+    dtype, shape = wide(x.dtype), channel_shape(x)
+    others = [d for d in range(x.rank) if d != 1]
+    if training:
+        mean, scale = saved_mean, saved_scale
+    else:
+        mean = b.convert(running_mean, dtype)  # type: ignore[arg-type]
+        scale = b.rsqrt(b.add(b.convert(running_variance, dtype), epsilon))  # type: ignore[arg-type]
+    count = x.layout.element_count // max(x.sizes[1], 1)
+    wide_gradient = b.convert(gradient, dtype)
+    centred = b.sub(b.convert(x, dtype), b.view(b.convert(mean, dtype), shape))  # type: ignore[arg-type]
+    total = b.sum(wide_gradient, others)
+    aligned = b.sum(b.mul(wide_gradient, centred), others)
+    scale = b.convert(scale, dtype)  # type: ignore[arg-type]
+    factor = scale if weight is None else b.mul(scale, b.convert(weight, dtype))
+    to_x = wide_gradient
+    if training:
+        projected = b.mul(b.mul(aligned, 1.0 / count), b.mul(scale, scale))
+        to_x = b.sub(b.sub(wide_gradient, b.mul(centred, b.view(projected, shape))), b.view(b.mul(total, 1.0 / count), shape))
+    to_x = b.convert(b.mul(to_x, b.view(factor, shape)), x.dtype)
+    to_weight = b.convert(b.mul(aligned, scale), weight.dtype if weight is not None else x.dtype)
+    return (
+        to_x if mask[0] else None,
+        to_weight if mask[1] else None,
+        b.convert(total, weight.dtype if weight is not None else x.dtype) if mask[2] else None,
+    )
+
+

@@ -1,0 +1,90 @@
+"""Reductions by their general forms, scatters of gradients into zeros, and operators with several names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dynascope.grad.build import StepBuilder as B
+from dynascope.grad.decompose.pointwise import HALF, wide
+from dynascope.grad.shapes import wrap_dimension, wrap_dimensions
+from dynascope.grad.tape import Value
+from dynascope.grad.views import reshape
+
+aten = torch.ops.aten
+
+
+def _sum(b: B, x: Value, *, dtype: Any = None) -> Value:
+    return b.sum(x, list(range(x.rank)), False, **({} if dtype is None else {"dtype": dtype}))
+
+
+def _mean(b: B, x: Value, *, dtype: Any = None) -> Any:
+    return b.mean(x, list(range(x.rank)), False, **({} if dtype is None else {"dtype": dtype}))
+
+
+def _variance(b: B, x: Value, dimensions: Any = None, *, correction: Any = None, keepdim: Any = False) -> Any:
+    if not x.dtype.is_floating_point or not x.layout.element_count:
+        return NotImplemented
+    reduced = list(wrap_dimensions(dimensions, x.rank))
+    value = b.var_mean(b.convert(x, wide(x.dtype)), reduced, correction=1 if correction is None else correction, keepdim=keepdim)[0]
+    return b.convert(value, x.dtype)
+
+
+def _deviation(b: B, x: Value, dimensions: Any = None, *, correction: Any = None, keepdim: Any = False) -> Any:
+    if x.dtype in HALF:
+        return NotImplemented
+    variance = _variance(b, x, dimensions, correction=correction, keepdim=keepdim)
+    return variance if variance is NotImplemented else b.sqrt(variance)
+
+
+def _select_backward(b: B, gradient: Value, sizes: Sequence[int], dimension: int, index: int) -> Value:
+    return b.op(aten.select_scatter.default, b.full(sizes, 0, like=gradient), gradient, dimension, index)
+
+
+def _slice_backward(b: B, gradient: Value, sizes: Sequence[int], dimension: int, start: int, end: int, step: int) -> Value:
+    dimension = wrap_dimension(dimension, len(sizes))
+    first, last, _ = slice(start, end).indices(sizes[dimension])
+    return b.op(aten.slice_scatter.default, b.full(sizes, 0, like=gradient), gradient, dimension, first, last, step)
+
+
+def _unsafe_view(b: B, x: Value, sizes: Sequence[int]) -> Value:
+    return reshape(b, x, sizes)
+
+
+def _stack(b: B, tensors: Sequence[Value], dimension: int = 0) -> Value:
+    dimension = dimension % (tensors[0].rank + 1)
+    return b.op(aten.cat.default, [b.unsqueeze(t, dimension) for t in tensors], dimension)
+
+
+def _native_dropout_backward(b: B, gradient: Value, mask: Value, scale: float) -> Value:
+    return b.mul(b.mul(gradient, b.convert(mask, gradient.dtype)), scale)
+
+
+def _by_number(tensor_form: Any) -> Callable[..., Any]:
+    """`mul.Scalar(x, 2)` is `mul.Tensor(x, 2)`: a number is a number in both."""
+
+    def apply(b: B, x: Value, number: Any, *rest: Any, **keywords: Any) -> Any:
+        if rest:
+            keywords = {**keywords, "alpha": rest[0]}
+        return b.op(tensor_form, x, number, **keywords)
+
+    return apply
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.sum.default: _sum,
+    aten.mean.default: _mean,
+    aten.var.correction: _variance,
+    aten.std.correction: _deviation,
+    aten.select_backward.default: _select_backward,
+    aten.slice_backward.default: _slice_backward,
+    aten._unsafe_view.default: _unsafe_view,
+    aten.stack.default: _stack,
+    aten.native_dropout_backward.default: _native_dropout_backward,
+    aten.add.Scalar: _by_number(aten.add.Tensor),
+    aten.sub.Scalar: _by_number(aten.sub.Tensor),
+    aten.mul.Scalar: _by_number(aten.mul.Tensor),
+    aten.div.Scalar: _by_number(aten.div.Tensor),
+}

@@ -1,0 +1,145 @@
+"""Running a Torch IR graph on meta tensors, with the choices that torch makes by device made for the real device.
+
+`RULES` holds the functions whose C++ looks at the device before any operator is dispatched: attention picks its kernel,
+dropout its fused form, and `.to(device)` would see only "meta".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.grad.numbers import symbol
+from dynascope.grad.reasons import (
+    AutocastActive,
+    BackwardInsideGraph,
+    DataDependentResult,
+    DifferentiationRefused,
+    OperatorFailed,
+    VaryingNumberNeeded,
+)
+from dynascope.grad.record import Recorder
+from dynascope.grad.tape import Number, Origin
+from dynascope.grad.torch_rules import RULES
+
+
+
+def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
+    """The outputs, as handles. Raises `DifferentiationRefused` with the node's name."""
+    environment: dict[fx.Node, Any] = {}
+    remaining = iter(inputs)
+    load = environment.__getitem__
+    for node in graph.graph.nodes:
+        recorder.enter_node(origin_of(node))
+        if node.op == "placeholder":
+            environment[node] = next(remaining)
+        elif node.op == "output":
+            return fx.node.map_arg(node.args[0], load)
+        elif node.op == "get_attr":
+            environment[node] = _attribute(graph, node.target)
+        else:
+            environment[node] = _run_node(node, load, recorder)
+    return ()
+
+
+def origin_of(node: fx.Node) -> Origin:
+    return Origin(node.name, node.meta.get("user_stack") or (), node.meta.get("stack_trace"))
+
+
+def _attribute(graph: fx.GraphModule, path: str) -> Any:
+    value: Any = graph
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder) -> Any:
+    arguments, keywords = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    try:
+        _refuse_by_name(node, name)
+        special = RULES.get(node.target)
+        if special is not None:
+            result = special(recorder, *arguments, **keywords)
+            if result is not NotImplemented:
+                return result
+        if node.op == "call_method":
+            return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
+        return node.target(*arguments, **keywords)
+    except DifferentiationRefused as refused:
+        raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
+    except Exception as error:
+        cause = _refusal_within(error)
+        reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
+        raise DifferentiationRefused(_named(reason, name), node.name) from error
+
+
+def _named(reason: Any, name: str) -> Any:
+    if isinstance(reason, VaryingNumberNeeded):
+        return VaryingNumberNeeded(name, reason.placeholder)
+    return reason
+
+
+def _refusal_within(error: BaseException | None) -> DifferentiationRefused | None:
+    while error is not None:
+        if isinstance(error, DifferentiationRefused):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _refuse_by_name(node: fx.Node, name: str) -> None:
+    if node.op == "call_method" and name in ("item", "tolist", "numpy"):
+        raise DifferentiationRefused(DataDependentResult(name))
+    if (node.op == "call_method" and name == "backward") or node.target in (torch.autograd.grad, torch.autograd.backward):
+        raise DifferentiationRefused(BackwardInsideGraph(name))
+    if node.target in _AUTOCAST:
+        raise DifferentiationRefused(AutocastActive(name))
+
+
+_AUTOCAST = {torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast}
+
+
+def make_inputs(names: list[str], examples: list[Any], recorder: Recorder) -> tuple[list[Any], list[Any], list[Any]]:
+    """(recorded values, leaves to differentiate by, handles that the program gets), one for each placeholder."""
+    values, leaves, handles = [], [], []
+    for index, (name, example) in enumerate(zip(names, examples, strict=True)):
+        if not isinstance(example, torch.Tensor):
+            value, leaf, handle = _number_input(name, example, recorder)
+        else:
+            value, leaf = recorder.placeholder(example, name)
+            handle = leaf
+            if example.requires_grad:
+                leaf.requires_grad_()
+                handle = leaf if example.is_leaf else _Entry.apply(leaf, recorder)
+            cell = recorder.memory.cell(handle)
+            assert cell is not None
+            cell.input_index = index
+        values.append(value)
+        leaves.append(leaf)
+        handles.append(handle)
+    return values, leaves, handles
+
+
+def _number_input(name: str, example: Any, recorder: Recorder) -> tuple[Any, Any, Any]:
+    if isinstance(example, (int, float)) and not isinstance(example, bool):
+        number = Number(example, name=name)
+        return number, number, symbol(number, recorder.tape)
+    return example, example, example
+
+
+class _Entry(torch.autograd.Function):
+    """The same value with a history, so that it may be changed in place as any tensor that is not a leaf."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor, recorder: Recorder) -> torch.Tensor:
+        return recorder.wrap(recorder.value(leaf))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+

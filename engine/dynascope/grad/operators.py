@@ -1,0 +1,78 @@
+"""What an operator does to memory, read off its schema once.
+
+    traits(aten.select.int)   -> VIEW
+    traits(aten.add_.Tensor)  -> MUTATING, writes (0,), functional form aten.add.Tensor
+    traits(aten.detach)       -> SAME: the very same elements
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+aten = torch.ops.aten
+Kind = Literal["plain", "view", "same", "mutating", "composite", "reading"]
+
+SAME = {aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default}
+READING = {aten._local_scalar_dense.default, aten.item.default, aten.is_nonzero.default, aten.equal.default}
+
+FUNCTIONAL_FORMS: dict[Any, Any] = {
+    aten.bernoulli_.float: aten.bernoulli.p,
+    aten.bernoulli_.Tensor: aten.bernoulli.Tensor,
+    aten.normal_.default: aten.normal_functional.default,
+    aten.random_.default: aten.random.default,
+    getattr(aten.random_, "from"): getattr(aten.random, "from"),
+    aten.random_.to: aten.random.to,
+    aten.detach_.default: aten.alias.default,
+}
+"""Where the functional form is not the operator's name without its underscore."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """`writes` are the names of mutated arguments; `functional` computes their new values, where there is one."""
+
+    kind: Kind
+    writes: tuple[str, ...] = ()
+    functional: Any = None
+    is_out: bool = False
+
+
+@functools.cache
+def traits(operator: Any) -> Traits:
+    if operator in SAME:
+        return Traits("same")
+    if operator in READING:
+        return Traits("reading")
+    schema = operator._schema
+    writes = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    if writes:
+        is_out = any(a.is_out for a in schema.arguments)
+        return Traits("mutating", writes, _functional_form(operator, is_out), is_out)
+    if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"):
+        return Traits("composite")
+    return Traits("view" if operator.is_view else "plain")
+
+
+def _functional_form(operator: Any, is_out: bool) -> Any:
+    if operator in FUNCTIONAL_FORMS:
+        return FUNCTIONAL_FORMS[operator]
+    name = operator._schema.name.removeprefix("aten::")
+    if name == operator._schema.name:
+        return None
+    wanted = [_kind_of(a) for a in operator._schema.arguments if not a.is_out]
+    packet = getattr(aten, name if is_out else name.removesuffix("_"), None)
+    if packet is None or (not is_out and not name.endswith("_")):
+        return None
+    for overload in packet.overloads():
+        candidate = getattr(packet, overload)
+        if [_kind_of(a) for a in candidate._schema.arguments] == wanted and not candidate._schema.is_mutable:
+            return candidate
+    return None
+
+
+def _kind_of(argument: Any) -> tuple[str, str]:
+    return argument.name, str(argument.type)

@@ -1,0 +1,150 @@
+"""Cutting the recording in two: what runs forward, what runs backward, and which values cross.
+
+    forward   h = mm(x, w); a = relu(h)      backward needs a > 0
+    saved     h or a, whichever is cheaper to keep; the pointwise rest is computed again in the backward pass
+
+Keeping everything that the backward pass reads would be right too; the minimum cut keeps the fewest bytes such that all
+else can be computed again from them by cheap steps. Matmuls, reductions, random and extern steps are never run twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynascope.grad.cut import FlowNetwork
+from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
+from dynascope.grad.options import GradOptions
+from dynascope.grad.outputs import Results
+from dynascope.grad.simplify import used
+from dynascope.grad.tape import Number, Step, Tape, Value
+
+aten = torch.ops.aten
+
+VIEWS = set(
+    overloads(
+        *"view permute transpose.int expand unsqueeze squeeze.dims slice.Tensor select.int as_strided diagonal unfold".split(),
+        *"view.dtype view_as_real view_as_complex".split(),
+    )
+)
+CHEAP = (
+    VIEWS
+    | set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
+    | set(overloads(*"div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full".split()))
+    | set(overloads(*"gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh".split()))
+)
+"""Steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
+
+INPUT_DISCOUNT = 8
+"""An input is usually alive anyway (a parameter, the previous layer's output), so that keeping it costs less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    forward: list[Step]
+    backward: list[Step]
+    saved: list[Value | Number]
+
+
+def partition(
+    tape: Tape,
+    inputs: list[Any],
+    results: Results,
+    tangents: list[Value],
+    gradients: list[Value | None],
+    options: GradOptions,
+) -> Parts:
+    visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
+    forward = [step for step in tape.steps if step.phase == "forward"]
+    backward = [step for step in tape.steps if step.phase == "backward"]
+    border = _read_by_backward(backward, tangents, gradients)
+    if options.saving == "minimum-cut":
+        saved = _minimum_cut(border)
+    else:
+        saved = border
+    return Parts(used(forward, [*visible, *saved]), _with_recomputation(backward, gradients, saved), saved)
+
+
+def _read_by_backward(backward: list[Step], tangents: list[Value], gradients: list[Value | None]) -> list[Value | Number]:
+    """The forward values that backward steps read, or that are gradients themselves."""
+    made = {id(output) for step in backward for output in step.outputs} | {id(tangent) for tangent in tangents}
+    found: dict[int, Any] = {}
+    for value in [*(v for step in backward for v in step.inputs()), *(g for g in gradients if g is not None)]:
+        if id(value) not in made and not value.name.startswith("constant_"):
+            found.setdefault(id(value), value)
+    return list(found.values())
+
+
+def _can_run_again(value: Value | Number) -> bool:
+    step = value.step
+    return step is not None and (isinstance(value, Number) or step.target in CHEAP)
+
+
+def _cost(value: Value | Number) -> int | None:
+    """Bytes to keep the value; None where it must not be kept itself (a view: its source is kept)."""
+    if isinstance(value, Number):
+        return 1
+    if value.step is None:
+        return value.layout.byte_count // INPUT_DISCOUNT + 1
+    if value.step.target in VIEWS:
+        return None
+    return value.layout.byte_count + 2
+
+
+def _minimum_cut(border: list[Value | Number]) -> list[Value | Number]:
+    network = FlowNetwork()
+    values: dict[int, Value | Number] = {}
+    for value in border:
+        network.add_edge((id(value), "out"), "sink", None)
+    pending = list(border)
+    while pending:
+        value = pending.pop()
+        if id(value) in values:
+            continue
+        values[id(value)] = value
+        again = _can_run_again(value)
+        cost = _cost(value)
+        network.add_edge((id(value), "in"), (id(value), "out"), cost if cost is not None or again else _bytes(value))
+        if not again:
+            network.add_edge("source", (id(value), "in"), None)
+            continue
+        for operand in value.step.inputs():  # type: ignore[union-attr]
+            if not operand.name.startswith("constant_"):
+                network.add_edge((id(operand), "out"), (id(value), "in"), None)
+                pending.append(operand)
+    return [values[identity] for identity in network.cut_near_sink("source", "sink")]
+
+
+def _bytes(value: Value | Number) -> int:
+    return value.layout.byte_count + 1 if isinstance(value, Value) else 1
+
+
+def _with_recomputation(backward: list[Step], gradients: list[Value | None], saved: list[Any]) -> list[Step]:
+    """The backward steps, each after the forward steps that it needs again: recomputed values live shortly."""
+    present = {id(value) for value in saved}
+    written: set[int] = set()
+    ordered: list[Step] = []
+
+    def write(step: Step) -> None:
+        """Iterative, as chains of cheap steps may be as long as the program."""
+        pending = [(step, False)]
+        while pending:
+            current, ready = pending.pop()
+            if id(current) in written:
+                continue
+            if ready:
+                written.add(id(current))
+                ordered.append(current)
+                continue
+            pending.append((current, True))
+            needed = [v.step for v in current.inputs() if id(v) not in present and v.step is not None]
+            pending += [(needed_step, False) for needed_step in reversed(needed)]
+
+    for step in backward:
+        write(step)
+    for gradient in gradients:
+        if gradient is not None and id(gradient) not in present and gradient.step is not None:
+            write(gradient.step)
+    return ordered

@@ -1,0 +1,148 @@
+"""A graph as readable, runnable Python: types as `f32[8, 64]`, and the user's line above the operators it became.
+
+    def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
+        # model.py:7: x = self.fc1(x)
+        permute: f32[32, 64] = torch.ops.aten.permute.default(w, [1, 0])
+        addmm: f32[8, 64] = torch.ops.aten.addmm.default(b, x, permute)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.report.facts import LineLink
+from dynascope.report.span import Span
+
+ABBREVIATIONS = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "b8",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+
+
+def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:
+    """The text, and which of its lines came from which place of the user's. Needs `import torch` alone to run."""
+    types = sorted({kind for node in module.graph.nodes for kind in _abbreviations_in(node)})
+    lines = ["from __future__ import annotations", "", "import torch", "from torch import device, inf, nan", "", ""]
+    if types:
+        lines[3] += f"  # types: {', '.join(types)}"
+    links: list[LineLink] = []
+    parameters = [n for n in module.graph.nodes if n.op == "placeholder"]
+    lines.append(f"def {name}({', '.join(f'{n.name}{_annotation(n)}' for n in parameters)}) -> tuple:")
+    body_start = len(lines)
+    place: str | None = None
+    last_use = _last_uses(module.graph)
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            continue
+        heading = _heading(node)
+        if heading and heading != place:
+            if len(lines) > body_start:
+                lines.append("")
+            lines.append(f"    # {heading}")
+            place = heading
+        lines.append("    " + _statement(node, module) + _released(last_use.get(node, ())))
+        span = _span(node)
+        if span is not None:
+            links.append(LineLink(len(lines), span))
+    return "\n".join(lines) + "\n", tuple(links)
+
+
+def type_of(value: Any) -> str:
+    """`f32[8, 64]` for a tensor, `int` or `float` for a number."""
+    if isinstance(value, torch.Tensor):
+        kind = ABBREVIATIONS.get(value.dtype, str(value.dtype).removeprefix("torch."))
+        return f"{kind}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, (tuple, list)):
+        return f"tuple[{', '.join(map(type_of, value))}]"
+    return "None" if value is None else type(value).__name__
+
+
+def _abbreviations_in(node: fx.Node) -> list[str]:
+    value = node.meta.get("val")
+    return [type_of(value).split("[")[0]] if isinstance(value, torch.Tensor) else []
+
+
+def _annotation(node: fx.Node) -> str:
+    return f": {type_of(node.meta['val'])}" if "val" in node.meta else ""
+
+
+def _span(node: fx.Node) -> Span | None:
+    stack = node.meta.get("user_stack")
+    return stack[-1].span if stack else None
+
+
+def _heading(node: fx.Node) -> str | None:
+    span = _span(node)
+    return f"{span}: {span.source_line()}" if span is not None else None
+
+
+def _statement(node: fx.Node, module: fx.GraphModule) -> str:
+    if node.op == "output":
+        return f"return {_text(node.args[0])}"
+    if node.op == "get_attr":
+        return f"{node.name}{_annotation(node)} = {_constant_text(getattr(module, node.target))}"  # type: ignore[arg-type]
+    return f"{node.name}{_annotation(node)} = {_call(node)}"
+
+
+def _call(node: fx.Node) -> str:
+    target: Callable[..., Any] | str = node.target
+    name = getattr(target, "__name__", str(target))
+    if name == "getitem":
+        return f"{_text(node.args[0])}[{_text(node.args[1])}]"
+    if getattr(target, "__module__", "") == "_operator":
+        signs = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+        if name in signs:
+            return f"{_text(node.args[0])} {signs[name]} {_text(node.args[1])}"
+        return f"{'-' if name == 'neg' else name}({_text(node.args[0])})"
+    arguments = [_text(a) for a in node.args] + [f"{key}={_text(value)}" for key, value in node.kwargs.items()]
+    return f"torch.ops.{target}({', '.join(arguments)})"
+
+
+def _text(data: Any) -> str:
+    if isinstance(data, fx.Node):
+        return data.name
+    if isinstance(data, (tuple, list)):
+        inside = ", ".join(map(_text, data))
+        return f"[{inside}]" if isinstance(data, list) else f"({inside},)" if len(data) == 1 else f"({inside})"
+    if isinstance(data, dict):
+        return "{" + ", ".join(f"{key!r}: {_text(value)}" for key, value in data.items()) + "}"
+    if isinstance(data, float) and not math.isfinite(data):
+        return "nan" if data != data else "inf" if data > 0 else "-inf"
+    return repr(data)
+
+
+def _constant_text(value: torch.Tensor) -> str:
+    if value.numel() > 64:
+        return f"torch.empty({list(value.shape)}, dtype={value.dtype})  # a constant of {value.numel()} elements, not shown"
+    return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"
+
+
+def _last_uses(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
+    """For each node, the values that it is the last to read."""
+    order = {node: position for position, node in enumerate(graph.nodes)}
+    found: dict[fx.Node, list[fx.Node]] = {}
+    for node in graph.nodes:
+        if node.users:
+            last = max(node.users, key=order.__getitem__)
+            if last.op != "output":
+                found.setdefault(last, []).append(node)
+    return found
+
+
+def _released(nodes: Any) -> str:
+    return f";  {' = '.join(node.name for node in nodes)} = None" if nodes else ""

@@ -1,0 +1,206 @@
+"""The recorder: every ATen operator that runs below it becomes steps on a tape.
+
+    with recorder:                       tape:
+        y = x.view(8, 4)                   (nothing: a geometry of x)
+        y.mul_(2)                          aten.view, aten.mul, aten.view
+        torch.autograd.grad(...)           the same, phase "backward"
+
+The program runs on meta tensors: autograd above the recorder is torch's own, with its in-place rules and its formulas; what
+arrives here is only operators. Tensors are handles; `storage.py` knows which value each stands for at this moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dynascope.grad.build import StepBuilder
+from dynascope.grad.metadata import call_meta_kernel
+from dynascope.grad.mutations import MUTATIONS, store
+from dynascope.grad.numbers import NumberNode
+from dynascope.grad.operators import Traits, traits
+from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, UnsupportedMutation
+from dynascope.grad.storage import Memory
+from dynascope.grad.tape import META, Layout, Number, Origin, Tape, Value, layout_of
+from dynascope.grad.views import ViewRecipe, single_views
+
+aten = torch.ops.aten
+
+
+class Recorder(TorchDispatchMode):
+    """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
+
+    def __init__(self, decompositions: dict[Any, Any], main_device: torch.device) -> None:
+        super().__init__()
+        self.tape = Tape()
+        self.builder = StepBuilder(self.tape, decompositions)
+        self.memory = Memory(self.builder)
+        self.main_device = main_device
+        self.origins: list[Origin] = []
+        """By autograd sequence number, counted from `_sequence_start`."""
+        self._sequence_start = torch._C._autograd._get_sequence_nr()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.tape.phase == "backward":
+            self._place_backward_step()
+        with torch._C._AutoDispatchBelowAutograd():
+            return self._record(func, args, kwargs or {})
+
+    def enter_node(self, origin: Origin) -> None:
+        """The operators that follow come from this Torch IR node."""
+        self._cover_sequence_numbers()
+        self.tape.origin = origin
+
+    def start_backward(self) -> None:
+        self._cover_sequence_numbers()
+        self.tape.phase = "backward"
+
+    def _cover_sequence_numbers(self) -> None:
+        missing = torch._C._autograd._get_sequence_nr() - self._sequence_start - len(self.origins)
+        self.origins += [self.tape.origin] * missing
+
+    def _place_backward_step(self) -> None:
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            position = node._sequence_nr() - self._sequence_start
+            if 0 <= position < len(self.origins):
+                self.tape.origin = self.origins[position]
+
+    # -- recording one operator
+
+    def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        facts = traits(func)
+        mutate = MUTATIONS.get(func)
+        if mutate is not None:
+            return mutate(self, *args, **kwargs)
+        if facts.kind == "plain":
+            return self.wrap(self.builder.op(func, *self.values(args), **self._keywords(kwargs)))
+        if facts.kind in ("view", "same"):
+            return self._view(func, args, kwargs)
+        if facts.kind == "mutating":
+            return self._mutate(func, facts, args, kwargs)
+        if facts.kind == "reading":
+            raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            raise DifferentiationRefused(OperatorFailed(str(func), "it has no decomposition"))
+        return result
+
+    def _view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        source = self._known(args[0])
+        result = call_meta_kernel(func, (source, *args[1:]), kwargs)
+        arguments = _positional(func, args, kwargs)[1:]
+        if isinstance(result, torch.Tensor):
+            if traits(func).kind == "view" and func is not aten.as_strided.default:  # relative to the storage, not to `source`
+                self.memory.add_view(result, source, ViewRecipe(func, arguments))
+            return result
+        recipe = single_views(func, source, arguments)
+        for index, view in enumerate(result):
+            if recipe is not None:
+                self.memory.add_view(view, source, recipe(index))
+        return result
+
+    def _mutate(self, func: Any, facts: Traits, args: Any, kwargs: dict[str, Any]) -> Any:
+        names = [argument.name for argument in func._schema.arguments]
+        defaults = {a.name: a.default_value for a in func._schema.arguments if a.default_value is not None}
+        bound = defaults | dict(zip(names, args, strict=False)) | kwargs
+        if facts.functional is None:
+            raise DifferentiationRefused(UnsupportedMutation(func.name().replace("::", "."), "it has no functional form"))
+        targets = [bound[name] for name in facts.writes]
+        inputs = {n: v for n, v in bound.items() if not (facts.is_out and n in facts.writes)}
+        positional, keywords = _split(facts.functional, inputs)
+        result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
+        results = result if isinstance(result, tuple) else (result,)
+        for target, value in zip(targets, results, strict=True):
+            store(self, target, value, func.name().replace("::", "."))
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        kwargs = {name: self.values(value) for name, value in kwargs.items() if name not in ("pin_memory", "non_blocking")}
+        if kwargs.get("device") == META:
+            kwargs["device"] = self.main_device
+        return kwargs
+
+    # -- handles and values
+
+    def values(self, data: Any) -> Any:
+        """Values in place of tensors, numbers in place of symbols."""
+        if isinstance(data, torch.Tensor):
+            return self.memory.read(self._known(data))
+        if isinstance(data, (list, tuple)):
+            return [self.values(item) for item in data]
+        if isinstance(data, (torch.SymInt, torch.SymFloat)) and isinstance(data.node, NumberNode):
+            return data.node.number
+        return data
+
+    def value(self, tensor: torch.Tensor) -> Value:
+        return self.memory.read(self._known(tensor))
+
+    def wrap(self, result: Any) -> Any:
+        """Tensors of their own memory, holding the values given."""
+        if isinstance(result, (tuple, list)):
+            return tuple(self.wrap(item) for item in result)
+        if not isinstance(result, Value):
+            return result
+        tensor = result.meta()
+        self.memory.add(tensor, result)
+        return tensor
+
+    def _known(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.memory.cell(tensor) is None:
+            if tensor.device == META:
+                raise DifferentiationRefused(OperatorFailed("a meta tensor", "it was made outside the graph"))
+            return self.constant(tensor)
+        return tensor
+
+    def constant(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A real tensor that is part of the program, such as `torch.tensor([1, 2])`."""
+        name = f"constant_{len(self.tape.constants)}"
+        self.tape.constants[name] = tensor.detach().clone()
+        value = Value(layout_of(self.tape.constants[name], tensor.device), name=name)
+        return self.wrap(value)
+
+    def placeholder(self, tensor: torch.Tensor, name: str) -> tuple[Value, torch.Tensor]:
+        """The value of an input or of a tangent, and the meta tensor that stands for it."""
+        value = Value(layout_of(tensor, tensor.device if tensor.device != META else self.main_device), name=name)
+        offset = tensor.storage_offset()
+        if not offset:
+            return value, self.wrap(value)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(value.sizes, value.strides, strict=True))
+        storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
+        handle = torch.empty(0, dtype=value.dtype, device=META)
+        with torch.utils._python_dispatch._disable_current_modes():
+            handle.set_(storage, offset, value.sizes, value.strides)
+        self.memory.add(handle, value)
+        return value, handle
+
+    def number(self, example: int | float, name: str) -> Number:
+        return Number(example, name=name)
+
+
+def _positional(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments in the schema's order, as far as any is given by name."""
+    if not kwargs:
+        return tuple(args)
+    rest = func._schema.arguments[len(args) :]
+    return (*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest))
+
+
+def _split(func: Any, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    positional, keywords = [], {}
+    for argument in func._schema.arguments:
+        if argument.name in bound:
+            if argument.kwarg_only:
+                keywords[argument.name] = bound[argument.name]
+            else:
+                positional.append(bound[argument.name])
+    return positional, keywords
+
+

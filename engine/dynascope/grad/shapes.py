@@ -1,0 +1,212 @@
+"""Sizes, strides and dtypes of what operators make, without asking torch: its Python meta kernels cost 100 us and more.
+
+    pointwise(f32[4, 1], bf16[8])  ->  sizes (4, 8), strides (8, 1), dtype f32
+
+The rules are TensorIterator's. An operator without a rule here asks torch's own meta kernel (see `metadata.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dynascope.grad.tape import Layout, Number, Sizes, Value, contiguous_strides
+
+
+class ShapeMismatch(RuntimeError):
+    """The operands do not fit together; eager raises for them too."""
+
+
+def broadcast(*shapes: Sizes) -> Sizes:
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for position, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if result[position] not in (1, size):
+                    raise ShapeMismatch(f"sizes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+                result[position] = size
+    return tuple(result)
+
+
+def is_dense(sizes: Sizes, strides: Sizes) -> bool:
+    """Whether the elements fill their memory without holes and without overlap."""
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size == 0:
+            return True
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def iterator_strides(shape: Sizes, operands: Sequence[Value]) -> Sizes:
+    """The strides TensorIterator gives to a fresh output of `shape` computed from `operands`."""
+    same_shape = all(operand.sizes == shape for operand in operands)
+    if same_shape and operands:
+        if all(is_contiguous(o.sizes, o.strides) for o in operands):
+            return contiguous_strides(shape)
+        first = operands[0].strides
+        if all(o.strides == first for o in operands) and is_dense(shape, first):
+            return first
+    return _permuted_strides(shape, [_expanded_strides(o, shape) for o in operands])
+
+
+def _expanded_strides(operand: Value, shape: Sizes) -> Sizes:
+    missing = len(shape) - operand.rank
+    own = (0 if size == 1 and shape[missing + i] != 1 else s for i, (size, s) in enumerate(zip(operand.sizes, operand.strides, strict=True)))
+    return (0,) * missing + tuple(own)
+
+
+def _permuted_strides(shape: Sizes, all_strides: list[Sizes]) -> Sizes:
+    order = list(reversed(range(len(shape))))
+    for i in range(1, len(shape)):
+        dimension = i
+        for j in reversed(range(i)):
+            comparison = _compare_dimensions(order[j], order[dimension], shape, all_strides)
+            if comparison > 0:
+                order[j], order[dimension] = order[dimension], order[j]
+                dimension = j
+            elif comparison < 0:
+                break
+    strides, step = [0] * len(shape), 1
+    for dimension in order:
+        strides[dimension] = step
+        step *= max(shape[dimension], 1)
+    return tuple(strides)
+
+
+def _compare_dimensions(a: int, b: int, shape: Sizes, all_strides: list[Sizes]) -> int:
+    """Positive where dimension `a` should lie further out than `b`; 0 where the operands do not say."""
+    for strides in all_strides:
+        if strides[a] == 0 or strides[b] == 0 or (strides[a] == strides[b] and shape[a] <= shape[b]):
+            continue
+        return 1 if strides[a] >= strides[b] else -1
+    return 0
+
+
+@functools.cache
+def _category(dtype: torch.dtype) -> int:
+    if dtype is torch.bool:
+        return 0
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
+
+
+_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, complex: torch.complex64}
+
+
+def promoted(operands: Sequence[Any]) -> torch.dtype:
+    """The common dtype of values and Python numbers: dimensioned tensors, then 0-dim ones, then numbers."""
+    dtypes: list[torch.dtype | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, Value):
+            rank, dtype = (0 if operand.sizes else 1), operand.dtype
+        else:
+            kind = type(operand.example) if isinstance(operand, Number) else type(operand)
+            rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
+        present = dtypes[rank]
+        dtypes[rank] = dtype if present is None else torch.promote_types(present, dtype)
+    return functools.reduce(_combine, dtypes[1:], dtypes[0])  # type: ignore[arg-type, return-value]
+
+
+def _combine(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
+    if higher is None or lower is None:
+        return higher if lower is None else lower
+    return torch.promote_types(higher, lower) if _category(lower) > _category(higher) else higher
+
+
+def floating(dtype: torch.dtype) -> torch.dtype:
+    """What a function of real numbers computes in, when given `dtype`."""
+    return dtype if _category(dtype) >= 2 else torch.get_default_dtype()
+
+
+def wrap_dimension(dimension: int, rank: int) -> int:
+    rank = max(rank, 1)
+    if not -rank <= dimension < rank:
+        raise ShapeMismatch(f"dimension {dimension} is out of range for {rank} dimensions")
+    return dimension % rank
+
+
+def wrap_dimensions(dimensions: Any, rank: int) -> tuple[int, ...]:
+    """The reduced dimensions in order; None and an empty list mean all of them."""
+    if isinstance(dimensions, int):
+        dimensions = [dimensions]
+    if not dimensions:
+        return tuple(range(rank))
+    return tuple(sorted(wrap_dimension(d, rank) for d in dimensions)) if rank else ()
+
+
+def reduced_sizes(sizes: Sizes, dimensions: Sequence[int], keep: int) -> Sizes:
+    """`sizes` with `dimensions` gone, or of size 1 where `keep` is true."""
+    if keep:
+        return tuple(1 if i in dimensions else size for i, size in enumerate(sizes))
+    return tuple(size for i, size in enumerate(sizes) if i not in dimensions)
+
+
+def fresh(sizes: Sequence[int], dtype: torch.dtype, device: torch.device) -> Layout:
+    sizes = tuple(sizes)
+    return Layout(sizes, contiguous_strides(sizes), dtype, device)
+
+
+def common_device(operands: Sequence[Any]) -> torch.device:
+    """Where an operator of these operands runs: 0-dim CPU tensors go along with the others."""
+    device = None
+    for operand in operands:
+        if isinstance(operand, Value):
+            if operand.sizes or operand.device.type != "cpu":
+                return operand.device
+            device = device or operand.device
+    return device or torch.device("cpu")
+
+
+def viewed_strides(sizes: Sizes, strides: Sizes, wanted: Sizes) -> Sizes | None:
+    """The strides of a view of `wanted` sizes without a copy; None where there is no such view."""
+    if 0 in sizes:
+        return contiguous_strides(wanted)
+    result = [0] * len(wanted)
+    position = len(wanted) - 1
+    chunk_step = strides[-1] if strides else 1
+    tensor_count, view_count = 1, 1
+    for dimension in reversed(range(len(sizes))):
+        tensor_count *= sizes[dimension]
+        ends_chunk = dimension == 0 or (sizes[dimension - 1] != 1 and strides[dimension - 1] != tensor_count * chunk_step)
+        if not ends_chunk:
+            continue
+        while position >= 0 and (view_count < tensor_count or wanted[position] == 1):
+            result[position] = view_count * chunk_step
+            view_count *= wanted[position]
+            position -= 1
+        if view_count != tensor_count:
+            return None
+        if dimension > 0:
+            chunk_step, tensor_count, view_count = strides[dimension - 1], 1, 1
+    if not sizes:
+        return (1,) * len(wanted)
+    return tuple(result) if position == -1 else None
+
+
+def inferred_sizes(sizes: Sequence[int], element_count: int) -> Sizes:
+    """`sizes` with its -1 replaced."""
+    if -1 not in sizes:
+        return tuple(sizes)
+    known = 1
+    for size in sizes:
+        known *= 1 if size == -1 else size
+    return tuple(element_count // max(known, 1) if size == -1 else size for size in sizes)

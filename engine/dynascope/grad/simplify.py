@@ -1,0 +1,80 @@
+"""Steps that change nothing: duplicates, and steps nobody reads.
+
+    t1 = t(w); t2 = t(w)   ->   t1 alone
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynascope.grad.outputs import Results
+from dynascope.grad.tape import Number, Step, Tape, Value, replace
+
+aten = torch.ops.aten
+
+
+def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> None:
+    """Rewrites the tape, and the values that `results` and `gradients` name."""
+    renamed: dict[int, Value | Number | None] = {}
+    current = lambda leaf: renamed.get(id(leaf), leaf) if isinstance(leaf, (Value, Number)) else leaf  # noqa: E731
+    seen: dict[Any, Step] = {}
+    kept: list[Step] = []
+    for step in tape.steps:
+        step.arguments, step.keywords = replace(step.arguments, current), replace(step.keywords, current)
+        if _is_identity_copy(step):
+            renamed[id(step.outputs[0])] = step.arguments[0]
+            continue
+        key = _key(step)
+        twin = seen.get(key) if key is not None else None
+        if twin is None:
+            kept.append(step)
+            if key is not None:
+                seen[key] = step
+            continue
+        renamed.update({id(old): new for old, new in zip(step.outputs, twin.outputs, strict=True)})
+    results.computed[:] = [current(value) for value in results.computed]
+    for mutated in results.mutated:
+        mutated.value = current(mutated.value)
+    gradients[:] = [current(value) for value in gradients]
+    tape.steps[:] = used(kept, [*results.computed, *(m.value for m in results.mutated), *gradients])
+
+
+def used(steps: list[Step], wanted: list[Any]) -> list[Step]:
+    """The steps that `wanted` needs, in their order. Random steps stay: they advance the generator, as in eager."""
+    needed = {id(value) for value in wanted}
+    kept = []
+    for step in reversed(steps):
+        if step.is_random or any(id(output) in needed for output in step.outputs):
+            kept.append(step)
+            needed.update(id(value) for value in step.inputs())
+    return kept[::-1]
+
+
+def _is_identity_copy(step: Step) -> bool:
+    """A copy of the same dtype, device and strides: no step changes its input, so the input itself serves."""
+    if step.target not in (aten.clone.default, aten._to_copy.default):
+        return False
+    return step.arguments[0].layout == step.outputs[0].layout  # type: ignore[union-attr]
+
+
+def _key(step: Step) -> Any:
+    if step.is_random:
+        return None
+    key = (step.target, _frozen(step.arguments), _frozen(step.keywords))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _frozen(data: Any) -> Any:
+    if isinstance(data, (Value, Number)):
+        return id(data)
+    if isinstance(data, (list, tuple)):
+        return tuple(_frozen(item) for item in data)
+    if isinstance(data, dict):
+        return tuple((name, _frozen(item)) for name, item in data.items())
+    return (type(data), repr(data) if isinstance(data, float) else data)

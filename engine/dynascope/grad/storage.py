@@ -1,0 +1,115 @@
+"""Memory made functional: which value a tensor stands for, whatever views and in-place operations came before.
+
+    y = x[0]        the geometry of y is remembered as "select of x"; no step is written
+    y.add_(1)       x := select_scatter(x, add(select(x), 1))
+    z = x + y       reads x's new value, and y's
+
+A `Cell` is one storage. Its tensors are geometries (sizes, strides, offset) on it. The value of a geometry is derived from
+its parent's when it is read; a write replaces the values of all of them at once, so no live alias is ever forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
+from dynascope.grad.tape import Sizes, Value
+from dynascope.grad.views import Builder, ViewRecipe
+
+Geometry = tuple[Sizes, Sizes, int, torch.dtype, bool]
+
+
+def geometry_of(tensor: torch.Tensor) -> Geometry:
+    dtype = tensor.dtype
+    conjugated = dtype.is_complex and tensor.is_conj()
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), dtype, conjugated
+
+
+@dataclass(slots=True)
+class Cell:
+    """`values` holds what is known of the present contents; `recipes` how each geometry is cut out of another."""
+
+    root: Geometry
+    device: torch.device
+    storage: torch.UntypedStorage
+    values: dict[Geometry, Value]
+    input_index: int | None = None
+    writes: int = 0
+    recipes: dict[Geometry, tuple[Geometry, ViewRecipe]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Memory:
+    """All storages met so far. They are kept alive, so that no address is used twice."""
+
+    builder: Builder
+    cells: dict[int, Cell] = field(default_factory=dict)
+
+    def cell(self, tensor: torch.Tensor) -> Cell | None:
+        return self.cells.get(tensor.untyped_storage()._cdata)
+
+    def add(self, tensor: torch.Tensor, value: Value) -> Cell:
+        """Register a tensor with memory of its own."""
+        storage = tensor.untyped_storage()
+        geometry = geometry_of(tensor)
+        cell = Cell(geometry, value.device, storage, {geometry: value})
+        self.cells[storage._cdata] = cell
+        return cell
+
+    def add_view(self, view: torch.Tensor, source: torch.Tensor, recipe: ViewRecipe) -> None:
+        cell = self.cells[source.untyped_storage()._cdata]
+        geometry, parent = geometry_of(view), geometry_of(source)
+        if geometry != parent and geometry != cell.root and geometry not in cell.recipes and not self._descends(cell, parent, geometry):
+            cell.recipes[geometry] = (parent, recipe)
+
+    def read(self, tensor: torch.Tensor) -> Value:
+        cell = self.cells[tensor.untyped_storage()._cdata]
+        return self._derive(cell, geometry_of(tensor))
+
+    def write(self, tensor: torch.Tensor, value: Value, operation: str) -> None:
+        """`tensor` now holds `value`; so does everything that overlaps it."""
+        cell = self.cells[tensor.untyped_storage()._cdata]
+        cell.writes += 1
+        geometry = geometry_of(tensor)
+        known = {geometry: value}
+        while geometry != cell.root:
+            parent, recipe = self._recipe(cell, geometry)
+            scattered = recipe.scatter(self.builder, self._derive(cell, parent), value)
+            if scattered is None:
+                raise DifferentiationRefused(UnsupportedMutation(operation, f"it writes through `{recipe.operator}`"))
+            geometry, value = parent, scattered
+            known[geometry] = value
+        cell.values = known
+
+    def _derive(self, cell: Cell, geometry: Geometry) -> Value:
+        value = cell.values.get(geometry)
+        if value is None:
+            parent, recipe = self._recipe(cell, geometry)
+            value = recipe.apply(self.builder, self._derive(cell, parent))
+            cell.values[geometry] = value
+        return value
+
+    def _recipe(self, cell: Cell, geometry: Geometry) -> tuple[Geometry, ViewRecipe]:
+        known = cell.recipes.get(geometry)
+        if known is None:
+            sizes, strides, offset = geometry[:3]
+            known = cell.root, ViewRecipe.strided(sizes, strides, offset, cell.root)
+            cell.recipes[geometry] = known
+        return known
+
+    @staticmethod
+    def _descends(cell: Cell, geometry: Geometry, ancestor: Geometry) -> bool:
+        """Whether `geometry` is cut out of `ancestor`, so that the reverse would close a circle."""
+        while geometry in cell.recipes:
+            geometry = cell.recipes[geometry][0]
+            if geometry == ancestor:
+                return True
+        return False
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    return list({id(value): value for value in values}.values())

@@ -1,0 +1,182 @@
+"""The recording: values, the steps that make them, and the tape that holds the steps in order.
+
+    x: f32[4, 8]            Value(step=None)              an input
+    %0 = aten.exp(x)        Step(aten.exp.default, (x,))  its output is a Value again
+
+A `Value` never changes: mutation and aliasing are gone before a step is written (see `storage.py`). It has a layout but
+no memory. The tape is a plain list because most steps never become an fx node: fx nodes are made once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynascope.report.facts import Phase
+from dynascope.report.span import UserStack
+
+Sizes = tuple[int, ...]
+META = torch.device("meta")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is known of a tensor without its elements. `strides` count elements."""
+
+    sizes: Sizes
+    strides: Sizes
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def element_count(self) -> int:
+        count = 1
+        for size in self.sizes:
+            count *= size
+        return count
+
+    @property
+    def byte_count(self) -> int:
+        return self.element_count * self.dtype.itemsize
+
+
+def contiguous_strides(sizes: Sizes) -> Sizes:
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def layout_of(tensor: torch.Tensor, device: torch.device) -> Layout:
+    return Layout(tuple(tensor.shape), tensor.stride(), tensor.dtype, device)
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One tensor that a step made, or that came from outside (`step` is None). `index` is its place among the outputs."""
+
+    layout: Layout
+    step: Step | None = None
+    index: int = 0
+    name: str = ""
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.layout.sizes
+
+    @property
+    def strides(self) -> Sizes:
+        return self.layout.strides
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.layout.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.layout.device
+
+    @property
+    def rank(self) -> int:
+        return len(self.layout.sizes)
+
+    def meta(self) -> torch.Tensor:
+        """A meta tensor of this layout, sharing memory with nothing."""
+        layout = self.layout
+        return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=META)
+
+
+@dataclass(eq=False, slots=True)
+class Number:
+    """A Python number known only when the program runs: a placeholder, or arithmetic on one."""
+
+    example: int | float
+    step: Step | None = None
+    index: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The Torch IR node that a step comes from."""
+
+    node: str
+    user_stack: UserStack = ()
+    stack_trace: str | None = None
+
+
+NOWHERE = Origin("")
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One operator applied. `arguments` and `keywords` hold values, numbers and plain data."""
+
+    target: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    origin: Origin
+    phase: Phase
+    outputs: tuple[Value | Number | None, ...] = ()
+    is_random: bool = False
+
+    def inputs(self) -> Iterator[Value | Number]:
+        yield from leaves(self.arguments)
+        yield from leaves(self.keywords)
+
+
+def leaves(data: Any) -> Iterator[Value | Number]:
+    """Every value and number inside nested lists, tuples, dictionaries and slices."""
+    if isinstance(data, (Value, Number)):
+        yield data
+    elif isinstance(data, (list, tuple)):
+        for item in data:
+            yield from leaves(item)
+    elif isinstance(data, dict):
+        for item in data.values():
+            yield from leaves(item)
+
+
+def replace(data: Any, mapping: Callable[[Any], Any]) -> Any:
+    """The same data with `mapping` applied to each leaf."""
+    if isinstance(data, list):
+        return [replace(item, mapping) for item in data]
+    if isinstance(data, tuple):
+        return tuple(replace(item, mapping) for item in data)
+    if isinstance(data, dict):
+        return {key: replace(item, mapping) for key, item in data.items()}
+    return mapping(data)
+
+
+@dataclass(slots=True)
+class Tape:
+    """The steps so far, and where the next one comes from."""
+
+    steps: list[Step] = field(default_factory=list)
+    origin: Origin = NOWHERE
+    phase: Phase = "forward"
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def write(
+        self, target: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], layouts: list[Layout | None]
+    ) -> Step:
+        """Add a step with one output for each layout; None stands for an output that the operator leaves undefined."""
+        step = Step(target, arguments, keywords, self.origin, self.phase, is_random=is_random(target))
+        step.outputs = tuple(None if layout is None else Value(layout, step, i) for i, layout in enumerate(layouts))
+        self.steps.append(step)
+        return step
+
+    def write_number(self, target: Callable[..., Any], arguments: tuple[Any, ...], example: int | float) -> Number:
+        step = Step(target, arguments, {}, self.origin, self.phase)
+        number = Number(example, step)
+        step.outputs = (number,)
+        self.steps.append(step)
+        return number
+
+
+def is_random(target: Callable[..., Any]) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())

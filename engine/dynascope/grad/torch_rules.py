@@ -1,0 +1,186 @@
+"""Torch functions that choose by device, with the choice made for the device the program runs on."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from dynascope.grad.record import Recorder
+
+aten = torch.ops.aten
+functional = torch.nn.functional
+FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION = 1, 2, 3
+
+
+def _attention(
+    recorder: Recorder,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if not isinstance(query, torch.Tensor):
+        return NotImplemented
+    device = recorder.value(query).device
+    if device.type not in ("cpu", "cuda"):
+        return NotImplemented
+    masks = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    choice = _attention_choice(device, query, key, value, masks)
+    if device.type == "cpu" and choice == FLASH_ATTENTION:
+        mask = _additive_mask(attn_mask, query)
+        return aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale
+        )[0]
+    if device.type == "cuda" and choice in (FLASH_ATTENTION, EFFICIENT_ATTENTION) and query.shape[-1] % 8 == 0:
+        return _cuda_attention(choice, query, key, value, masks)
+    return aten._scaled_dot_product_attention_math(
+        query, key, value, _additive_mask(attn_mask, query), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
+def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:
+    """Which kernel torch picks for real tensors of these sizes, strides and dtypes. Their elements do not matter."""
+    with torch.utils._python_dispatch._disable_current_modes():
+        real = [
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device, requires_grad=t.requires_grad)
+            for t in (query, key, value)
+        ]
+        mask = options["attn_mask"]
+        if mask is not None:
+            mask = torch.empty_strided(mask.shape, mask.stride(), dtype=mask.dtype, device=device, requires_grad=mask.requires_grad)
+        return torch._fused_sdp_choice(*real, **{**options, "attn_mask": mask})
+
+
+def _additive_mask(mask: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+    if mask is None or mask.dtype is not torch.bool:
+        return mask
+    zeros = torch.zeros((), dtype=query.dtype, device="meta")
+    return torch.where(mask, zeros, float("-inf"))
+
+
+def _cuda_attention(choice: int, query: Any, key: Any, value: Any, options: dict[str, Any]) -> Any:
+    dropout, causal, scale = options["dropout_p"], options["is_causal"], options["scale"]
+    if choice == FLASH_ATTENTION:
+        return aten._scaled_dot_product_flash_attention(query, key, value, dropout, causal, False, scale=scale)[0]
+    bias = _additive_mask(options["attn_mask"], query)
+    if bias is not None:
+        bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    return aten._scaled_dot_product_efficient_attention(query, key, value, bias, needs_gradient, dropout, causal, scale=scale)[0]
+
+
+def _dropout(recorder: Recorder, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """CUDA has a fused kernel of its own, with its own random numbers."""
+    if not inplace and training and 0 < p < 1 and recorder.value(input).device.type == "cuda" and input.numel():
+        return aten.native_dropout(input, p, True)[0]
+    return NotImplemented
+
+
+def _torch_dropout(recorder: Recorder, input: torch.Tensor, p: float, train: bool) -> Any:
+    return _dropout(recorder, input, p, train)
+
+
+def _to(recorder: Recorder, tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+    """`.to(device)` of a tensor that is there already returns the tensor itself, unless a copy is asked for."""
+    if not isinstance(tensor, torch.Tensor):
+        return NotImplemented
+    present = recorder.value(tensor).device
+    arguments = tuple(_device_of(recorder, a) for a in arguments)
+    keywords = {name: _device_of(recorder, a) for name, a in keywords.items()}
+    wanted = keywords.get("device") or next((a for a in arguments if isinstance(a, torch.device)), None)
+    tensors = [a for a in (*arguments, *keywords.values()) if isinstance(a, torch.Tensor)]
+    if tensors:
+        wanted, keywords = recorder.value(tensors[0]).device, {k: v for k, v in keywords.items() if k != "other"} | {"dtype": tensors[0].dtype}
+        arguments = tuple(a for a in arguments if not isinstance(a, torch.Tensor))
+    arguments = tuple(a for a in arguments if not isinstance(a, torch.device))
+    keywords.pop("device", None)
+    if wanted is not None and _same_device(wanted, present):
+        wanted = None
+    if wanted is None:
+        if not arguments and not keywords:
+            return tensor
+        return tensor.to(*arguments, **keywords)
+    dtype = keywords.get("dtype") or next((a for a in arguments if isinstance(a, torch.dtype)), tensor.dtype)
+    return _Move.apply(tensor, wanted, present, dtype)
+
+
+def _device_of(recorder: Recorder, argument: Any) -> Any:
+    return torch.device(argument) if isinstance(argument, str) else argument
+
+
+def _same_device(wanted: torch.device, present: torch.device) -> bool:
+    return wanted.type == present.type and wanted.index in (None, present.index)
+
+
+class _Move(torch.autograd.Function):
+    """A copy to another device; the gradient goes back. Autograd's own formula would see only meta tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, wanted: torch.device, present: torch.device, dtype: torch.dtype) -> Any:
+        ctx.places = present, tensor.dtype
+        return aten._to_copy(tensor, device=wanted, dtype=dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        device, dtype = ctx.places
+        return aten._to_copy(gradient, device=device, dtype=dtype), None, None, None
+
+
+def _cuda(recorder: Recorder, tensor: torch.Tensor, device: Any = None, *_: Any, **__: Any) -> Any:
+    return _to(recorder, tensor, torch.device("cuda" if device is None else device))
+
+
+def _cpu(recorder: Recorder, tensor: torch.Tensor, **_: Any) -> Any:
+    return _to(recorder, tensor, torch.device("cpu"))
+
+
+def _index(recorder: Recorder, tensor: Any, index: Any) -> Any:
+    """Lists of positions become constants here: on a meta tensor torch would drop their contents."""
+    if not isinstance(tensor, torch.Tensor) or not _holds_list(index):
+        return NotImplemented
+    return tensor[_with_constants(recorder, index)]
+
+
+def _set_index(recorder: Recorder, tensor: Any, index: Any, value: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor) or not _holds_list(index):
+        return NotImplemented
+    tensor[_with_constants(recorder, index)] = value
+    return None
+
+
+def _holds_list(index: Any) -> bool:
+    return isinstance(index, list) or (isinstance(index, tuple) and any(isinstance(item, (list, tuple)) for item in index))
+
+
+def _with_constants(recorder: Recorder, index: Any) -> Any:
+    if isinstance(index, tuple):
+        return tuple(_with_constants(recorder, list(item) if isinstance(item, tuple) else item) for item in index)
+    if isinstance(index, list) and all(isinstance(item, (int, bool)) for item in index):
+        with torch.utils._python_dispatch._disable_current_modes():
+            positions = torch.tensor(index, dtype=None if index else torch.int64)
+        return recorder.constant(positions)
+    return index
+
+
+RULES: dict[Any, Callable[..., Any]] = {
+    functional.scaled_dot_product_attention: _attention,
+    torch._C._nn.scaled_dot_product_attention: _attention,
+    functional.dropout: _dropout,
+    torch.dropout: _torch_dropout,
+    operator.getitem: _index,
+    operator.setitem: _set_index,
+    "__getitem__": _index,
+    "__setitem__": _set_index,
+    "to": _to,
+    "cuda": _cuda,
+    "cpu": _cpu,
+}
+"""By target: `rule(recorder, *arguments, **keywords)`; NotImplemented where torch's own path is right."""

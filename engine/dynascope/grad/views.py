@@ -1,0 +1,308 @@
+"""Views as values: how a view is cut out of its source, and how new contents of a view are put back.
+
+    select(x, 0, 2)          apply    -> aten.select.int(x, 0, 2)
+    x.select(0, 2).zero_()   scatter  -> aten.select_scatter(x, zeros, 0, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
+from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, viewed_strides, wrap_dimension
+from dynascope.grad.tape import Layout, Value, contiguous_strides, layout_of
+from dynascope.grad.metadata import call_meta_kernel
+
+aten = torch.ops.aten
+
+
+class Builder(Protocol):
+    """Writes steps; see `build.py`."""
+
+    def op(self, target: Any, *arguments: Any, **keywords: Any) -> Any: ...
+
+    def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecipe:
+    """One view operator with its arguments after the source."""
+
+    operator: Any
+    arguments: tuple[Any, ...] = ()
+
+    @staticmethod
+    def strided(sizes: Any, strides: Any, offset: int, root: Any) -> ViewRecipe:
+        """A view known by its geometry alone, relative to the values of its storage's first tensor."""
+        return ViewRecipe(aten.as_strided.default, (list(sizes), list(strides), offset, root[1], root[2]))
+
+    def apply(self, builder: Builder, source: Value) -> Value:
+        make = APPLY.get(self.operator)
+        if make is not None:
+            return make(builder, source, *self.arguments)
+        return apply_view(builder, self.operator, source, self.arguments)
+
+    def scatter(self, builder: Builder, source: Value, value: Value) -> Value | None:
+        """The contents of the source after `value` was written to its view; None where that is not expressible."""
+        put_back = SCATTER.get(self.operator)
+        return None if put_back is None else put_back(builder, source, value, *self.arguments)
+
+
+def apply_view(builder: Builder, operator: Any, source: Value, arguments: tuple[Any, ...]) -> Value:
+    viewed = call_meta_kernel(operator, (source.meta(), *arguments), {})
+    return builder.write_view(operator, source, arguments, layout_of(viewed, source.device))
+
+
+def reshape(builder: Builder, source: Value, sizes: Any) -> Value:
+    """A view where strides allow, else a view of a contiguous copy."""
+    sizes = inferred_sizes(sizes, source.layout.element_count)
+    if sizes == source.sizes:
+        return source
+    strides = viewed_strides(source.sizes, source.strides, sizes)
+    if strides is None:
+        source = builder.op(aten.clone.default, source, memory_format=torch.contiguous_format)
+        strides = contiguous_strides(sizes)
+    layout = Layout(sizes, strides, source.dtype, source.device)
+    return builder.write_view(aten.view.default, source, (list(sizes),), layout)
+
+
+def permute(builder: Builder, source: Value, order: Any) -> Value:
+    order = [wrap_dimension(d, source.rank) for d in order]
+    if order == list(range(source.rank)):
+        return source
+    layout = Layout(
+        tuple(source.sizes[d] for d in order), tuple(source.strides[d] for d in order), source.dtype, source.device
+    )
+    return builder.write_view(aten.permute.default, source, (order,), layout)
+
+
+def transpose(builder: Builder, source: Value, first: int, second: int) -> Value:
+    order = list(range(source.rank))
+    if source.rank == 0:
+        return source
+    first, second = wrap_dimension(first, source.rank), wrap_dimension(second, source.rank)
+    order[first], order[second] = order[second], order[first]
+    return permute(builder, source, order)
+
+
+def _t(builder: Builder, source: Value) -> Value:
+    return transpose(builder, source, 0, 1) if source.rank == 2 else source
+
+
+def expand(builder: Builder, source: Value, sizes: Any, implicit: Any = False) -> Value:
+    missing = len(sizes) - source.rank
+    own = [source.sizes[i - missing] if size == -1 else size for i, size in enumerate(sizes)]
+    if tuple(own) == source.sizes:
+        return source
+    strides = [0 if i < missing or (source.sizes[i - missing] == 1 and own[i] != 1) else source.strides[i - missing] for i in range(len(own))]
+    return builder.write_view(aten.expand.default, source, (own,), Layout(tuple(own), tuple(strides), source.dtype, source.device))
+
+
+def unsqueeze(builder: Builder, source: Value, dimension: int) -> Value:
+    dimension = dimension % (source.rank + 1)
+    step = source.sizes[dimension] * source.strides[dimension] if dimension < source.rank else 1
+    sizes = (*source.sizes[:dimension], 1, *source.sizes[dimension:])
+    strides = (*source.strides[:dimension], step, *source.strides[dimension:])
+    return builder.write_view(aten.unsqueeze.default, source, (dimension,), Layout(sizes, strides, source.dtype, source.device))
+
+
+def squeeze(builder: Builder, source: Value, dimensions: Any = None) -> Value:
+    """`squeeze` in its three forms, written as `squeeze.dims`."""
+    if isinstance(dimensions, int):
+        dimensions = [dimensions]
+    chosen = range(source.rank) if dimensions is None else {wrap_dimension(d, source.rank) for d in dimensions}
+    gone = [d for d in sorted(chosen) if d < source.rank and source.sizes[d] == 1]
+    if not gone:
+        return source
+    kept = [d for d in range(source.rank) if d not in gone]
+    layout = Layout(tuple(source.sizes[d] for d in kept), tuple(source.strides[d] for d in kept), source.dtype, source.device)
+    return builder.write_view(aten.squeeze.dims, source, (gone,), layout)
+
+
+def slice_along(builder: Builder, source: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    dimension = wrap_dimension(dimension, source.rank)
+    size = source.sizes[dimension]
+    first, last, _ = slice(start, end).indices(size)
+    if (first, step) == (0, 1) and last >= size:
+        return source
+    count = max(0, -(-(last - first) // step))
+    sizes = (*source.sizes[:dimension], count, *source.sizes[dimension + 1 :])
+    strides = (*source.strides[:dimension], source.strides[dimension] * step, *source.strides[dimension + 1 :])
+    arguments = (dimension, first, last) if step == 1 else (dimension, first, last, step)
+    return builder.write_view(aten.slice.Tensor, source, arguments, Layout(sizes, strides, source.dtype, source.device))
+
+
+def select(builder: Builder, source: Value, dimension: int, index: int) -> Value:
+    dimension = wrap_dimension(dimension, source.rank)
+    index = index + source.sizes[dimension] if index < 0 else index
+    sizes = source.sizes[:dimension] + source.sizes[dimension + 1 :]
+    strides = source.strides[:dimension] + source.strides[dimension + 1 :]
+    return builder.write_view(aten.select.int, source, (dimension, index), Layout(sizes, strides, source.dtype, source.device))
+
+
+def _as_strided(builder: Builder, source: Value, sizes: list[int], strides: list[int], offset: int, root_strides: Any, root_offset: int) -> Value:
+    _check_within(source, sizes, strides, offset - root_offset)
+    source = with_strides(builder, source, root_strides)
+    cuts = _as_cuts(source, sizes, strides, offset - root_offset)
+    if cuts is not None:
+        for recipe in cuts:
+            source = recipe.apply(builder, source)
+        return source
+    layout = Layout(tuple(sizes), tuple(strides), source.dtype, source.device)
+    return builder.write_view(aten.as_strided.default, source, (list(sizes), list(strides), offset - root_offset), layout)
+
+
+def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
+    """The storage may be larger than the tensor that came in; what lies outside of it is unknown here."""
+    reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    extent = sum((size - 1) * stride for size, stride in zip(source.sizes, source.strides, strict=True))
+    if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(source.sizes, source.strides)):
+        raise DifferentiationRefused(OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from"))
+
+
+def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
+    """The same elements laid out with `strides`, which must be dense."""
+    strides = tuple(strides)
+    if strides == value.strides or value.layout.element_count <= 1:
+        return value
+    order = sorted(range(value.rank), key=lambda d: (-strides[d], -value.sizes[d], d))
+    back = [order.index(d) for d in range(value.rank)]
+    moved = permute(builder, value, order)
+    copied = builder.op(aten.clone.default, moved, memory_format=torch.contiguous_format)
+    return permute(builder, copied, back)
+
+
+def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -> list[ViewRecipe] | None:
+    """Slices and selects that give the same elements as `as_strided`, where there are any."""
+    if 0 in source.sizes or 0 in sizes or source.strides != contiguous_strides(source.sizes):
+        return None
+    recipes: list[ViewRecipe] = []
+    wanted, dimension = 0, 0
+    for size, stride in zip(source.sizes, source.strides, strict=True):
+        start, offset = divmod(offset, stride)
+        step, rest = divmod(strides[wanted], stride) if wanted < len(sizes) else (0, 0)
+        remaining = len(sizes) - wanted
+        if wanted < len(sizes) and rest == 0 and step >= 1 and start + (sizes[wanted] - 1) * step < size and remaining:
+            end = start + (sizes[wanted] - 1) * step + 1
+            recipes.append(ViewRecipe(aten.slice.Tensor, (dimension, start, end, step)))
+            wanted += 1
+            dimension += 1
+        elif start < size:
+            recipes.append(ViewRecipe(aten.select.int, (dimension, start)))
+        else:
+            return None
+    return recipes if wanted == len(sizes) and offset == 0 else None
+
+
+def _view(builder: Builder, source: Value, sizes: Any, *_: Any) -> Value:
+    return reshape(builder, source, sizes)
+
+
+def _unfold(builder: Builder, source: Value, dimension: int, size: int, step: int) -> Value:
+    return apply_view(builder, aten.unfold.default, source, (dimension, size, step))
+
+
+APPLY: dict[Any, Callable[..., Value]] = {
+    aten.view.default: _view,
+    aten._reshape_alias.default: _view,
+    aten.permute.default: permute,
+    aten.transpose.int: transpose,
+    aten.t.default: _t,
+    aten.expand.default: expand,
+    aten.unsqueeze.default: unsqueeze,
+    aten.squeeze.default: squeeze,
+    aten.squeeze.dim: squeeze,
+    aten.squeeze.dims: squeeze,
+    aten.slice.Tensor: slice_along,
+    aten.select.int: select,
+    aten.as_strided.default: _as_strided,
+}
+
+
+def _put_back_reshaped(builder: Builder, source: Value, value: Value, *_: Any) -> Value:
+    return reshape(builder, value, source.sizes)
+
+
+def _put_back_permuted(builder: Builder, source: Value, value: Value, order: Any) -> Value:
+    wrapped = [wrap_dimension(d, source.rank) for d in order]
+    return permute(builder, value, [wrapped.index(d) for d in range(source.rank)])
+
+
+def _put_back_transposed(builder: Builder, source: Value, value: Value, first: int = 0, second: int = 1) -> Value:
+    return transpose(builder, value, first, second) if source.rank > 1 else value
+
+
+def _put_back_expanded(builder: Builder, source: Value, value: Value, *_: Any) -> Value | None:
+    return reshape(builder, value, source.sizes) if value.layout.element_count == source.layout.element_count else None
+
+
+def _put_back_slice(builder: Builder, source: Value, value: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    dimension = wrap_dimension(dimension, source.rank)
+    first, last, _ = slice(start, end).indices(source.sizes[dimension])
+    if (first, last, step) == (0, source.sizes[dimension], 1):
+        return value
+    return builder.op(aten.slice_scatter.default, source, value, dimension, first, last, step)
+
+
+def _put_back_selected(builder: Builder, source: Value, value: Value, dimension: int, index: int) -> Value:
+    return builder.op(aten.select_scatter.default, source, value, wrap_dimension(dimension, source.rank), index)
+
+
+def _put_back_diagonal(builder: Builder, source: Value, value: Value, *arguments: Any) -> Value:
+    return builder.op(aten.diagonal_scatter.default, source, value, *arguments)
+
+
+def _put_back_strided(builder: Builder, source: Value, value: Value, sizes: Any, strides: Any, offset: int, root_strides: Any, root_offset: int) -> Value:
+    _check_within(source, sizes, strides, offset - root_offset)
+    source = with_strides(builder, source, root_strides)
+    cuts = _as_cuts(source, sizes, strides, offset - root_offset)
+    if cuts is None:
+        return builder.op(aten.as_strided_scatter.default, source, value, sizes, strides, offset - root_offset)
+    sources = [source]
+    for recipe in cuts[:-1]:
+        sources.append(recipe.apply(builder, sources[-1]))
+    for recipe, parent in zip(reversed(cuts), reversed(sources), strict=True):
+        value = recipe.scatter(builder, parent, value)  # type: ignore[assignment]
+    return value
+
+
+def _put_back_dtype(builder: Builder, source: Value, value: Value, *_: Any) -> Value:
+    return builder.write_view(aten.view.dtype, value, (source.dtype,), fresh(source.sizes, source.dtype, source.device))
+
+
+SCATTER: dict[Any, Callable[..., Value | None]] = {
+    aten.view.default: _put_back_reshaped,
+    aten._reshape_alias.default: _put_back_reshaped,
+    aten.unsqueeze.default: _put_back_reshaped,
+    aten.squeeze.default: _put_back_reshaped,
+    aten.squeeze.dim: _put_back_reshaped,
+    aten.squeeze.dims: _put_back_reshaped,
+    aten.permute.default: _put_back_permuted,
+    aten.transpose.int: _put_back_transposed,
+    aten.t.default: _put_back_transposed,
+    aten.expand.default: _put_back_expanded,
+    aten.slice.Tensor: _put_back_slice,
+    aten.select.int: _put_back_selected,
+    aten.diagonal.default: _put_back_diagonal,
+    aten.as_strided.default: _put_back_strided,
+    aten.view.dtype: _put_back_dtype,
+}
+
+
+def single_views(operator: Any, source: torch.Tensor, arguments: tuple[Any, ...]) -> Callable[[int], ViewRecipe] | None:
+    """Recipes for the outputs of an operator that returns several views; None where it returns one."""
+    if operator is aten.unbind.int:
+        dimension = arguments[0] if arguments else 0
+        return lambda i: ViewRecipe(aten.select.int, (dimension, i))
+    if operator in (aten.split.Tensor, aten.split_with_sizes.default):
+        dimension = wrap_dimension(arguments[1] if len(arguments) > 1 else 0, source.dim())
+        size, pieces = source.shape[dimension], arguments[0]
+        if isinstance(pieces, int):
+            pieces = [pieces] * (-(-size // pieces) if pieces else 1)
+        starts = [sum(pieces[:i]) for i in range(len(pieces) + 1)]
+        return lambda i: ViewRecipe(aten.slice.Tensor, (dimension, starts[i], min(starts[i + 1], size)))
+    return None

@@ -1,0 +1,227 @@
+"""Guards to a program that the frame hook runs: straight-line loads and checks, each place read once.
+
+    self is a Block;  self.weight matches;  self.bias matches
+
+    r0 = self.__dict__       CHECK_TYPE self Block
+    r1 = r0["_parameters"]   LOAD_KEY, at the place in the dict where it was the last time
+    r2 = r1["weight"]        LOAD_KEY, CHECK_TYPE, CHECK_TENSOR
+    r3 = r1["bias"]          LOAD_KEY, CHECK_TYPE, CHECK_TENSOR
+
+A source or predicate with no instruction of its own is asked in Python, with the same meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynascope.frame import hook
+from dynascope.guards.guard import (
+    MODULE_HOOKS,
+    DictionaryKeysAre,
+    Equals,
+    Guard,
+    HasNoAttribute,
+    HasNoKey,
+    IdentityIs,
+    IsSameObject,
+    LengthIs,
+    ModuleHasNoHooks,
+    NotSameObject,
+    Predicate,
+    TruthIs,
+    TypeIs,
+)
+from dynascope.guards.source import (
+    AttributeSource,
+    CellSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    FrameValues,
+    GlobalSource,
+    ItemSource,
+    LocalSource,
+    ModuleMemberSource,
+    Source,
+    TypeSource,
+)
+
+_SIMPLE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(...))
+
+hook.use_values(FrameValues)
+
+
+def compile_guards(guards: Iterable[Guard], code: types.CodeType) -> hook.GuardProgram:
+    """The program that holds exactly when every guard does, for calls of functions with the parameters of `code`."""
+    kept = tuple(guards)
+    names = parameter_names(code)
+    if not hook.is_native():
+        return hook.GuardProgram(len(names), lambda values: all(guard.holds(values) for guard in kept))
+    writer = _ProgramWriter(names, code.co_freevars)
+    for guard in kept:
+        writer.guard(guard)
+    return hook.GuardProgram(len(names), writer.rows)
+
+
+def parameter_names(code: types.CodeType) -> tuple[str, ...]:
+    """In the order of the slots: positional, keyword-only, *args, **kwargs."""
+    variadic = bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
+
+
+class _ProgramWriter:
+    """Rows written so far, and where the value of each place read so far lies: slot n, or register ~n."""
+
+    def __init__(self, parameters: tuple[str, ...], free_variables: tuple[str, ...]):
+        self.parameters = {name: slot for slot, name in enumerate(parameters)}
+        self.free_variables = {name: index for index, name in enumerate(free_variables)}
+        self.rows: list[tuple[int, int, int, Any]] = []
+        self.places: dict[Source, int] = {}
+        self.dictionaries: dict[int, int] = {}
+        self.registers = 0
+        self.written: set[tuple[str, int, int, int]] = set()
+
+    def guard(self, guard: Guard) -> None:
+        sources = [self.place(source) for source in guard.sources]
+        write = _CHECKS.get(type(guard.predicate)) or _more_checks().get(type(guard.predicate))
+        if write is None or not write(self, guard.predicate, *sources):
+            self.check_in_python(guard.predicate, *sources)
+
+    def place(self, source: Source) -> int:
+        """Where the value lies; the instructions that read it are written the first time."""
+        if source not in self.places:
+            load = _LOADS.get(type(source), _ProgramWriter.load_in_python)
+            self.places[source] = load(self, source)
+        return self.places[source]
+
+    def load(self, operation: str, base: int = 0, number: int = 0, operand: Any = None) -> int:
+        self.rows.append((hook.OPERATIONS[operation], base, number, operand))
+        self.registers += 1
+        return ~(self.registers - 1)
+
+    def dictionary(self, place: int) -> int:
+        """Where the `__dict__` of the object at a place lies."""
+        if place not in self.dictionaries:
+            self.dictionaries[place] = self.load("LOAD_DICTIONARY", place)
+        return self.dictionaries[place]
+
+    def load_in_python(self, source: Source) -> int:
+        return self.load("LOAD_PYTHON", operand=source.read)
+
+    def check(self, operation: str, source: int, operand: Any = None, number: int = 0) -> bool:
+        key = (operation, source, number, id(operand))
+        if key not in self.written:
+            self.written.add(key)
+            self.rows.append((hook.OPERATIONS[operation], source, number, operand))
+        return True
+
+    def check_in_python(self, predicate: Predicate, *sources: int) -> None:
+        self.check("CHECK_PYTHON", 0, (predicate.holds, *sources))
+
+
+def _local(writer: _ProgramWriter, source: LocalSource) -> int:
+    slot = writer.parameters.get(source.name)
+    return writer.load_in_python(source) if slot is None else slot
+
+
+def _cell(writer: _ProgramWriter, source: CellSource) -> int:
+    """A parameter that inner functions share is no cell yet when the frame is entered."""
+    if source.name in writer.free_variables:
+        return writer.load("LOAD_CELL", number=writer.free_variables[source.name])
+    return _local(writer, LocalSource(source.name))
+
+
+def _global(writer: _ProgramWriter, source: GlobalSource) -> int:
+    if source.module is None:
+        return writer.load("LOAD_GLOBAL", operand=sys.intern(source.name))
+    return writer.load("LOAD_MODULE_GLOBAL", operand=(sys.intern(source.module), sys.intern(source.name)))
+
+
+def _attribute(writer: _ProgramWriter, source: AttributeSource) -> int:
+    return writer.load("LOAD_ATTRIBUTE", writer.place(source.base), operand=sys.intern(source.name))
+
+
+def _dictionary_attribute(writer: _ProgramWriter, source: DictionaryAttributeSource) -> int:
+    return writer.load("LOAD_KEY", writer.dictionary(writer.place(source.base)), operand=sys.intern(source.name))
+
+
+def _module_member(writer: _ProgramWriter, source: ModuleMemberSource) -> int:
+    table = writer.place(DictionaryAttributeSource(source.base, source.table))
+    return writer.load("LOAD_KEY", table, operand=sys.intern(source.name))
+
+
+def _item(writer: _ProgramWriter, source: ItemSource) -> int:
+    return writer.load("LOAD_ITEM", writer.place(source.base), operand=source.key)
+
+
+def _type(writer: _ProgramWriter, source: TypeSource) -> int:
+    return writer.load("LOAD_TYPE", writer.place(source.base))
+
+
+def _constant(writer: _ProgramWriter, source: ConstantSource) -> int:
+    return writer.load("LOAD_CONSTANT", operand=source.value)
+
+
+_LOADS: dict[type, Callable[[_ProgramWriter, Any], int]] = {
+    LocalSource: _local,
+    CellSource: _cell,
+    GlobalSource: _global,
+    AttributeSource: _attribute,
+    DictionaryAttributeSource: _dictionary_attribute,
+    ModuleMemberSource: _module_member,
+    ItemSource: _item,
+    TypeSource: _type,
+    ConstantSource: _constant,
+}
+
+
+def _identity_is(writer: _ProgramWriter, predicate: IdentityIs, source: int) -> bool:
+    if isinstance(predicate.target, weakref.ref):
+        return writer.check("CHECK_WEAK_IDENTITY", source, predicate.target)
+    return writer.check("CHECK_IDENTITY", source, predicate.target())
+
+
+def _equals(writer: _ProgramWriter, predicate: Equals, source: int) -> bool:
+    return _is_simple(predicate.value) and writer.check("CHECK_EQUAL", source, predicate.value)
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether C compares it as `constants_equal` does: by type, value and bits."""
+    if type(value) in (tuple, list):
+        return all(map(_is_simple, value))
+    return type(value) in _SIMPLE_CONSTANTS or type(value).__module__ == "torch"
+
+
+def _keys_are(writer: _ProgramWriter, predicate: DictionaryKeysAre, source: int) -> bool:
+    return all(map(_is_simple, predicate.keys)) and writer.check("CHECK_KEYS", source, predicate.keys)
+
+
+def _module_has_no_hooks(writer: _ProgramWriter, predicate: ModuleHasNoHooks, source: int) -> bool:
+    return all(writer.check("CHECK_EMPTY_AT", writer.dictionary(source), name) for name in MODULE_HOOKS)
+
+
+_CHECKS: dict[type, Callable[..., bool]] = {
+    TypeIs: lambda writer, predicate, source: writer.check("CHECK_TYPE", source, predicate.type),
+    IdentityIs: _identity_is,
+    Equals: _equals,
+    TruthIs: lambda writer, predicate, source: writer.check("CHECK_TRUE" if predicate.truth else "CHECK_FALSE", source),
+    LengthIs: lambda writer, predicate, source: writer.check("CHECK_LENGTH", source, number=predicate.length),
+    DictionaryKeysAre: _keys_are,
+    HasNoKey: lambda writer, predicate, source: writer.check("CHECK_NO_KEY", source, predicate.key),
+    HasNoAttribute: lambda writer, predicate, source: writer.check("CHECK_NO_ATTRIBUTE", source, predicate.name),
+    IsSameObject: lambda writer, predicate, first, second: writer.check("CHECK_SAME", first, number=second),
+    NotSameObject: lambda writer, predicate, first, second: writer.check("CHECK_NOT_SAME", first, number=second),
+    ModuleHasNoHooks: _module_has_no_hooks,
+}
+
+
+def _more_checks() -> dict[type, Callable[..., bool]]:
+    """The predicates about torch, once torch is there: programs without them are compiled without importing it."""
+    if "torch" not in sys.modules:
+        return {}
+    from dynascope.guards.torch_checks import TORCH_CHECKS
+
+    return TORCH_CHECKS

@@ -1,0 +1,336 @@
+"""What a compiled entry assumed: predicates over places, each with its meaning in Python and its words in English.
+
+    Guard((LocalSource("x"),), TypeIs(int), span)
+    guard.describe()          "`x` is an int"
+    guard.failure(values)     "`x` is a str, and was an int"; None where the guard holds
+
+`holds` is the reference: the C check (guards/check.py) gives the same answers, faster.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from dynascope.guards.source import FrameValues, Source
+from dynascope.report.span import Span, UserStack
+
+
+class Predicate:
+    """A frozen dataclass. `check` completes "`x` ..."; `failure` is a sentence about the expression and its value now."""
+
+    __slots__ = ()
+
+    def holds(self, *values: Any) -> bool:
+        raise NotImplementedError
+
+    def check(self) -> str:
+        raise NotImplementedError
+
+    def failure(self, expression: str, *values: Any) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A predicate over sources, and the place in the user's code that made it necessary."""
+
+    sources: tuple[Source, ...]
+    predicate: Predicate
+    span: Span | None = None
+    stack: UserStack = ()
+
+    def expression(self) -> str:
+        return " and ".join(f"`{source.expression()}`" for source in self.sources)
+
+    def describe(self) -> str:
+        return f"{self.expression()} {self.predicate.check()}".strip()
+
+    def holds(self, values: FrameValues) -> bool:
+        """False also where a place does not exist any more, or where looking raises."""
+        try:
+            return bool(self.predicate.holds(*[source.read(values) for source in self.sources]))
+        except Exception:
+            return False
+
+    def failure(self, values: FrameValues) -> str | None:
+        """What is different now, as a sentence; None where the guard holds."""
+        found = []
+        for source in self.sources:
+            try:
+                found.append(source.read(values))
+            except Exception as error:
+                return f"`{source.expression()}` cannot be read any more ({type(error).__name__}: {error})"
+        if self.holds(values):
+            return None
+        try:
+            return self.predicate.failure(self.expression(), *found)
+        except Exception:
+            return f"{self.describe()} no longer"
+
+
+@dataclass(frozen=True)
+class TypeIs(Predicate):
+    """Exactly this type, no subclass."""
+
+    type: type
+
+    def holds(self, value: Any) -> bool:
+        return type(value) is self.type
+
+    def check(self) -> str:
+        return f"is {with_article(self.type.__name__)}"
+
+    def failure(self, expression: str, value: Any) -> str:
+        now = type(value).__name__
+        again = "another " if now == self.type.__name__ else ""
+        return f"{expression} is {again or with_article(now)}{now if again else ''}, and was {with_article(self.type.__name__)}"
+
+
+@dataclass(frozen=True)
+class IdentityIs(Predicate):
+    """This very object. It is held weakly where Python allows, so that a guard keeps nothing of the user's alive."""
+
+    target: Any
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "target", weakref.ref(self.target))
+        except TypeError:
+            # None, numbers, strings and the like are held strongly: they are small.
+            object.__setattr__(self, "target", _Strong(self.target))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdentityIs) and self.target() is other.target() and self.target() is not None
+
+    def __hash__(self) -> int:
+        return id(self.target())
+
+    def holds(self, value: Any) -> bool:
+        return self.target() is value and (value is not None or isinstance(self.target, _Strong))
+
+    def check(self) -> str:
+        return f"is {describe_object(self.target())}" if self.target() is not None else "is the same object"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} is {describe_object(value)}: a different object than the first time"
+
+
+class _Strong:
+    """Called like a weak reference; holds its object."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Any):
+        self.target = target
+
+    def __call__(self) -> Any:
+        return self.target
+
+
+@dataclass(frozen=True)
+class Equals(Predicate):
+    """Equal to a constant and of the same type, inside containers too; 0.0 is not -0.0, and NaN is NaN."""
+
+    value: Any
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equals) and constants_equal(self.value, other.value)
+
+    def holds(self, value: Any) -> bool:
+        return constants_equal(value, self.value)
+
+    def check(self) -> str:
+        return f"is {short_repr(self.value)}"
+
+    def failure(self, expression: str, value: Any) -> str:
+        if type(value) is not type(self.value):
+            return (
+                f"{expression} is {short_repr(value)} ({type(value).__name__}), and was {short_repr(self.value)} "
+                + (f"({type(self.value).__name__})")
+            )
+        return f"{expression} is {short_repr(value)}, and was {short_repr(self.value)}"
+
+
+@dataclass(frozen=True)
+class TruthIs(Predicate):
+    """`bool(value)`: all that a branch needed to know."""
+
+    truth: bool
+
+    def holds(self, value: Any) -> bool:
+        return bool(value) is self.truth
+
+    def check(self) -> str:
+        return "is true" if self.truth else "is false"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} is {'false' if self.truth else 'true'} now ({short_repr(value)})"
+
+
+@dataclass(frozen=True)
+class LengthIs(Predicate):
+    """`len(value)`."""
+
+    length: int
+
+    def holds(self, value: Any) -> bool:
+        return len(value) == self.length
+
+    def check(self) -> str:
+        return f"has {self.length} items" if self.length != 1 else "has 1 item"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} has {len(value)} items, and had {self.length}"
+
+
+@dataclass(frozen=True)
+class DictionaryKeysAre(Predicate):
+    """A dict with these keys in this order."""
+
+    keys: tuple
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, dict) and constants_equal(tuple(dict.keys(value)), self.keys)
+
+    def check(self) -> str:
+        return f"has the keys {short_repr(list(self.keys))}" if self.keys else "is an empty dict"
+
+    def failure(self, expression: str, value: Any) -> str:
+        new = [key for key in value if key not in self.keys]
+        gone = [key for key in self.keys if key not in value]
+        changes = [f"new key {short_repr(key)}" for key in new] + [f"key {short_repr(key)} is gone" for key in gone]
+        return f"{expression} has other keys: {', '.join(changes) or 'their order changed'}"
+
+
+@dataclass(frozen=True)
+class HasNoKey(Predicate):
+    """A dict without this key."""
+
+    key: Any
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, dict) and not dict.__contains__(value, self.key)
+
+    def check(self) -> str:
+        return f"has no key {short_repr(self.key)}"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} has the key {short_repr(self.key)} now"
+
+
+@dataclass(frozen=True)
+class HasNoAttribute(Predicate):
+    """`hasattr(value, name)` is false."""
+
+    name: str
+
+    def holds(self, value: Any) -> bool:
+        return not hasattr(value, self.name)
+
+    def check(self) -> str:
+        return f"has no attribute `{self.name}`"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} has an attribute `{self.name}` now"
+
+
+@dataclass(frozen=True)
+class IsSameObject(Predicate):
+    """Two places hold one object."""
+
+    def holds(self, first: Any, second: Any) -> bool:
+        return first is second
+
+    def check(self) -> str:
+        return "are the same object"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"{expression} are different objects, and were the same one"
+
+
+@dataclass(frozen=True)
+class NotSameObject(Predicate):
+    """Two places hold different objects."""
+
+    def holds(self, first: Any, second: Any) -> bool:
+        return first is not second
+
+    def check(self) -> str:
+        return "are different objects"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"{expression} are the same object, and were different ones"
+
+
+MODULE_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+@dataclass(frozen=True)
+class ModuleHasNoHooks(Predicate):
+    """An nn.Module whose call runs nothing but its forward."""
+
+    def holds(self, value: Any) -> bool:
+        own = object.__getattribute__(value, "__dict__")
+        return all(dict.__len__(own[name]) == 0 for name in MODULE_HOOKS)
+
+    def check(self) -> str:
+        return "has no hooks"
+
+    def failure(self, expression: str, value: Any) -> str:
+        named = [name.strip("_").replace("_", " ") for name in MODULE_HOOKS if vars(value).get(name)]
+        return f"{expression} has {' and '.join(named)} now, and had no hooks"
+
+
+def constants_equal(left: Any, right: Any) -> bool:
+    """Whether one can stand for the other in compiled code."""
+    if left is right:
+        return True
+    if type(left) is not type(right) or isinstance(left, bool):
+        return False
+    if isinstance(left, float):
+        return (left == right and math.copysign(1, left) == math.copysign(1, right)) or (
+            left != left and right != right
+        )
+    if isinstance(left, complex):
+        return constants_equal(left.real, right.real) and constants_equal(left.imag, right.imag)
+    if type(left) in (tuple, list):
+        return len(left) == len(right) and all(map(constants_equal, left, right))
+    if type(left) is dict:
+        return constants_equal(list(left.items()), list(right.items()))
+    if type(left) in (set, frozenset):
+        return len(left) == len(right) and all(any(constants_equal(item, other) for other in right) for item in left)
+    if type(left) is slice:
+        return constants_equal((left.start, left.stop, left.step), (right.start, right.stop, right.step))
+    return bool(left == right)
+
+
+def with_article(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+
+
+def short_repr(value: Any) -> str:
+    """As Python shows it, cut short; objects that show their address are named by what they are."""
+    text = repr(value)
+    if " at 0x" in text:
+        return describe_object(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def describe_object(value: Any) -> str:
+    """A name a user knows the object by; never its address."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"the function {value.__qualname__}"
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return short_repr(value)
+    return with_article(type(value).__name__)

@@ -1,0 +1,231 @@
+"""Writing a body: scalar operations appended once each, equal ones shared, constants folded where that is exact.
+
+    nest = NestBuilder(origin, sizes=(4, 8), reduced=frozenset({1}))
+    x = nest.load(tensor, nest.indices)          # a Scalar
+    s = nest.reduce("sum", x)
+    nest.body                                    # (Load, Reduce)
+
+`Scalar` is the handle that lowering rules compute with: it has Python's operators, and knows its dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from dynascope.loops.index import Extent, Index, Loaded, Symbol, linear, variable
+from dynascope.loops.nodes import (
+    Argument,
+    Body,
+    CheckIndex,
+    Compute,
+    Constant,
+    IndexValue,
+    Load,
+    Loop,
+    Operation,
+    Origin,
+    Reduce,
+    ReduceKind,
+    TensorView,
+)
+from dynascope.loops.operations import TABLE
+
+
+class BodyBuilder:
+    """Appends operations; an operation equal to an earlier one (but for its origin) is that one."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.operations: list[Operation] = []
+        self._numbers: dict[Any, int] = {}
+
+    @property
+    def body(self) -> Body:
+        return tuple(self.operations)
+
+    def append(self, operation: Operation) -> int:
+        key = _identity(operation)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.operations)
+            self.operations.append(operation)
+        return number
+
+    def scalar(self, operation: Operation) -> Scalar:
+        return Scalar(self, self.append(operation), operation.dtype)
+
+    def constant(self, value: bool | int | float, dtype: torch.dtype) -> Scalar:
+        return self.scalar(Constant(dtype, (), self.origin, _as_dtype(value, dtype)))
+
+    def argument(self, name: str, kind: str) -> Scalar:
+        return self.scalar(Argument(torch.int64 if kind == "int" else torch.float64, (), self.origin, name))
+
+    def index_value(self, index: Index) -> Scalar:
+        if index.is_constant:
+            return self.constant(index.constant, torch.int64)
+        return self.scalar(IndexValue(torch.int64, tuple(sorted(index.loaded())), self.origin, index))
+
+    def load_flat(self, buffer: str, dtype: torch.dtype, index: Index, guard: Scalar | None = None) -> Scalar:
+        arguments = tuple(sorted(index.loaded()))
+        if guard is not None:
+            arguments = (guard.number, *arguments)
+        number = None if guard is None else guard.number
+        return self.scalar(Load(dtype, arguments, self.origin, buffer, index, number))
+
+    def load(self, tensor: TensorView, indices: tuple[Index, ...], guard: Scalar | None = None) -> Scalar:
+        """The element at `indices`, broadcast: missing leading dimensions and dimensions of size 1 repeat."""
+        own = indices[len(indices) - len(tensor.sizes) :]
+        strides = [0 if size == 1 else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)]
+        return self.load_flat(tensor.buffer, tensor.dtype, linear(own, strides, tensor.offset), guard)
+
+    def check_index(self, value: Scalar, extent: Extent, dimension: int, wraps: str = "negative") -> Index:
+        """`value` as an index into a dimension: wrapped, and reported when it is out of range."""
+        wide = value.cast(torch.int64)
+        checked = self.scalar(CheckIndex(torch.int64, (wide.number,), self.origin, extent, dimension, wraps))
+        return variable(Loaded(checked.number, extent)) if extent != 1 else Index(((Loaded(checked.number, 2), 1),))
+
+    def compute(self, name: str, *arguments: Scalar) -> Scalar:
+        """One elementwise operation. Arguments already have one common dtype (but for a `where`'s condition)."""
+        rule = TABLE[name]
+        dtype = torch.bool if rule.result == "bool" else arguments[-1].dtype
+        numbers = tuple(argument.number for argument in arguments)
+        return self.scalar(Compute(dtype, numbers, self.origin, name))
+
+    def cast(self, value: Scalar, dtype: torch.dtype) -> Scalar:
+        if value.dtype == dtype:
+            return value
+        operation = self.operations[value.number]
+        if isinstance(operation, Constant):
+            return self.constant(_round_constant(operation.value, value.dtype, dtype), dtype)
+        return self.scalar(Compute(dtype, (value.number,), self.origin, "cast"))
+
+    def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:
+        dtype = {"argmax": torch.int64, "argmin": torch.int64}.get(kind, value.dtype)
+        return self.scalar(Reduce(dtype, (value.number,), self.origin, kind))
+
+
+class NestBuilder(BodyBuilder):
+    """A body with its loops. `sizes` is the iterated shape; `reduced` the dimensions that reductions run over."""
+
+    def __init__(self, origin: Origin, sizes: tuple[Extent, ...], reduced: frozenset[int] = frozenset()) -> None:
+        super().__init__(origin)
+        self.sizes = sizes
+        letters = ["c" if d in reduced else "i" for d in range(len(sizes))]
+        self.loops = tuple(
+            Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes)
+        )
+        self.indices = tuple(variable(loop.symbol) for loop in self.loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of a body under construction."""
+
+    builder: BodyBuilder
+    number: int
+    dtype: torch.dtype
+
+    def cast(self, dtype: torch.dtype) -> Scalar:
+        return self.builder.cast(self, dtype)
+
+    def like(self, value: Scalar | float) -> Scalar:
+        """A Python number as a constant of this value's dtype; a Scalar stays."""
+        return value if isinstance(value, Scalar) else self.builder.constant(value, self.dtype)
+
+    def apply(self, name: str, *others: Scalar | float) -> Scalar:
+        return self.builder.compute(name, self, *(self.like(other) for other in others))
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return self.apply("add", other)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return self.apply("subtract", other)
+
+    def __rsub__(self, other: Scalar | float) -> Scalar:
+        return self.like(other) - self
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return self.apply("multiply", other)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return self.apply("divide", other)
+
+    def __rtruediv__(self, other: Scalar | float) -> Scalar:
+        return self.like(other) / self
+
+    def __neg__(self) -> Scalar:
+        return self.apply("negate")
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def less(self, other: Scalar | float) -> Scalar:
+        return self.apply("less", other)
+
+    def greater(self, other: Scalar | float) -> Scalar:
+        return self.apply("greater", other)
+
+    def equal(self, other: Scalar | float) -> Scalar:
+        return self.apply("equal", other)
+
+    def where(self, yes: Scalar, no: Scalar | float) -> Scalar:
+        """`yes` where this (a bool) holds, else `no`."""
+        return self.builder.compute("where", self, yes, yes.like(no))
+
+
+def instantiate(operation: Operation, numbers: Callable[[int], int], index: Callable[[Index], Index]) -> Operation:
+    """The operation in another body: arguments renumbered, its index expression rewritten."""
+    arguments = tuple(numbers(a) for a in operation.arguments)
+    match operation:
+        case Load():
+            guard = None if operation.guard is None else numbers(operation.guard)
+            new = index(operation.index)
+            loaded = tuple(sorted(new.loaded()))
+            return replace(operation, arguments=loaded if guard is None else (guard, *loaded), index=new, guard=guard)
+        case IndexValue():
+            new = index(operation.index)
+            return replace(operation, arguments=tuple(sorted(new.loaded())), index=new)
+        case _:
+            return replace(operation, arguments=arguments)
+
+
+def _identity(operation: Operation) -> Any:
+    """Everything but the origin; constants by type and bits, so that 1, 1.0, True, 0.0 and -0.0 stay apart."""
+    kind = type(operation)
+    head = (kind, operation.dtype, operation.arguments)
+    match operation:
+        case Load():
+            return (*head, operation.buffer, operation.index, operation.guard)
+        case Constant():
+            return (*head, repr(operation.value))
+        case Argument() | Compute():
+            return (*head, operation.name)
+        case IndexValue():
+            return (*head, operation.index)
+        case CheckIndex():
+            return (*head, operation.extent, operation.dimension, operation.wraps)
+        case Reduce():
+            return (*head, operation.kind)
+    return (*head, id(operation))
+
+
+def _as_dtype(value: Any, dtype: torch.dtype) -> bool | int | float:
+    if dtype == torch.bool:
+        return bool(value)
+    if dtype.is_floating_point:
+        return float(value)
+    return int(value)
+
+
+def _round_constant(value: Any, source: torch.dtype, dtype: torch.dtype) -> bool | int | float:
+    """A constant through the target type and back, as the cast would do at run time."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return value if dtype.is_floating_point else torch.tensor(value, dtype=source).to(dtype).item()
+    if dtype in (torch.float64, torch.bool):
+        return _as_dtype(value, dtype)
+    return torch.tensor(value, dtype=source).to(dtype).item()

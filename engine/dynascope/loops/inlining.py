@@ -1,0 +1,90 @@
+"""Substituting bodies into bodies: a load of a value that is computed here becomes the computation.
+
+    writer = BodyWriter(builder, resolve)
+    writer.write(node.body, {i0: r0, c1: c0}, wanted=(5,))     ->  {5: number of value 5 in the builder}
+
+`resolve(load, index, guard)` says what a load becomes: a value number, or None to stay a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from dynascope.loops.body import BodyBuilder, instantiate
+from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
+from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result
+
+import torch
+
+Resolve = Callable[[Load, Index, "int | None"], "int | None"]
+
+
+class BodyWriter:
+    """Writes parts of other bodies into one builder; equal values meet."""
+
+    def __init__(self, builder: BodyBuilder, resolve: Resolve) -> None:
+        self.builder = builder
+        self.resolve = resolve
+
+    def write(self, body: Body, symbols: Mapping[Symbol, Index], wanted: Iterable[int], guard: int | None = None) -> dict[int, int]:
+        """The wanted values of `body`, with loop variables replaced, in the builder; loads guarded by `guard` too."""
+        numbers: dict[int, int] = {}
+
+        def replace_atom(atom: Atom) -> Index | None:
+            if isinstance(atom, Loaded):
+                return variable(Loaded(numbers[atom.value], atom.extent))
+            return symbols.get(atom)
+
+        for value in needed(body, wanted):
+            numbers[value] = self._write_one(body[value], numbers, lambda i: substitute(i, replace_atom), guard)
+        return numbers
+
+    def _write_one(self, operation: Operation, numbers: dict[int, int], index: Callable[[Index], Index], guard: int | None) -> int:
+        if isinstance(operation, Load):
+            own = None if operation.guard is None else numbers[operation.guard]
+            both = self._both(own, guard, operation)
+            flat = index(operation.index)
+            number = self.resolve(operation, flat, both)
+            if number is not None:
+                return number
+            loaded = tuple(sorted(flat.loaded()))
+            arguments = loaded if both is None else (both, *loaded)
+            return self.builder.append(replace(operation, arguments=arguments, index=flat, guard=both))
+        new = instantiate(operation, numbers.__getitem__, index)
+        if isinstance(new, CheckIndex) and guard is not None:
+            new = replace(new, arguments=(self._zero_outside(new, guard),))
+        return self.builder.append(new)
+
+    def _both(self, left: int | None, right: int | None, operation: Operation) -> int | None:
+        if left is None or right is None or left == right:
+            return left if right is None else right
+        return self.builder.append(Compute(torch.bool, (left, right), operation.origin, "and"))
+
+    def _zero_outside(self, check: CheckIndex, guard: int) -> int:
+        """The index where the guard holds, else 0: an index that nobody uses is not an error."""
+        zero = self.builder.append(Constant(torch.int64, (), check.origin, 0))
+        return self.builder.append(Compute(torch.int64, (guard, check.arguments[0], zero), check.origin, "where"))
+
+
+def needed(body: Body, wanted: Iterable[int]) -> list[int]:
+    """The wanted values and all that they depend on, in order."""
+    found, open_values = set(), list(wanted)
+    while open_values:
+        value = open_values.pop()
+        if value not in found:
+            found.add(value)
+            open_values.extend(body[value].arguments)
+    return sorted(found)
+
+
+def symbols_at(node: LoopNode, result: Result, flat: Index) -> dict[Symbol, Index]:
+    """The node's loop variables for the element of its result at a flat position."""
+    loops = [k for k, loop in enumerate(node.loops) if result.strides[k] or loop.size == 1]
+    sizes = [node.loops[k].size for k in loops]
+    strides = [result.strides[k] for k in loops]
+    return {node.loops[k].symbol: i for k, i in zip(loops, delinearize(flat, sizes, strides), strict=True)}
+
+
+def has_reduction(body: Body) -> bool:
+    return any(isinstance(operation, Reduce) for operation in body)

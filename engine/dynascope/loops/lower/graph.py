@@ -1,0 +1,221 @@
+"""Walks an ATen graph in order and collects loop nodes; views become nothing, unknown operators extern calls."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.loops.dtypes import is_lowered
+from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
+    creation,
+    indexing,
+    normalization,
+    pointwise,
+    reductions,
+    shaping,
+)
+from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
+from dynascope.loops.lower.views import view_result
+from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, TensorView
+
+
+def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None) -> LoopProgram:
+    """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call."""
+    state = _LoweringState()
+    outputs: tuple[Any, ...] = ()
+    for node in graph.graph.nodes:
+        if node.op == "placeholder":
+            state.add_input(node)
+        elif node.op == "get_attr":
+            state.add_attribute(graph, node)
+        elif node.op == "call_function":
+            state.add_call(node)
+        elif node.op == "output":
+            outputs = tuple(state.resolve(value) for value in _flat_outputs(node.args[0]))
+    return LoopProgram(
+        _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants
+    )
+
+
+class _LoweringState:
+    """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
+
+    def __init__(self) -> None:
+        self.values: dict[fx.Node, Any] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.inputs: list[Any] = []
+        self.nodes: list[Node] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self.devices: dict[str, torch.device] = {}
+        self.names: set[str] = set()
+
+    def new_name(self, wanted: str) -> str:
+        base = re.sub(r"\W", "_", wanted)
+        if not base or base[0].isdigit() or keyword.iskeyword(base):
+            base = f"v_{base}"
+        name, number = base, 1
+        while name in self.names:
+            name, number = f"{base}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def resolve(self, value: Any) -> Any:
+        """fx arguments with nodes replaced by what they became."""
+        if isinstance(value, fx.Node):
+            return self.values[value]
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.resolve(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self.resolve(v) for k, v in value.items()}
+        return value
+
+    def add_input(self, node: fx.Node) -> None:
+        meta = node.meta.get("val")
+        name = self.new_name(node.name)
+        if isinstance(meta, torch.Tensor):
+            buffer = Buffer(name, meta.dtype, _device(node), tuple(meta.shape), tuple(meta.stride()), "input")
+            self.buffers[name] = buffer
+            self.inputs.append(buffer)
+            self.values[node] = view_of(buffer)
+        elif isinstance(meta, (int, float)) or _is_symbolic(meta):
+            kind = "float" if isinstance(meta, float) or "Float" in type(meta).__name__ else "int"
+            scalar = ScalarInput(name, kind)
+            self.inputs.append(scalar)
+            self.values[node] = scalar
+        else:
+            self.inputs.append(None)
+            self.values[node] = None
+
+    def add_attribute(self, graph: fx.GraphModule, node: fx.Node) -> None:
+        tensor = graph
+        for part in node.target.split("."):
+            tensor = getattr(tensor, part)
+        name = self.new_name(node.name)
+        buffer = Buffer(name, tensor.dtype, tensor.device, tuple(tensor.shape), tuple(tensor.stride()), "constant")
+        self.buffers[name] = buffer
+        self.constants[name] = tensor
+        self.values[node] = view_of(buffer)
+
+    def add_call(self, node: fx.Node) -> None:
+        if node.target.__name__ == "getitem":
+            self.values[node] = self.resolve(node.args[0])[node.args[1]]
+            return
+        call = self._lowering(node)
+        view = view_result(call)
+        if view is not None:
+            self.values[node] = view
+            return
+        lowered = _apply_rule(call)
+        if isinstance(lowered, NotLowered):
+            lowered = _extern(call, lowered.why)
+        for new in lowered.nodes:
+            self._record(new)
+        self.values[node] = lowered.value
+
+    def _lowering(self, node: fx.Node) -> Lowering:
+        origin = Origin(node.name, str(node.target), tuple(node.meta.get("user_stack") or ()))
+        arguments = tuple(self.resolve(a) for a in node.args)
+        keywords = {k: self.resolve(v) for k, v in node.kwargs.items()}
+        device = node.meta.get("device") or self._device_of((arguments, keywords))
+        return Lowering(node, node.target, arguments, keywords, origin, torch.device(device), self.new_name)
+
+    def _device_of(self, operands: Any) -> torch.device:
+        """The device of the first tensor among the operands, one with dimensions before one without."""
+        tensors = list(_tensors(operands))
+        tensors.sort(key=lambda view: not view.sizes)
+        return self.buffers[tensors[0].buffer].device if tensors else torch.device("cpu")
+
+    def _record(self, node: Node) -> None:
+        self.nodes.append(node)
+        for buffer in result_buffers(node):
+            self.buffers[buffer.name] = buffer
+
+
+def result_buffers(node: Node) -> tuple[Buffer, ...]:
+    """The buffers that a node makes."""
+    if isinstance(node, ExternCall):
+        return tuple(b for b in node.results if isinstance(b, Buffer))
+    return tuple(r.buffer for r in node.results)
+
+
+def _apply_rule(call: Lowering) -> Lowered | NotLowered:
+    rule = RULES.get(call.operator)
+    if rule is None:
+        return NotLowered("no loop form: the library's own kernel runs it")
+    if not all(_is_plain(view) for view in _tensors((call.arguments, call.keywords))):
+        return NotLowered("a dtype that loops do not compute with")
+    if not all(is_lowered(meta.dtype) for meta in call.results if isinstance(meta, torch.Tensor)):
+        return NotLowered("a dtype that loops do not compute with")
+    if any(0 in meta.shape for meta in call.results if isinstance(meta, torch.Tensor)):
+        return NotLowered("a result without elements")
+    try:
+        return rule(call)
+    except Refused as refused:
+        return NotLowered(str(refused))
+
+
+def _is_plain(view: TensorView) -> bool:
+    return is_lowered(view.dtype)
+
+
+def _extern(call: Lowering, why: str) -> Lowered:
+    """The operator as it is, one buffer for each tensor that it returns."""
+    results: list[Buffer | ScalarInput | None] = []
+    for position, meta in enumerate(call.results):
+        if isinstance(meta, torch.Tensor):
+            name = call.new_name(call.node.name + (f"_{position}" if len(call.results) > 1 else ""))
+            results.append(Buffer(name, meta.dtype, call.device, tuple(meta.shape), tuple(meta.stride())))
+        elif isinstance(meta, (int, float)) or _is_symbolic(meta):
+            kind = "float" if isinstance(meta, float) else "int"
+            results.append(ScalarInput(call.new_name(call.node.name), kind))
+        else:
+            results.append(None)
+    values = [view_of(r) if isinstance(r, Buffer) else r for r in results]
+    node = ExternCall(
+        call.new_name(f"call_{call.node.name}"), call.operator, call.arguments, _with_device(call),
+        tuple(results), call.origin, why,
+    )  # fmt: skip
+    is_list = isinstance(call.node.meta["val"], (list, tuple))
+    return Lowered((node,), tuple(values) if is_list else values[0])
+
+
+def _with_device(call: Lowering) -> dict[str, Any]:
+    """The keywords, with the device that the user's call ran on where the graph was recorded on meta tensors."""
+    wants = any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments) \
+        if hasattr(call.operator, "_schema") else False
+    given = call.keywords.get("device")
+    is_meta = given is not None and torch.device(given).type == "meta"
+    makes = wants and given is None and not _tensors((call.arguments, call.keywords))
+    return {**call.keywords, "device": call.device} if is_meta or makes else call.keywords
+
+
+def _tensors(value: Any) -> list[TensorView]:
+    """Every tensor operand, in order."""
+    if isinstance(value, TensorView):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors(v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in _tensors(v)]
+    return []
+
+
+def _device(node: fx.Node) -> torch.device:
+    device = node.meta.get("device")
+    return torch.device("cpu") if device is None else torch.device(device)
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def _flat_outputs(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _name_of(graph: fx.GraphModule) -> str:
+    return re.sub(r"\W", "_", getattr(graph, "dynascope_name", "") or "graph")

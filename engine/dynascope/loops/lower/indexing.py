@@ -1,0 +1,85 @@
+"""Reads at computed places: embedding, index_select, gather, index. Every index is wrapped and checked as eager does.
+
+    embedding(w f32[V, D], t i64[T])  ->  loops(i0: T, i1: D): %1 = check_index(load t[i0]) ; load w[D*%1 + i1]
+"""
+
+from __future__ import annotations
+
+import torch
+
+from dynascope.loops.body import NestBuilder
+from dynascope.loops.index import Index
+from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
+from dynascope.loops.nodes import TensorView
+
+aten = torch.ops.aten
+
+
+def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Index, ...], extent: int, dimension: int,
+            wraps: str) -> Index:  # fmt: skip
+    """The element of an index tensor, as an index into a dimension of `extent`."""
+    return nest.check_index(call.raw_scalar(nest, index, at, index.dtype), extent, dimension, wraps)
+
+
+@rule(aten.embedding.default)
+def embedding(call: Lowering) -> Lowered | NotLowered:
+    table, index = call.arguments[:2]
+    if 0 in table.sizes:
+        return NotLowered("an empty table")
+    nest = call.nest(call.results[0].shape)
+    row = checked(call, nest, index, nest.indices[:-1], table.sizes[0], 0, "never")
+    return call.finish(nest, nest.load(table, (row, nest.indices[-1])))
+
+
+@rule(aten.index_select.default)
+def index_select(call: Lowering) -> Lowered | NotLowered:
+    source, dimension, index = call.arguments
+    if not source.sizes or 0 in source.sizes or len(index.sizes) != 1:
+        return NotLowered("index_select of a tensor without elements or dimensions")
+    dimension %= len(source.sizes)
+    nest = call.nest(call.results[0].shape)
+    place = checked(call, nest, index, (nest.indices[dimension],), source.sizes[dimension], dimension, "never")
+    indices = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
+    return call.finish(nest, nest.load(source, indices))
+
+
+@rule(aten.gather.default)
+def gather(call: Lowering) -> Lowered | NotLowered:
+    source, dimension, index = call.arguments[:3]
+    if not source.sizes or 0 in source.sizes or not index.sizes:
+        return NotLowered("gather of a tensor without elements or dimensions")
+    dimension %= len(source.sizes)
+    nest = call.nest(call.results[0].shape)
+    place = checked(call, nest, index, nest.indices, source.sizes[dimension], dimension, "never")
+    indices = list(nest.indices)
+    indices[dimension] = place
+    strides = source.strides
+    flat = sum_index(indices, strides, source.offset)
+    return call.finish(nest, nest.load_flat(source.buffer, source.dtype, flat))
+
+
+@rule(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index(call: Lowering) -> Lowered | NotLowered:
+    source, indices = call.arguments
+    given = [d for d, i in enumerate(indices) if i is not None]
+    if any(indices[d].dtype in (torch.bool, torch.uint8) for d in given):
+        return NotLowered("a mask as index: its result's size depends on values")
+    if not given or 0 in source.sizes or given != list(range(given[0], given[-1] + 1)):
+        return NotLowered("index tensors with gaps between them")
+    shape = tuple(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
+    nest = call.nest(call.results[0].shape)
+    first, last, rank = given[0], given[-1], len(shape)
+    at = nest.indices[first : first + rank]
+    places = tuple(checked(call, nest, indices[d], at, source.sizes[d], d, "negative") for d in given)
+    full = (*nest.indices[:first], *places, *nest.indices[first + rank :])
+    if len(full) != len(source.sizes) or last >= len(source.sizes):
+        return NotLowered("index tensors that do not fit the source")
+    return call.finish(nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset)))
+
+
+def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[int, ...], offset: int) -> Index:
+    """The flat place; unlike a broadcasting load, dimensions of size 1 keep their (checked) index."""
+    result = Index((), offset)
+    for index_, stride in zip(indices, strides, strict=True):
+        result = result + index_ * stride
+    return result

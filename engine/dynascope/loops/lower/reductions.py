@@ -1,0 +1,179 @@
+"""Reductions over any axes: the input's shape is iterated, the reduced dimensions' loops are marked.
+
+    sum(x f32[4, 8], dim=1)  ->  loops(i0: 4, c1: 8 reduced): reduce sum (load x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynascope.loops.body import NestBuilder, Scalar
+from dynascope.loops.dtypes import accumulator_dtype, compute_dtype
+from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
+from dynascope.loops.nodes import TensorView
+
+aten = torch.ops.aten
+
+
+def reduced_dimensions(source: TensorView, dimensions: Any) -> frozenset[int]:
+    """The axes that a `dim` argument names; all of them for None and []."""
+    rank = len(source.sizes)
+    if dimensions is None or dimensions == [] or dimensions == ():
+        return frozenset(range(rank))
+    listed = dimensions if isinstance(dimensions, (list, tuple)) else [dimensions]
+    return frozenset(d % rank if rank else 0 for d in listed) if rank else frozenset()
+
+
+def reduction_nest(call: Lowering, source: TensorView, dimensions: Any) -> NestBuilder:
+    """A nest over the source; a tensor of no dimensions is iterated as one of a single element."""
+    if 0 in source.sizes:
+        raise Refused("a reduction of an empty tensor")
+    if not source.sizes:
+        return call.nest((1,), frozenset({0}))
+    return call.nest(source.sizes, reduced_dimensions(source, dimensions))
+
+
+def element(call: Lowering, nest: NestBuilder, source: TensorView) -> Scalar:
+    return call.raw_scalar(nest, source, nest.indices[len(nest.indices) - len(source.sizes) :], source.dtype)
+
+
+def _count(nest: NestBuilder) -> int:
+    total = 1
+    for loop in nest.loops:
+        total *= loop.size if loop.reduced else 1
+    return total
+
+
+@rule(aten.sum.default, aten.sum.dim_IntList)
+def total(call: Lowering) -> Lowered:
+    source = call.arguments[0]
+    nest = reduction_nest(call, source, call.operand(1, "dim"))
+    dtype = accumulator_dtype(call.results[0].dtype)
+    value = element(call, nest, source)
+    if call.results[0].dtype != source.dtype:
+        value = value.cast(call.results[0].dtype)
+    return call.finish(nest, nest.reduce("sum", value.cast(dtype)))
+
+
+@rule(aten.mean.default, aten.mean.dim)
+def mean(call: Lowering) -> Lowered:
+    source = call.arguments[0]
+    nest = reduction_nest(call, source, call.operand(1, "dim"))
+    value = element(call, nest, source).cast(compute_dtype(call.results[0].dtype))
+    return call.finish(nest, nest.reduce("sum", value) / float(_count(nest)))
+
+
+@rule(aten.prod.default, aten.prod.dim_int)
+def product(call: Lowering) -> Lowered:
+    source = call.arguments[0]
+    nest = reduction_nest(call, source, call.operand(1, "dim"))
+    value = element(call, nest, source).cast(accumulator_dtype(call.results[0].dtype))
+    return call.finish(nest, nest.reduce("prod", value))
+
+
+def _extremum_rule(kind: str) -> Callable[[Lowering], Lowered]:
+    def apply(call: Lowering) -> Lowered:
+        source = call.arguments[0]
+        nest = reduction_nest(call, source, call.operand(1, "dim"))
+        value = element(call, nest, source).cast(compute_dtype(source.dtype))
+        return call.finish(nest, _extremum(nest, kind, value))
+
+    return apply
+
+
+def _extremum(nest: NestBuilder, kind: str, value: Scalar) -> Scalar:
+    """max and min of bool are any and all."""
+    if value.dtype == torch.bool:
+        return nest.reduce("any" if kind == "max" else "all", value)
+    return nest.reduce(kind, value)
+
+
+for _kind, _operators in {
+    "max": (aten.amax.default, aten.max.default),
+    "min": (aten.amin.default, aten.min.default),
+}.items():
+    rule(*_operators)(_extremum_rule(_kind))
+
+
+def _extremum_with_place_rule(kind: str) -> Callable[[Lowering], Lowered | NotLowered]:
+    def apply(call: Lowering) -> Lowered | NotLowered:
+        source = call.arguments[0]
+        nest = reduction_nest(call, source, call.arguments[1])
+        value = _comparable(element(call, nest, source))
+        return call.finish(nest, nest.reduce(kind, value), nest.reduce(f"arg{kind}", value))
+
+    return apply
+
+
+def _comparable(value: Scalar) -> Scalar:
+    """bool and narrow integers compare as i32."""
+    if value.dtype.is_floating_point:
+        return value.cast(compute_dtype(value.dtype))
+    return value if value.dtype == torch.int64 else value.cast(torch.int32)
+
+
+rule(aten.max.dim)(_extremum_with_place_rule("max"))
+rule(aten.min.dim)(_extremum_with_place_rule("min"))
+
+
+def _place_rule(kind: str) -> Callable[[Lowering], Lowered]:
+    def apply(call: Lowering) -> Lowered:
+        source = call.arguments[0]
+        nest = reduction_nest(call, source, call.operand(1, "dim"))
+        return call.finish(nest, nest.reduce(kind, _comparable(element(call, nest, source))))
+
+    return apply
+
+
+rule(aten.argmax.default)(_place_rule("argmax"))
+rule(aten.argmin.default)(_place_rule("argmin"))
+
+
+def _truth_rule(kind: str) -> Callable[[Lowering], Lowered]:
+    def apply(call: Lowering) -> Lowered:
+        source = call.arguments[0]
+        nest = reduction_nest(call, source, call.operand(1, "dim"))
+        return call.finish(nest, nest.reduce(kind, element(call, nest, source).cast(torch.bool)))
+
+    return apply
+
+
+for _kind in ("any", "all"):
+    rule(getattr(aten, _kind))(_truth_rule(_kind))
+
+
+@rule(aten.var.correction, aten.std.correction, aten.var_mean.correction)
+def variance(call: Lowering) -> Lowered | NotLowered:
+    """Two passes: the mean, then the squared distances from it."""
+    source = call.arguments[0]
+    nest = reduction_nest(call, source, call.operand(1, "dim"))
+    correction = call.keywords.get("correction")
+    divisor = _count(nest) - (1 if correction is None else correction)
+    if divisor <= 0:
+        return NotLowered("a variance with no degrees of freedom")
+    x = element(call, nest, source).cast(compute_dtype(source.dtype))
+    average, spread = mean_and_variance(nest, x, _count(nest), divisor)
+    name = call.operator.overloadpacket.__name__
+    if name == "var_mean":
+        return call.finish(nest, spread, average)
+    return call.finish(nest, spread.apply("square_root") if name == "std" else spread)
+
+
+def mean_and_variance(nest: NestBuilder, x: Scalar, count: int, divisor: float) -> tuple[Scalar, Scalar]:
+    """Row-level mean and sum of squared distances over `divisor`."""
+    average = nest.reduce("sum", x) / float(count)
+    distance = x - average
+    return average, nest.reduce("sum", distance * distance) / float(divisor)
+
+
+@rule(aten.logsumexp.default)
+def log_sum_exp(call: Lowering) -> Lowered | NotLowered:
+    source = call.arguments[0]
+    nest = reduction_nest(call, source, call.arguments[1])
+    x = element(call, nest, source).cast(compute_dtype(call.results[0].dtype))
+    greatest = nest.reduce("max", x)
+    shift = greatest.apply("absolute").equal(float("inf")).where(greatest.like(0.0), greatest)
+    return call.finish(nest, nest.reduce("sum", (x - shift).apply("exp")).apply("log") + shift)

@@ -1,0 +1,140 @@
+"""The table of lowering rules, and what a rule sees.
+
+A rule takes the `Lowering` of one ATen node and gives a LoopNode (or several values), or `NotLowered(why)`, in which
+case the operator is called as it is. Families register with `@rule(aten.sum.dim_IntList, ...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.loops.body import BodyBuilder, NestBuilder, Scalar
+from dynascope.loops.dtypes import is_lowered
+from dynascope.loops.index import Index
+from dynascope.loops.nodes import Buffer, LoopNode, Node, Origin, Result, ScalarInput, TensorView
+
+Value = Any
+"""What an fx node became: TensorView, ScalarInput, a constant, or lists and tuples of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotLowered:
+    """This call is not made into loops, and why, for people."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The loop nodes a rule made, and the value that the ATen node stands for from now on."""
+
+    nodes: tuple[Node, ...]
+    value: Value
+
+
+class Refused(Exception):
+    """Raised inside a rule, caught by `graph.lower`: the call stays an extern call."""
+
+
+@dataclass(slots=True)
+class Lowering:
+    """One call being lowered: the node, its operands by name of the schema, and names for new buffers."""
+
+    node: fx.Node
+    operator: Any
+    arguments: tuple[Value, ...]
+    keywords: dict[str, Value]
+    origin: Origin
+    device: torch.device
+    new_name: Callable[[str], str]
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The meta tensors of what the call returns."""
+        value = self.node.meta["val"]
+        return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+    def operand(self, position: int, name: str, default: Any = None) -> Value:
+        if position < len(self.arguments):
+            return self.arguments[position]
+        return self.keywords.get(name, default)
+
+    def nest(self, sizes: tuple[int, ...], reduced: frozenset[int] = frozenset()) -> NestBuilder:
+        return NestBuilder(self.origin, tuple(sizes), reduced)
+
+    def result_buffer(self, meta: torch.Tensor, suffix: str = "") -> Buffer:
+        if not is_lowered(meta.dtype):
+            raise Refused(f"{meta.dtype} values are not computed in loops")
+        name = self.new_name(self.node.name + suffix)
+        return Buffer(name, meta.dtype, self.device, tuple(meta.shape), tuple(meta.stride()))
+
+    def scalar(self, nest: BodyBuilder, value: Value, indices: tuple[Index, ...], dtype: torch.dtype) -> Scalar:
+        """An operand's element as a scalar of `dtype`: a tensor's element, a graph scalar or a constant."""
+        return self.raw_scalar(nest, value, indices, dtype).cast(dtype)
+
+    def raw_scalar(self, nest: BodyBuilder, value: Value, indices: tuple[Index, ...], like: torch.dtype) -> Scalar:
+        """As `scalar`, in the operand's own dtype; constants take the dtype `like`."""
+        if isinstance(value, TensorView):
+            if not is_lowered(value.dtype):
+                raise Refused(f"{value.dtype} values are not computed in loops")
+            return nest.load(value, indices)
+        if isinstance(value, ScalarInput):
+            return nest.argument(value.name, value.kind)
+        if isinstance(value, (bool, int, float)):
+            return nest.constant(value, like)
+        raise Refused(f"an operand is {type(value).__name__}")
+
+    def finish(self, nest: NestBuilder, *scalars: Scalar) -> Lowered:
+        """One LoopNode whose results are `scalars`, in the order of the operator's results."""
+        results, views = [], []
+        for position, (scalar, meta) in enumerate(zip(scalars, self.results, strict=True)):
+            buffer = self.result_buffer(meta, f"_{position}" if len(scalars) > 1 else "")
+            strides = fit_strides(nest, buffer)
+            results.append(Result(buffer, scalar.cast(meta.dtype).number, strides))
+            views.append(view_of(buffer))
+        node = LoopNode(results[0].buffer.name, nest.loops, nest.body, tuple(results), self.origin)
+        is_list = isinstance(self.node.meta["val"], (list, tuple))
+        return Lowered((node,), tuple(views) if is_list else views[0])
+
+
+def fit_strides(nest: NestBuilder, buffer: Buffer) -> tuple[int, ...]:
+    """How the loops walk a result: dimension by dimension where ranks agree, else the row loops in order."""
+    if len(buffer.sizes) == len(nest.sizes):
+        kept = range(len(nest.sizes))
+    else:
+        kept = [d for d, loop in enumerate(nest.loops) if not loop.reduced]
+    strides = [0] * len(nest.sizes)
+    for dimension, size, stride in zip(kept, buffer.sizes, buffer.strides, strict=False):
+        strides[dimension] = stride if size != 1 else 0
+    return tuple(strides)
+
+
+def view_of(buffer: Buffer) -> TensorView:
+    return TensorView(buffer.name, buffer.dtype, buffer.sizes, buffer.strides, 0)
+
+
+Rule = Callable[[Lowering], "Lowered | NotLowered"]
+RULES: dict[Any, Rule] = {}
+
+
+def rule(*operators: Any) -> Callable[[Rule], Rule]:
+    """Registers the rule of some ATen overloads (all overloads, for a packet)."""
+
+    def register(function: Rule) -> Rule:
+        for operator in operators:
+            for overload in overloads_of(operator):
+                RULES[overload] = function
+        return function
+
+    return register
+
+
+def overloads_of(operator: Any) -> tuple[Any, ...]:
+    if isinstance(operator, torch._ops.OpOverloadPacket):
+        return tuple(getattr(operator, name) for name in operator.overloads() if "out" not in name.split("_"))
+    return (operator,)

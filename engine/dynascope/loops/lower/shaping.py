@@ -1,0 +1,160 @@
+"""Copies that rearrange: cat, pad, flip, roll, repeat, slice_scatter. Reads at other places, guarded where they miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynascope.loops.body import NestBuilder, Scalar
+from dynascope.loops.index import Index, constant, delinearize, linear, modulo
+from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
+from dynascope.loops.nodes import TensorView
+
+aten = torch.ops.aten
+MOST_PARTS = 16
+
+
+@rule(aten.reshape.default, aten.view_copy.default, aten.flatten.using_ints)
+def reshape(call: Lowering) -> Lowered:
+    """A copy in row-major order (the views among reshapes never come here)."""
+    source = call.arguments[0]
+    nest = call.nest(call.results[0].shape)
+    flat = linear(nest.indices, _contiguous(nest.sizes))
+    return call.finish(nest, nest.load(source, delinearize(flat, source.sizes, _contiguous(source.sizes))))
+
+
+@rule(aten.cat.default)
+def concatenate(call: Lowering) -> Lowered | NotLowered:
+    """Each part is read where the position lies in it; the loads of the others are guarded off."""
+    parts = [part for part in call.arguments[0] if part.sizes != (0,)]
+    dimension = call.operand(1, "dim", 0) % len(call.results[0].shape)
+    if len(parts) > MOST_PARTS:
+        return NotLowered(f"more than {MOST_PARTS} parts")
+    nest = call.nest(call.results[0].shape)
+    place = nest.index_value(nest.indices[dimension])
+    dtype = call.results[0].dtype
+    value: Scalar | None = None
+    starts = [sum(part.sizes[dimension] for part in parts[:k]) for k in range(len(parts))]
+    for part, start in reversed(list(zip(parts, starts, strict=True))):
+        if part.sizes[dimension] == 0:
+            continue
+        inside = _between(place, start, start + part.sizes[dimension], nest.sizes[dimension])
+        indices = _moved(nest, dimension, nest.indices[dimension] + -start)
+        x = nest.load(part, indices, inside).cast(dtype)
+        value = x if value is None else place.less(start + part.sizes[dimension]).where(x, value)
+    return NotLowered("nothing to join") if value is None else call.finish(nest, value)
+
+
+@rule(aten.constant_pad_nd.default)
+def pad(call: Lowering) -> Lowered | NotLowered:
+    source, padding = call.arguments[:2]
+    value = call.operand(2, "value", 0)
+    nest = call.nest(call.results[0].shape)
+    indices, inside = list(nest.indices), None
+    for k in range(len(padding) // 2):
+        dimension, before = len(source.sizes) - 1 - k, padding[2 * k]
+        if padding[2 * k] == padding[2 * k + 1] == 0:
+            continue
+        place = nest.index_value(nest.indices[dimension])
+        fits = _between(place, before, before + source.sizes[dimension], nest.sizes[dimension])
+        inside = _and(inside, fits)
+        indices[dimension] = nest.indices[dimension] + -before
+    if 0 in source.sizes:
+        return NotLowered("padding of an empty tensor")
+    x = nest.load(source, tuple(indices), inside)
+    return call.finish(nest, x if inside is None else inside.where(x, value))
+
+
+@rule(aten.flip.default)
+def flip(call: Lowering) -> Lowered:
+    source, dimensions = call.arguments
+    nest = call.nest(call.results[0].shape)
+    indices = list(nest.indices)
+    for dimension in {d % len(indices) for d in dimensions}:
+        indices[dimension] = indices[dimension] * -1 + (nest.sizes[dimension] - 1)
+    return call.finish(nest, nest.load(source, tuple(indices)))
+
+
+@rule(aten.roll.default)
+def roll(call: Lowering) -> Lowered | NotLowered:
+    source, shifts = call.arguments[:2]
+    dimensions = call.operand(2, "dims", [])
+    if not dimensions or 0 in source.sizes:
+        return NotLowered("a roll of the flattened tensor")
+    nest = call.nest(call.results[0].shape)
+    indices = list(nest.indices)
+    for shift, dimension in zip(shifts, dimensions, strict=True):
+        size = nest.sizes[dimension]
+        indices[dimension] = modulo(indices[dimension] + -shift % size, size)
+    return call.finish(nest, nest.load(source, tuple(indices)))
+
+
+@rule(aten.repeat.default)
+def repeat(call: Lowering) -> Lowered | NotLowered:
+    source = call.arguments[0]
+    if 0 in source.sizes:
+        return NotLowered("a repetition of an empty tensor")
+    nest = call.nest(call.results[0].shape)
+    own = nest.indices[len(nest.indices) - len(source.sizes) :]
+    indices = tuple(modulo(index, size) for index, size in zip(own, source.sizes, strict=True))
+    return call.finish(nest, nest.load(source, indices))
+
+
+@rule(aten.slice_scatter.default)
+def slice_scatter(call: Lowering) -> Lowered | NotLowered:
+    base, source = call.arguments[:2]
+    dimension = call.operand(2, "dim", 0) % len(base.sizes)
+    size = base.sizes[dimension]
+    start, end, step = (call.operand(3 + k, n, d) for k, (n, d) in enumerate((("start", 0), ("end", size), ("step", 1))))
+    if step != 1 or 0 in source.sizes:
+        return NotLowered("a slice with a step")
+    start = _clamped(0 if start is None else start, size)
+    nest = call.nest(call.results[0].shape)
+    return _patched(call, nest, base, source, dimension, start)
+
+
+@rule(aten.select_scatter.default)
+def select_scatter(call: Lowering) -> Lowered:
+    base, source, dimension, place = call.arguments
+    dimension, nest = dimension % len(base.sizes), call.nest(call.results[0].shape)
+    row = nest.index_value(nest.indices[dimension])
+    inside = row.equal(place % base.sizes[dimension])
+    rest = nest.indices[:dimension] + nest.indices[dimension + 1 :]
+    return call.finish(nest, inside.where(nest.load(source, rest, inside).cast(base.dtype), nest.load(base, nest.indices)))
+
+
+def _patched(call: Lowering, nest: NestBuilder, base: Any, source: Any, dimension: int, start: int) -> Lowered:
+    place = nest.index_value(nest.indices[dimension])
+    inside = _between(place, start, start + source.sizes[dimension], nest.sizes[dimension])
+    original = nest.load(base, nest.indices)
+    new = nest.load(source, _moved(nest, dimension, nest.indices[dimension] + -start), inside).cast(base.dtype)
+    return call.finish(nest, new if inside is None else inside.where(new, original))
+
+
+def _between(place: Scalar, start: int, end: int, size: int) -> Scalar | None:
+    """start <= place < end, leaving out what always holds."""
+    test = None if start <= 0 else place.apply("greater_equal", start)
+    return test if end >= size else _and(test, place.less(end))
+
+
+def _and(left: Scalar | None, right: Scalar | None) -> Scalar | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return left.apply("and", right)
+
+
+def _moved(nest: NestBuilder, dimension: int, index: Index) -> tuple[Index, ...]:
+    return (*nest.indices[:dimension], index, *nest.indices[dimension + 1 :])
+
+
+def _clamped(start: int, size: int) -> int:
+    return max(0, min(start + size if start < 0 else start, size))
+
+
+def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))

@@ -1,0 +1,280 @@
+"""The loop IR: what a code generator reads.
+
+A program is a list of nodes over named buffers. A `LoopNode` is a loop nest whose body is data: scalar operations in
+SSA over the whole iteration space. For `y = x.sum(1)` with x f32[4, 8]:
+
+    s = loops(i0: 4, c1: 8 reduced)                 # model.py:3: y = x.sum(1)
+        %0 = load x[8*i0 + c1]          f32
+        %1 = reduce sum %0              f32
+        s[i0] = %1
+
+How to read a body:
+- A value is an `Operation`; its number is its position. Arguments are numbers of earlier values.
+- A value that depends on a reduced loop (through a load's or an `IndexValue`'s index, or an argument) exists once for
+  each element of the nest; one that does not exists once a row. `Reduce` takes the former and makes the latter, over
+  ALL reduced loops. A value after a `Reduce` may use elements again: that is a second pass over the same row.
+- Types are explicit. Arithmetic happens in the operation's own dtype, which is the dtype of its arguments (comparisons
+  make bool). bf16 and f16 are never computed in: bodies `cast` to f32 and `cast` back where eager rounds.
+- Integer arithmetic wraps. `maximum`, `minimum` and reduce max/min propagate NaN. See `operations.py`.
+- An index counts elements, from the buffer's data pointer (storage offsets of inputs are already in that pointer).
+- `Load.guard` is a bool value: where it is false nothing is read and the load gives 0.
+- An indirect index appears in an index expression as `Loaded(value)`. The value is the result of a `CheckIndex`, which
+  wraps negative indices and makes the kernel report an out-of-range index instead of reading wild memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from dynascope.loops.index import Extent, Index, Symbol
+from dynascope.report.span import Span, UserStack
+
+ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
+StoreMode = Literal["set", "add"]
+BufferRole = Literal["input", "temporary", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an operation comes from: the ATen node, its operator, and the user's line."""
+
+    node: str
+    operator: str
+    stack: UserStack = ()
+
+    @property
+    def span(self) -> Span | None:
+        return self.stack[-1].span if self.stack else None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory with a layout. Element (i, j, ...) is at sum(index * stride) from the data pointer."""
+
+    name: str
+    dtype: torch.dtype
+    device: torch.device
+    sizes: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    role: BufferRole = "temporary"
+
+    @property
+    def elements(self) -> int:
+        total = 1
+        for size in self.sizes:
+            total *= size
+        return total
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Base of the body's operations. `dtype` is the result's."""
+
+    dtype: torch.dtype
+    arguments: tuple[int, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Operation):
+    """The element of `buffer` at `index`. Arguments: the guard if there is one, then the values `index` depends on."""
+
+    buffer: str
+    index: Index
+    guard: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Operation):
+    """Writes its last argument to `buffer` at `index`. Only in bodies of fusion groups. The value of `add` is added.
+
+    A row-level value is written once a row (its index has no reduced loop in it).
+    """
+
+    buffer: str
+    index: Index
+    mode: StoreMode = "set"
+
+    @property
+    def value(self) -> int:
+        return self.arguments[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Operation):
+    """A number known now: int, float (inf and nan included) or bool, as `dtype`."""
+
+    value: bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Operation):
+    """A scalar that the kernel receives at each call: the graph's int or float input `name`, as int64 or float64."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue(Operation):
+    """The value of an index expression, as int64."""
+
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIndex(Operation):
+    """Its argument (int64) as an index into a dimension of size `extent`: negative wraps, out of range is an error.
+
+    The error is reported after the kernel ran, as an IndexError, and nothing outside was read.
+    """
+
+    extent: Extent
+    dimension: int
+    wraps: Literal["negative", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compute(Operation):
+    """An elementwise scalar operation by name; `operations.TABLE` says what each means."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Operation):
+    """Its argument over all reduced loops, row-major. argmax and argmin give the linear index (int64) of the first
+    extremum over the reduced loops (a NaN is the extremum); sums of f32 accumulate at least as well as pairwise."""
+
+    kind: ReduceKind
+
+
+Body = tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a nest: its variable and whether reductions run over it."""
+
+    symbol: Symbol
+    reduced: bool
+
+    @property
+    def size(self) -> Extent:
+        return self.symbol.extent
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The body value that a node leaves in a buffer: at `sum(loop * stride)` elements from its start.
+
+    `strides` has one entry for each loop of the node; it is 0 for loops that do not index the result (reduced loops of
+    a row-level value) and for loops that run once.
+    """
+
+    buffer: Buffer
+    value: int
+    strides: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNode:
+    """Pointwise (no reduced loop) or Reduction (some), with one or more results. Loops are outermost first, in the
+    row-major order of the iterated tensor, reduced ones in their places."""
+
+    name: str
+    loops: tuple[Loop, ...]
+    body: Body
+    results: tuple[Result, ...]
+    origin: Origin
+
+    @property
+    def kind(self) -> Literal["pointwise", "reduction"]:
+        return "reduction" if any(loop.reduced for loop in self.loops) else "pointwise"
+
+    @property
+    def device(self) -> torch.device:
+        return self.results[0].buffer.device
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNode:
+    """Writes `value` at computed places of `result`, which starts as a copy of `base` and is updated in memory.
+
+    `index` gives the flat place; with mode "set" and equal places, which one wins is unspecified, as in eager.
+    """
+
+    name: str
+    loops: tuple[Loop, ...]
+    body: Body
+    value: int
+    index: Index
+    mode: StoreMode
+    base: str
+    result: Buffer
+    origin: Origin
+
+    @property
+    def device(self) -> torch.device:
+        return self.result.device
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """A tensor as an extern call or the caller sees it: a buffer, seen with sizes, strides and an offset."""
+
+    buffer: str
+    dtype: torch.dtype
+    sizes: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarInput:
+    """A Python number that the caller passes at each call."""
+
+    name: str
+    kind: Literal["int", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternCall:
+    """An ATen operator called as it is. `arguments` and `keywords` hold TensorViews, ScalarInputs and constants, in
+    lists and tuples as the operator takes them. `results` has one buffer per tensor that it returns (None: not a
+    tensor or not used)."""
+
+    name: str
+    operator: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    results: tuple[Buffer | None, ...]
+    origin: Origin
+    why: str = ""
+
+    @property
+    def device(self) -> torch.device | None:
+        return next((b.device for b in self.results if b is not None), None)
+
+
+Node = LoopNode | ScatterNode | ExternCall
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A lowered graph. `inputs` in calling order: a Buffer, a ScalarInput, or None for what is never used.
+    `outputs` in returning order: a TensorView, a ScalarInput (passed through), or a constant."""
+
+    name: str
+    inputs: tuple[Buffer | ScalarInput | None, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[Any, ...]
+    buffers: dict[str, Buffer]
+    constants: dict[str, torch.Tensor]
+    """Tensors the graph holds as attributes, by the name of their buffer (role constant)."""

@@ -1,0 +1,1 @@
+"""Text to machine code, and the folder that keeps it between runs. Imports no torch."""

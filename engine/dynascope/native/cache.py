@@ -1,0 +1,199 @@
+"""The cache folder: what was built once is there for the next process.
+
+    cache_folder()                       ~/.cache/dynascope, or DYNASCOPE_CACHE_DIR, or a temporary folder
+    publish(folder / "a.so", data)       readers see all of the file or none of it
+    trim(folder, limit)                  least recently used files go first
+
+Nothing in the folder is precious: any file can go at any time, and whoever misses one builds it again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dynascope.native.reasons import CacheUnusable, CacheWriteFailed
+from dynascope.report.reason import Explanation
+
+FOLDER_VARIABLE = "DYNASCOPE_CACHE_DIR"
+LIMIT_VARIABLE = "DYNASCOPE_CACHE_LIMIT_MB"
+_DEFAULT_LIMIT = 4 << 30
+_SAFE_SECONDS = 600.0
+"""A file this young may be between its writer and its reader: it is never evicted."""
+
+
+class CacheError(Exception):
+    """A file could not be written. `reason` says what the user can do."""
+
+    def __init__(self, reason: CacheWriteFailed):
+        super().__init__(reason.message())
+        self.reason = reason
+
+
+class _CacheState:
+    """What this process found out about the folder. Keyed by the wish, so that a changed environment is honoured."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.chosen: dict[Path, tuple[Path, Explanation | None]] = {}
+        self.unchecked_bytes: int | None = None
+
+
+_state = _CacheState()
+
+
+def cache_folder() -> Path:
+    """The folder to keep built things in. It exists, and this process can write there."""
+    return _choose()[0]
+
+
+def cache_note() -> Explanation | None:
+    """Why the folder is not the one asked for; None where all is well."""
+    return _choose()[1]
+
+
+def publish(path: Path, data: bytes) -> Path:
+    """Write a file so that no reader ever sees a part of it. Raises CacheError where the disk will not have it."""
+    temporary = path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(temporary, data)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise write_failure(path.parent, error) from error
+    _account(len(data))
+    return path
+
+
+def publish_file(built: Path, path: Path) -> Path:
+    """Move a finished file, made on the same disk, to its place at once."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = built.stat().st_size
+        os.replace(built, path)
+    except OSError as error:
+        raise write_failure(path.parent, error) from error
+    _account(size)
+    return path
+
+
+def write_failure(folder: Path, error: OSError) -> CacheError:
+    return CacheError(CacheWriteFailed(str(folder), error.strerror or str(error)))
+
+
+def mark_used(path: Path) -> None:
+    """Say that the file was of use now: it is evicted later than others."""
+    try:
+        os.utime(path)
+    except OSError:
+        # A read-only cache that somebody prepared is still good to read.
+        return
+
+
+def trim(folder: Path, limit: int) -> int:
+    """Delete the least recently used files until `limit` bytes remain. Returns the number of bytes that remain."""
+    now = time.time()
+    files = sorted(_files(folder), key=lambda entry: entry[1])
+    total = sum(size for _, _, size in files)
+    for path, used, size in files:
+        if total <= limit:
+            break
+        if now - used > _SAFE_SECONDS:
+            path.unlink(missing_ok=True)
+            total -= size
+    return total
+
+
+def clear() -> None:
+    """Empty the cache. Code that is loaded stays loaded."""
+    folder = cache_folder()
+    for child in folder.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            shutil.rmtree(child, ignore_errors=True)
+        else:
+            child.unlink(missing_ok=True)
+
+
+def _choose() -> tuple[Path, Explanation | None]:
+    wish = _wished_folder()
+    with _state.lock:
+        if wish not in _state.chosen:
+            cause = _why_unusable(wish)
+            if cause is None:
+                _state.chosen[wish] = (wish, None)
+            else:
+                _state.chosen[wish] = (_private_folder(), CacheUnusable(str(wish), cause).explain())
+        return _state.chosen[wish]
+
+
+def _wished_folder() -> Path:
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base).absolute() / "dynascope"
+
+
+def _why_unusable(folder: Path) -> str | None:
+    """None where files can be made in `folder`. Code is loaded from there: others must not be able to write into it."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_mode & stat.S_IWOTH:
+            return "everybody may write there"
+        probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _private_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="dynascope-"))
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def _remove_own(folder: Path, process: int) -> None:
+    # A forked child inherits the registration, not the folder.
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+
+
+def _account(size: int) -> None:
+    """Look at the size of the whole folder at this process's first write, then after every eighth of the limit."""
+    limit = int(os.environ.get(LIMIT_VARIABLE, _DEFAULT_LIMIT >> 20)) << 20
+    with _state.lock:
+        _state.unchecked_bytes = size + (limit if _state.unchecked_bytes is None else _state.unchecked_bytes)
+        due = _state.unchecked_bytes > limit // 8
+        if due:
+            _state.unchecked_bytes = 0
+    if due:
+        trim(cache_folder(), limit)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, float, int]]:
+    """Every file with the time of its last use and its size; files that vanish meanwhile are passed over."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            try:
+                facts = path.lstat()
+            except OSError:
+                continue
+            yield path, facts.st_mtime, facts.st_size

@@ -1,0 +1,205 @@
+"""C and C++ text to a shared object in the cache, once for each text.
+
+    path = build_shared_object("int answer(void) { return 42; }", language="c", flags=("-O2",), name="answer")
+    ctypes.CDLL(path).answer()
+
+The file is named after the text, the flags and the compiler (and the processor where the flags ask for it), so a file
+that exists is the right one. Many processes may build the same text at once: each works in a folder of its own and
+puts the finished file in its place in one step.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dynascope.native.cache import CacheError, cache_folder, mark_used, publish, publish_file, write_failure
+from dynascope.native.reasons import CacheWriteFailed, CompilationFailed, CompilerMissing, CompilerStuck
+from dynascope.report.reason import Reason
+
+Language = Literal["c", "c++"]
+
+TIMEOUT_VARIABLE = "DYNASCOPE_COMPILER_TIMEOUT"
+_DEFAULT_TIMEOUT = 300.0
+
+
+class ToolchainError(Exception):
+    """Native code could not be built. `reason` has the compiler's words and the remedy."""
+
+    def __init__(self, reason: Reason):
+        super().__init__(f"{reason.message()}\n{reason.remedy()}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler that runs. `command` may carry arguments of its own, as in CC="ccache gcc"."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    variable: str
+    commands: tuple[str, ...]
+    suffix: str
+
+
+_DIALECTS: dict[str, _Dialect] = {
+    "c": _Dialect("CC", ("cc", "gcc", "clang"), ".c"),
+    "c++": _Dialect("CXX", ("c++", "g++", "clang++"), ".cpp"),
+}
+
+
+def find_compiler(language: Language = "c") -> Compiler | None:
+    """The compiler that CC (or CXX) names, else the first of the usual ones that answers; None where there is none."""
+    for command in _candidates(language):
+        compiler = _probe(command, os.environ.get("PATH", ""))
+        if compiler is not None:
+            return compiler
+    return None
+
+
+def build_shared_object(source: str, *, language: Language, flags: Sequence[str], name: str) -> Path:
+    """The path of the shared object of this text, built now if nobody has. Raises ToolchainError."""
+    compiler = find_compiler(language)
+    if compiler is None:
+        tried = tuple(shlex.join(command) for command in _candidates(language))
+        raise ToolchainError(CompilerMissing(language, tried, _DIALECTS[language].variable))
+    path = cache_folder() / "native" / f"{name}-{_key(source, language, flags, compiler)}.so"
+    if path.exists():
+        mark_used(path)
+        return path
+    try:
+        return _build(source, language, flags, compiler, path, name)
+    except CacheError as error:
+        raise ToolchainError(error.reason) from error
+
+
+def _candidates(language: Language) -> list[tuple[str, ...]]:
+    dialect = _DIALECTS[language]
+    named = shlex.split(os.environ.get(dialect.variable, ""))
+    return [tuple(named)] if named else [(command,) for command in dialect.commands]
+
+
+@functools.lru_cache(maxsize=16)
+def _probe(command: tuple[str, ...], search_path: str) -> Compiler | None:
+    """Ask a command for its version. The answer is kept on disk too: a subprocess would double a warm start."""
+    program = shutil.which(command[0], path=search_path)
+    if program is None:
+        return None
+    facts = os.stat(os.path.realpath(program))
+    identity = repr((command, os.path.realpath(program), facts.st_mtime_ns, facts.st_size))
+    note = cache_folder() / "compilers" / f"{_digest(identity)}.txt"
+    version = _read(note) or _ask_version(command)
+    if not version:
+        return None
+    _remember(note, version)
+    return Compiler((program, *command[1:]), version)
+
+
+def _ask_version(command: tuple[str, ...]) -> str:
+    try:
+        answer = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20, env=_environment())
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _remember(note: Path, version: str) -> None:
+    if note.exists():
+        return
+    try:
+        publish(note, version.encode())
+    except CacheError:
+        # Costs a subprocess next time; the build that follows reports the full disk.
+        return
+
+
+def _key(source: str, language: Language, flags: Sequence[str], compiler: Compiler) -> str:
+    parts = [source, language, *flags, *compiler.command[1:], compiler.version, platform.machine()]
+    if any(flag.endswith("=native") for flag in flags):
+        parts.append(_processor())
+    return _digest("\0".join(parts))
+
+
+@functools.lru_cache(maxsize=1)
+def _processor() -> str:
+    """What the processor can do: a home folder is often shared by machines on which `native` means different things."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _build(source: str, language: Language, flags: Sequence[str], compiler: Compiler, path: Path, name: str) -> Path:
+    text_path = path.with_suffix(_DIALECTS[language].suffix)
+    publish(text_path, source.encode())
+    workplace = _make_workplace(path.parent)
+    try:
+        built = workplace / path.name
+        places = ["-o", str(built), str(text_path)]
+        _run([*compiler.command, "-shared", "-fPIC", *_before(flags), *places, *_after(flags)], name)
+        return publish_file(built, path)
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _before(flags: Sequence[str]) -> list[str]:
+    return [flag for flag in flags if not flag.startswith("-l")]
+
+
+def _after(flags: Sequence[str]) -> list[str]:
+    """Libraries follow the text that needs them, or the linker drops them."""
+    return [flag for flag in flags if flag.startswith("-l")]
+
+
+def _make_workplace(parent: Path) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=".build-", dir=parent))
+    except OSError as error:
+        raise write_failure(parent, error) from error
+
+
+def _run(command: list[str], name: str) -> None:
+    seconds = float(os.environ.get(TIMEOUT_VARIABLE, _DEFAULT_TIMEOUT))
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=_environment())
+    except subprocess.TimeoutExpired:
+        raise ToolchainError(CompilerStuck(name, seconds, TIMEOUT_VARIABLE)) from None
+    except OSError as error:
+        raise ToolchainError(CompilationFailed(name, shlex.join(command), str(error))) from error
+    if answer.returncode == 0:
+        return
+    words = (answer.stderr or answer.stdout or f"exit status {answer.returncode}").strip()
+    if "No space left on device" in words or "Disk quota exceeded" in words:
+        raise ToolchainError(CacheWriteFailed(str(cache_folder()), words.splitlines()[-1]))
+    raise ToolchainError(CompilationFailed(name, shlex.join(command), words))
+
+
+def _environment() -> dict[str, str]:
+    """The compiler speaks English, so that its words can be read here and shown to anybody who may help."""
+    return {**os.environ, "LC_ALL": "C"}

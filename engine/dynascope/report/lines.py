@@ -1,0 +1,93 @@
+"""What the report says of each line of a file: the one index that the terminal and the editor both read.
+
+    line_facts(report, "model.py")[12].values     the tensors that line 12 makes
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
+from dynascope.report.reason import Explanation
+
+
+@dataclass
+class LineFacts:
+    """Everything about one line. Graphs and kernels are named by identifier, in order of appearance."""
+
+    functions: list[FunctionFact] = field(default_factory=list)
+    graphs: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    externs: list[str] = field(default_factory=list)
+    values: list[ValueFact] = field(default_factory=list)
+    guards: list[GuardFact] = field(default_factory=list)
+    reasons: list[Explanation] = field(default_factory=list)
+    recompilations: list[Explanation] = field(default_factory=list)
+
+
+def line_facts(report: CompileReport, file: str) -> dict[int, LineFacts]:
+    """Line number (from 1) -> its facts, for lines of `file` that have any."""
+    lines: dict[int, LineFacts] = defaultdict(LineFacts)
+    place = os.path.abspath(file)
+    for function in report.functions:
+        if same_file(function.span.file, place):
+            lines[function.span.line].functions.append(function)
+        for entry in function.entries:
+            _add_entry(entry, lines, place)
+    _add_graphs(report, lines, place)
+    for kernel in report.kernels:
+        for span in kernel.spans:
+            if same_file(span.file, place):
+                _once(lines[span.line].kernels, kernel.identifier)
+    if report.program.error and report.program.error.span and same_file(report.program.error.span.file, place):
+        lines[report.program.error.span.line].reasons.append(report.program.error)
+    return dict(lines)
+
+
+def files_of(report: CompileReport) -> list[str]:
+    """The run file first, then every other file that a compiled function lies in."""
+    files = [report.program.file] if report.program.file else []
+    for function in report.functions:
+        if not any(same_file(function.span.file, os.path.abspath(known)) for known in files):
+            files.append(function.span.file)
+    return files
+
+
+def same_file(file: str, place: str) -> bool:
+    return os.path.abspath(file) == place
+
+
+def function_totals(report: CompileReport, function: FunctionFact) -> tuple[int, int, list[KernelFact]]:
+    """Graphs, breaks and kernels of one function."""
+    graphs = {entry.graph for entry in function.entries if entry.graph is not None}
+    breaks = {(e.reason.code, e.reason.span) for e in function.entries if e.exit == "break" and e.reason is not None}
+    kernels = [kernel for kernel in report.kernels if kernel.graph in graphs]
+    return len(graphs), len(breaks), kernels
+
+
+def _add_entry(entry: EntryFact, lines: dict[int, LineFacts], place: str) -> None:
+    for guard in entry.guards:
+        if guard.span is not None and same_file(guard.span.file, place):
+            _once(lines[guard.span.line].guards, guard)
+    for explanation, kind in ((entry.reason, "reasons"), (entry.recompiled, "recompilations")):
+        if explanation is not None and explanation.span is not None and same_file(explanation.span.file, place):
+            _once(getattr(lines[explanation.span.line], kind), explanation)
+
+
+def _add_graphs(report: CompileReport, lines: dict[int, LineFacts], place: str) -> None:
+    for graph in report.graphs:
+        for value in graph.values:
+            if value.span is not None and same_file(value.span.file, place):
+                line = lines[value.span.line]
+                _once(line.graphs, graph.identifier)
+                line.values.append(value)
+        for extern in graph.externs:
+            if extern.span is not None and same_file(extern.span.file, place):
+                _once(lines[extern.span.line].externs, extern.operation)
+
+
+def _once(items: list, item: object) -> None:
+    if item not in items:
+        items.append(item)

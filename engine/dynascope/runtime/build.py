@@ -1,0 +1,68 @@
+"""From generated text to a callable.
+
+    build(module, options) -> Built(call, notes)
+
+C++ is built through `native.toolchain` (content-addressed, so a second process only loads it). What cannot be built runs
+as the ATen operators it came from, and the notes say why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
+
+from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
+from dynascope.codegen.kernels import KernelModule
+from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.report.reason import Explanation
+from dynascope.runtime.launching import launcher, launcher_note
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """`call(*flat inputs)` gives a tuple. `path` is the shared object; `notes` what went otherwise than planned."""
+
+    call: Callable[..., tuple[Any, ...]]
+    path: str | None
+    notes: tuple[Explanation, ...]
+
+
+def build(module: KernelModule, options: Any = None) -> Built:
+    """The running form of a kernel module. Raises ToolchainError where its kernels cannot be built."""
+    names: dict[str, Any] = dict(module.values)
+    names |= {
+        "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": _restrided,
+    }  # fmt: skip
+    names |= module.schedule.program.constants
+    path = None
+    if module.source:
+        path = str(build_shared_object(module.source, language="c++", flags=flags(), name=module.schedule.program.name))
+        library = ctypes.CDLL(path)
+        names |= {k.name: launcher(library, k) for k in module.kernels if k is not None and k.language == "cpp"}
+    note = launcher_note() if module.source else None
+    return Built(_function(module, names), path, () if note is None else (note.explain(),))
+
+
+def flags() -> tuple[str, ...]:
+    return (*FLAGS, WIDEST) if vector_bytes() == 64 else FLAGS
+
+
+def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    """The wrapper's function; its text can be read in tracebacks."""
+    name = module.schedule.program.name
+    file = f"<dynascope wrapper {name} {abs(hash(module.wrapper)):x}>"
+    linecache.cache[file] = (len(module.wrapper), None, module.wrapper.splitlines(True), file)
+    exec(compile(module.wrapper, file, "exec"), names)
+    return names[name]
+
+
+def _restrided(tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
+    """A library's result in the layout that the kernels were generated for."""
+    result = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    return result.copy_(tensor)

@@ -1,0 +1,204 @@
+"""Compiled kernels to one callable that launches them all: the Python side of cuda_launch.c.
+
+    launch = make_launcher(kernels, slots, device)
+    launch(x, y, out)             # every kernel, in order, in the device's current stream
+
+`slots` names the arguments of the call in order; kernels find theirs by `Parameter.source`. A call whose pointers are
+not aligned as the kernels expect goes to a second plan, built then, that expects nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.util
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.report.reason import Explanation
+from dynascope.runtime.cuda_compile import Cubin, KernelError, Target, compile_kernels, load_text
+from dynascope.runtime.cuda_reasons import LauncherMissing
+
+_WORKSPACE = " workspace"
+"""A slot name that no buffer has."""
+_SLOT_KINDS = {"i64": "i", "fp64": "d"}
+
+Launcher = Callable[..., None]
+
+
+def make_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str], device: torch.device) -> Launcher:
+    """Compile (or find compiled) and load `kernels`. Raises KernelError."""
+    launcher = _launcher_module(device.index or 0)
+    if launcher is None:
+        return _slow_launcher(kernels, slots)
+    return _Plans(launcher, tuple(kernels), tuple(slots), device).build()
+
+
+def launcher_note(device: torch.device) -> Explanation | None:
+    """Why launches are slow here; None where they are not."""
+    _launcher_module(device.index or 0)
+    return _state.note
+
+
+def target_of(device: torch.device) -> Target:
+    major, minor = torch.cuda.get_device_capability(device)
+    return Target(10 * major + minor)
+
+
+@dataclass
+class _LauncherState:
+    note: Explanation | None = None
+
+
+_state = _LauncherState()
+
+
+@functools.cache
+def _launcher_module(device: int) -> ModuleType | None:
+    try:
+        module = build_extension()
+        module.open_driver()
+        learn_pointers(module, torch.empty(16, device=torch.device("cuda", device)))
+        return module
+    except (ToolchainError, ImportError, OSError, RuntimeError) as error:
+        _state.note = LauncherMissing(str(error).splitlines()[0]).explain()
+        return None
+
+
+@functools.cache
+def build_extension() -> ModuleType:
+    """cuda_launch.c as a module. Raises ToolchainError or ImportError."""
+    text = Path(__file__).with_name("cuda_launch.c").read_text()
+    include = sysconfig.get_path("include")
+    name = f"cuda_launch-{sysconfig.get_config_var('SOABI')}"
+    path = build_shared_object(text, language="c", flags=("-O2", f"-I{include}", "-ldl"), name=name)
+    loader = importlib.machinery.ExtensionFileLoader("dynascope_cuda_launch", str(path))
+    specification = importlib.util.spec_from_loader("dynascope_cuda_launch", loader)
+    module = importlib.util.module_from_spec(specification)
+    loader.exec_module(module)
+    return module
+
+
+def learn_pointers(module: ModuleType, sample: torch.Tensor) -> bool:
+    """Let the module find the data pointer in a tensor. It calls `data_ptr` where this torch keeps it elsewhere."""
+    return module.read_tensors(sample, torch._C.TensorBase, str(torch_library()), sample._cdata, sample.data_ptr())
+
+
+def torch_library() -> Path:
+    """The library of torch's stable C interface."""
+    return Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """The launch plan of some kernels, and the one for arguments that lie at odd addresses, when it is needed."""
+
+    launcher: ModuleType
+    kernels: tuple[TritonKernel, ...]
+    slots: tuple[str, ...]
+    device: torch.device
+
+    def build(self) -> Launcher:
+        return self._plan(self.kernels, _Misaligned(self))
+
+    def build_unaligned(self) -> Launcher:
+        return self._plan(tuple(kernel.without_alignment() for kernel in self.kernels), _never_misaligned)
+
+    def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
+        cubins = compile_kernels(kernels, target_of(self.device))
+        names, kinds = _slot_table(kernels, self.slots)
+        launches = [_launch(kernel, cubin, self._load(cubin), names) for kernel, cubin in zip(kernels, cubins, strict=True)]
+        needed = max((kernel.workspace_bytes for kernel in kernels), default=0)
+        device = torch.device("cuda", self.device.index or 0)
+        make_workspace = functools.partial(torch.zeros, max(needed, 16), dtype=torch.uint8, device=device)
+        return self.launcher.LaunchPlan(
+            kinds, launches, device.index, torch._C._cuda_getCurrentRawStream, make_workspace, misaligned
+        )
+
+    def _load(self, cubin: Cubin) -> int:
+        return _load_function(self.launcher, cubin, self.device.index or 0)
+
+
+class _Misaligned:
+    """Called in place of a plan that cannot run with these pointers."""
+
+    def __init__(self, plans: _Plans):
+        self._plans = plans
+        self._plan: Launcher | None = None
+
+    def __call__(self, *arguments: Any) -> None:
+        if self._plan is None:
+            self._plan = self._plans.build_unaligned()
+        self._plan(*arguments)
+
+
+def _never_misaligned(*arguments: Any) -> None:
+    raise KernelError(LauncherMissing("a plan without alignment met a misaligned pointer"))
+
+
+@functools.lru_cache(maxsize=None)
+def _load_function(launcher: ModuleType, cubin: Cubin, device: int) -> int:
+    """Loaded once per process and device: equal kernels of different graphs share one."""
+    return launcher.load(cubin.binary, cubin.name, cubin.shared, device)
+
+
+def _slot_table(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> tuple[dict[str, int], str]:
+    """The position of each slot, and its kind as cuda_launch.c wants it. Workspaces follow the arguments."""
+    kinds: dict[str, str] = dict.fromkeys(slots, "q")
+    for kernel in kernels:
+        for parameter in kernel.parameters:
+            if parameter.source is None:
+                kinds[_WORKSPACE] = "w"
+            elif not parameter.is_pointer:
+                kinds[parameter.source] = _SLOT_KINDS[parameter.kind]
+            elif parameter.name in kernel.aligned:
+                kinds[parameter.source] = "p"
+    return {name: position for position, name in enumerate(kinds)}, "".join(kinds.values())
+
+
+def _launch(kernel: TritonKernel, cubin: Cubin, function: int, names: dict[str, int]) -> tuple[Any, ...]:
+    places = [names[_WORKSPACE if p.source is None else p.source] for p in kernel.parameters]
+    scratch = [-1] * cubin.extra_parameters
+    return function, kernel.name, kernel.grid, cubin.threads, cubin.shared, (*places, *scratch)
+
+
+def _slow_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> Launcher:
+    """Triton's own launcher, which also checks alignment anew at each call. The interpreter is launched so too."""
+    functions = [load_text(kernel) for kernel in kernels]
+    workspaces: dict[tuple[str, Any], torch.Tensor] = {}
+
+    def launch(*arguments: Any) -> None:
+        values = dict(zip(slots, arguments, strict=True))
+        sample = next(value for value in arguments if isinstance(value, torch.Tensor))
+        stream = torch._C._cuda_getCurrentRawStream(sample.device.index) if sample.is_cuda else None
+        for kernel, function in zip(kernels, functions, strict=True):
+            given = [_argument(kernel, p.source, values, workspaces, stream, sample.device) for p in kernel.parameters]
+            function[kernel.grid](*given, **_launch_options(kernel, sample.device))
+
+    return launch
+
+
+def _argument(kernel, source, values, workspaces, stream, device) -> Any:
+    if source is not None:
+        return values[source]
+    key = (kernel.name, stream)
+    if key not in workspaces:
+        workspaces[key] = torch.zeros(kernel.workspace_bytes, dtype=torch.uint8, device=device)
+    return workspaces[key]
+
+
+def _launch_options(kernel: TritonKernel, device: torch.device) -> dict[str, Any]:
+    if device.type != "cuda":
+        return {}
+    return {
+        "num_warps": kernel.warps, "num_stages": kernel.stages, "enable_fp_fusion": False,
+        "enable_reflect_ftz": False, "debug": kernel.asserts, "sanitize_overflow": False,
+    }  # fmt: skip

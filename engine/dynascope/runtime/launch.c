@@ -1,0 +1,195 @@
+/* Calls generated kernels from Python: one object a kernel, with a vectorcall that reads data pointers in C.
+
+   Launcher(address, kinds, items, work, checks)(tensor, tensor, 3, 0.5)
+
+   kinds has a letter for each argument: t tensor, i int, f float. Threads come from the OpenMP runtime that torch has
+   loaded, and only when the work is worth them. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stdint.h>
+
+#define MOST_ARGUMENTS 256
+
+typedef void (*Kernel)(void *const *, long, long);
+typedef int (*ReadPointer)(void *, void **);
+typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
+typedef int (*CountThreads)(void);
+
+static ReadPointer read_pointer;
+static Py_ssize_t tensor_offset; /* where a tensor object holds its at::Tensor; 0: ask the object */
+static Parallel parallel;
+static CountThreads count_threads;
+static CountThreads this_thread;
+static CountThreads is_parallel;
+static PyObject *data_ptr_name;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  Kernel kernel;
+  Py_ssize_t count;
+  long items;
+  double work;
+  int checks;
+  char kinds[MOST_ARGUMENTS];
+} Launcher;
+
+typedef struct {
+  Kernel kernel;
+  void *const *pointers;
+  long items, threads;
+} Team;
+
+/* Enough work for a second thread to pay for being woken: about 20 microseconds of one thread. */
+static const double work_per_thread = 65536.0;
+/* Above this the interpreter lock is released while the kernel runs. */
+static const double work_without_lock = 1e6;
+
+static void run_share(void *data) {
+  Team *team = data;
+  long me = this_thread ? this_thread() : 0;
+  long begin = team->items * me / team->threads, end = team->items * (me + 1) / team->threads;
+  if (begin < end) team->kernel(team->pointers, begin, end);
+}
+
+static void run(Launcher *self, void *const *pointers) {
+  long threads = 1;
+  if (parallel && self->work > 2 * work_per_thread && self->items > 1 && !(is_parallel && is_parallel())) {
+    threads = count_threads();
+    long useful = (long)(self->work / work_per_thread);
+    if (threads > useful) threads = useful;
+    if (threads > self->items) threads = self->items;
+  }
+  if (threads <= 1) {
+    self->kernel(pointers, 0, self->items);
+    return;
+  }
+  Team team = {self->kernel, pointers, self->items, threads};
+  parallel(run_share, &team, (unsigned)threads, 0);
+}
+
+static int pointer_of(PyObject *tensor, void **pointer) {
+  if (tensor_offset && read_pointer((char *)tensor + tensor_offset, pointer) == 0) return 0;
+  PyObject *address = PyObject_CallMethodNoArgs(tensor, data_ptr_name);
+  if (!address) return -1;
+  *pointer = PyLong_AsVoidPtr(address);
+  Py_DECREF(address);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int raise_index_error(const int64_t *error) {
+  if (error[0] == 1 && error[3] == 0)
+    PyErr_Format(PyExc_IndexError, "index out of range in self: index %lld, size %lld", (long long)error[1], (long long)error[2]);
+  else
+    PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)error[1],
+                 (long long)error[3], (long long)error[2]);
+  return -1;
+}
+
+static PyObject *launch(Launcher *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
+  void *pointers[MOST_ARGUMENTS + 1];
+  union { int64_t i; double f; } numbers[MOST_ARGUMENTS];
+  int64_t error[4] = {0, 0, 0, 0};
+  Py_ssize_t count = PyVectorcall_NARGS(flags);
+  if (count != self->count || keywords) {
+    PyErr_Format(PyExc_TypeError, "this kernel takes %zd arguments", self->count);
+    return NULL;
+  }
+  for (Py_ssize_t k = 0; k < count; k++) {
+    if (self->kinds[k] == 't') {
+      if (pointer_of(arguments[k], &pointers[k])) return NULL;
+      continue;
+    }
+    if (self->kinds[k] == 'i') numbers[k].i = PyLong_AsLongLong(arguments[k]);
+    else numbers[k].f = PyFloat_AsDouble(arguments[k]);
+    if (PyErr_Occurred()) return NULL;
+    pointers[k] = &numbers[k];
+  }
+  pointers[count] = error;
+  if (self->work > work_without_lock) {
+    Py_BEGIN_ALLOW_THREADS
+    run(self, pointers);
+    Py_END_ALLOW_THREADS
+  } else {
+    run(self, pointers);
+  }
+  if (self->checks && error[0]) {
+    raise_index_error(error);
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+static int launcher_init(Launcher *self, PyObject *arguments, PyObject *keywords) {
+  unsigned long long address;
+  const char *kinds;
+  if (!PyArg_ParseTuple(arguments, "Ks#ldp", &address, &kinds, &self->count, &self->items, &self->work, &self->checks)) return -1;
+  if (self->count > MOST_ARGUMENTS) {
+    PyErr_Format(PyExc_ValueError, "a kernel takes at most %d arguments", MOST_ARGUMENTS);
+    return -1;
+  }
+  memcpy(self->kinds, kinds, self->count);
+  self->kernel = (Kernel)(uintptr_t)address;
+  self->vectorcall = (vectorcallfunc)launch;
+  return 0;
+}
+
+static PyMemberDef launcher_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, vectorcall), READONLY, NULL},
+    {NULL},
+};
+
+static PyType_Slot launcher_slots[] = {
+    {Py_tp_init, launcher_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, launcher_members},
+    {0, NULL},
+};
+
+static PyType_Spec launcher_type = {
+    "dynascope_launch.Launcher", sizeof(Launcher), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots,
+};
+
+/* configure(read_pointer, parallel, count_threads, this_thread, is_parallel): addresses, 0 for what is missing. */
+static PyObject *configure(PyObject *module, PyObject *arguments) {
+  unsigned long long a, b, c, d, e;
+  if (!PyArg_ParseTuple(arguments, "KKKKK", &a, &b, &c, &d, &e)) return NULL;
+  read_pointer = (ReadPointer)(uintptr_t)a;
+  parallel = b && c && d ? (Parallel)(uintptr_t)b : NULL;
+  count_threads = (CountThreads)(uintptr_t)c;
+  this_thread = (CountThreads)(uintptr_t)d;
+  is_parallel = (CountThreads)(uintptr_t)e;
+  Py_RETURN_NONE;
+}
+
+/* find_offset(tensor, address): looks for the at::Tensor in a tensor object whose data pointer is known. */
+static PyObject *find_offset(PyObject *module, PyObject *arguments) {
+  PyObject *tensor;
+  unsigned long long address;
+  if (!PyArg_ParseTuple(arguments, "OK", &tensor, &address)) return NULL;
+  tensor_offset = 0;
+  Py_ssize_t offset = sizeof(PyObject);
+  void *found = NULL;
+  if (read_pointer && *(void **)((char *)tensor + offset) && read_pointer((char *)tensor + offset, &found) == 0 &&
+      found == (void *)(uintptr_t)address)
+    tensor_offset = offset;
+  return PyLong_FromSsize_t(tensor_offset);
+}
+
+static PyMethodDef functions[] = {
+    {"configure", configure, METH_VARARGS, NULL},
+    {"find_offset", find_offset, METH_VARARGS, NULL},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynascope_launch", NULL, -1, functions};
+
+PyMODINIT_FUNC PyInit_dynascope_launch(void) {
+  PyObject *module = PyModule_Create(&definition);
+  PyObject *type = module ? PyType_FromSpec(&launcher_type) : NULL;
+  data_ptr_name = PyUnicode_InternFromString("data_ptr");
+  if (!type || PyModule_AddObject(module, "Launcher", type) < 0) return NULL;
+  return module;
+}

@@ -1,0 +1,109 @@
+"""The C launcher: built once for each Python, connected to torch's data pointers and torch's OpenMP threads.
+
+    launcher(library, kernel)  ->  an object that runs the kernel on tensors and numbers, in about 40 ns plus the work
+
+Without Python's headers the kernels are called through ctypes: slower, same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import sysconfig
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import torch
+
+from dynascope.codegen.kernels import Kernel
+from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.report.reason import Reason
+
+Launch = Callable[..., None]
+
+
+def kinds_of(kernel: Kernel) -> str:
+    """A letter for each argument: tensors first, then scalars."""
+    from dynascope.loops.nodes import Argument
+
+    types = {op.name: op.dtype for op in kernel.group.body if isinstance(op, Argument)}
+    return "t" * len(kernel.buffers) + "".join("f" if types[s].is_floating_point else "i" for s in kernel.scalars)
+
+
+def launcher(library: ctypes.CDLL, kernel: Kernel) -> Launch:
+    address = ctypes.cast(getattr(library, kernel.name), ctypes.c_void_p).value
+    module = _module()
+    kinds = kinds_of(kernel)
+    if isinstance(module, Reason) or len(kinds) > 255:
+        return _through_ctypes(getattr(library, kernel.name), kinds, kernel)
+    return module.Launcher(address, kinds, kernel.items, float(kernel.work), kernel.group.checks_indices)
+
+
+def launcher_note() -> Reason | None:
+    """Why kernels are called through ctypes, if they are."""
+    module = _module()
+    return module if isinstance(module, Reason) else None
+
+
+@cache
+def _module() -> Any:
+    """The extension module, connected; the reason where it could not be built."""
+    text = resources.files("dynascope.runtime").joinpath("launch.c").read_text()
+    flags = ("-O2", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}", "-w")
+    try:
+        path = build_shared_object(text, language="c", flags=flags, name="dynascope_launch")
+    except ToolchainError as error:
+        return error.reason
+    loader = importlib.machinery.ExtensionFileLoader("dynascope_launch", str(path))
+    spec = importlib.util.spec_from_loader("dynascope_launch", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    names = ("aoti_torch_get_data_ptr", "GOMP_parallel", "omp_get_max_threads", "omp_get_thread_num", "omp_in_parallel")
+    module.configure(*(_address(name) for name in names))
+    probe = torch.empty(8)
+    module.find_offset(probe, probe.data_ptr())
+    return module
+
+
+def _address(name: str) -> int:
+    """A function of the libraries that torch has loaded; 0 where there is none. Loads nothing new."""
+    for library in _libraries():
+        function = getattr(library, name, None)
+        if function is not None:
+            return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return 0
+
+
+@cache
+def _libraries() -> tuple[ctypes.CDLL, ...]:
+    """The process itself, then torch's own libraries and its OpenMP, as they are mapped."""
+    libraries = [ctypes.CDLL(None)]
+    try:
+        with open("/proc/self/maps") as file:
+            paths = {line.split()[-1] for line in file if ".so" in line}
+    except OSError:
+        paths = set()
+    for path in sorted(paths):
+        if any(part in path for part in ("libtorch_cpu", "libgomp", "libiomp5", "libomp")):
+            libraries.append(ctypes.CDLL(path))
+    return tuple(libraries)
+
+
+def _through_ctypes(function: Any, kinds: str, kernel: Kernel) -> Launch:
+    function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+    function.restype = None
+    count = len(kinds)
+
+    def launch(*arguments: Any) -> None:
+        error = (ctypes.c_int64 * 4)()
+        numbers = [ctypes.c_double(a) if k == "f" else ctypes.c_int64(a) for a, k in zip(arguments, kinds, strict=True) if k != "t"]
+        tensors = [a.data_ptr() for a, k in zip(arguments, kinds, strict=True) if k == "t"]
+        pointers = (ctypes.c_void_p * (count + 1))(*tensors, *map(ctypes.addressof, numbers), ctypes.addressof(error))
+        function(pointers, 0, kernel.items)
+        if error[0]:
+            raise IndexError(f"index {error[1]} is out of bounds for dimension {error[3]} with size {error[2]}")
+
+    return launch

@@ -1,0 +1,93 @@
+"""A group's members written into one body, with stores for the values that others read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynascope.loops.body import BodyBuilder
+from dynascope.loops.index import Index, Symbol, ZERO, substitute
+from dynascope.loops.inlining import BodyWriter
+from dynascope.loops.nodes import (
+    Argument,
+    CheckIndex,
+    ExternCall,
+    Load,
+    LoopNode,
+    Operation,
+    Origin,
+    ScatterNode,
+    Store,
+)
+from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
+from dynascope.schedule.nests import shaped
+
+
+def step_of(unit: Any, expanded: dict[str, LoopNode], stored: frozenset[str]) -> Step:
+    """The step that a unit becomes."""
+    if isinstance(unit.alone, ExternCall):
+        return unit.alone
+    if isinstance(unit.alone, ScatterNode):
+        return _scatter_group(unit.alone)
+    return _group(unit, stored)
+
+
+def _group(unit: Any, stored: frozenset[str]) -> FusionGroup:
+    builder = BodyBuilder(unit.members[0][0].origin)
+    values: dict[str, int] = {}
+
+    def resolve(load: Load, flat: Index, guard: int | None) -> int | None:
+        return values.get(load.buffer)
+
+    writer = BodyWriter(builder, resolve)
+    for node, symbols in unit.members:
+        numbers = writer.write(node.body, symbols, [r.value for r in node.results])
+        for result in node.results:
+            values[result.buffer.name] = numbers[result.value]
+            if result.buffer.name in stored:
+                _store(builder, node, result, symbols, numbers[result.value])
+    rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
+    columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
+    body, rows, columns = shaped(builder.body, rows, columns)
+    return finished(unit.members[0][0].device, body, rows, columns)
+
+
+def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symbol, Index], value: int) -> None:
+    index = ZERO
+    for loop, stride in zip(node.loops, result.strides, strict=True):
+        index = index + symbols[loop.symbol] * stride
+    builder.append(Store(result.buffer.dtype, (value,), node.origin, result.buffer.name, index))
+
+
+def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, columns: Any) -> FusionGroup:
+    """The group with the facts that are read off its body. Named after its operators."""
+    reads = tuple(dict.fromkeys(op.buffer for op in body if isinstance(op, Load)))
+    writes = tuple(dict.fromkeys(op.buffer for op in body if isinstance(op, Store)))
+    scalars = tuple(dict.fromkeys(op.name for op in body if isinstance(op, Argument)))
+    origins = tuple(dict.fromkeys(op.origin for op in body))
+    checks = any(isinstance(op, CheckIndex) for op in body)
+    return FusionGroup(
+        _name(body, origins), device, rows, columns, body, reads, writes, scalars, origins, frozenset(), checks
+    )
+
+
+def _name(body: tuple[Operation, ...], origins: tuple[Origin, ...]) -> str:
+    """What it computes, in the order of the program: `layer_norm_gelu_add`."""
+    names = list(dict.fromkeys(_short(origin.operator) for origin in origins))
+    names = [n for n in names if n not in ("to_copy", "full", "clone", "scalar_tensor")] or names
+    return "_".join(names[:4])
+
+
+def _short(operator: str) -> str:
+    parts = operator.split(".")
+    return parts[1].strip("_").removeprefix("native_") if len(parts) > 1 else parts[0]
+
+
+def _scatter_group(node: ScatterNode) -> ScatterGroup:
+    store = Store(node.result.dtype, (*sorted(node.index.loaded()), node.value), node.origin, node.result.name, node.index, node.mode)
+    rows = tuple(loop.symbol for loop in node.loops if loop.size != 1)
+    gone = {loop.symbol for loop in node.loops if loop.size == 1}
+    body, rows, columns = shaped((*node.body, store), rows, ())
+    del gone
+    return ScatterGroup(finished(node.device, body, rows, columns), node)

@@ -1,0 +1,376 @@
+"""Which loop nodes share a kernel.
+
+    fuse(program) -> Schedule
+
+1. Cheap and single-use pointwise values are inlined into their readers (`inline_plan`).
+2. Each remaining node, in order, joins the group of one of its producers, or of a sibling that reads the same buffer,
+   when one loop nest can run both (`spaces`), it reads the group's values at its own iteration, and no step between
+   them must wait for one and run before the other.
+3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
+4. Memory is planned over the steps (`memory`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynascope.loops.body import BodyBuilder
+from dynascope.loops.index import Index, Symbol, ZERO, affine, substitute, variable
+from dynascope.loops.inlining import BodyWriter, symbols_at
+from dynascope.loops.nodes import (
+    ExternCall,
+    Load,
+    Loop,
+    LoopNode,
+    LoopProgram,
+    Node,
+    Origin,
+    Result,
+    ScatterNode,
+)
+from dynascope.report.reason import Reason
+from dynascope.schedule import emission, memory
+from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
+from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, reads_of
+from dynascope.schedule.reasons import (
+    DifferentSpaces,
+    ExternBorder,
+    OtherElements,
+    OtherReducedDimensions,
+    Scattered,
+    WouldWait,
+)
+from dynascope.schedule.spaces import Piece, common_pieces, lay
+
+LARGEST_GROUP_BODY = 1500
+SIBLINGS_LOOKED_AT = 8
+
+
+def fuse(program: LoopProgram, options: Any = None) -> Schedule:
+    """Groups in running order, the borders between them with reasons, and the memory plan."""
+    state = _FusionState(program)
+    for node in program.nodes:
+        state.place(node)
+    ordered = state.ordered_units()
+    steps = tuple(emission.step_of(unit, state.expanded, _stored(state)) for unit in ordered)
+    return memory.plan(program, steps, tuple(state.borders))
+
+
+@dataclass(slots=True)
+class Unit:
+    """A group under construction, or a node that stands alone. Bit n of a mask stands for program node n."""
+
+    pieces: tuple[Piece, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    members: list[tuple[LoopNode, dict[Symbol, Index]]] = field(default_factory=list)
+    alone: Node | None = None
+    mask: int = 0
+    before: int = 0
+    size: int = 0
+
+    @property
+    def reduced(self) -> bool:
+        return any(piece.reduced for piece in self.pieces)
+
+
+class _FusionState:
+    """Groups so far, who makes which buffer, and who must run before whom."""
+
+    def __init__(self, program: LoopProgram) -> None:
+        self.program = program
+        self.inlined = inlined_buffers(program)
+        self.makers: dict[str, tuple[LoopNode, Result]] = {}
+        self.expanded: dict[str, LoopNode] = {}
+        self.units: list[Unit] = []
+        self.unit_of: dict[str, Unit] = {}
+        self.readers: dict[str, list[Unit]] = {}
+        self.bits: dict[str, int] = {}
+        self.borders: list[Border] = []
+        self.kept = buffers_seen_outside(program)
+        self.symbol_count = 0
+
+    # -- placing ---------------------------------------------------------------------------------------------------
+
+    def place(self, node: Node) -> None:
+        if isinstance(node, LoopNode):
+            self._remember(node)
+            if node.results[0].buffer.name in self.inlined:
+                return
+            node = self.expanded[node.name] = self._expand(node)
+            self._place_loops(node)
+        else:
+            node = self._expand_scatter(node) if isinstance(node, ScatterNode) else node
+            self._found(Unit(alone=node, before=self._before(node)), node)
+
+    def _remember(self, node: LoopNode) -> None:
+        for result in node.results:
+            self.makers[result.buffer.name] = (node, result)
+
+    def _place_loops(self, node: LoopNode) -> None:
+        for unit, wanted in self._candidates(node):
+            refusal = self._try_join(unit, node)
+            if refusal is None:
+                return
+            if wanted:
+                self._note_refusal(unit, node, refusal)
+        unit = self._new_unit(node)
+        self._found(unit, node)
+
+    def _candidates(self, node: LoopNode) -> list[tuple[Unit, bool]]:
+        """Groups that make what the node reads, latest first; then groups that read what it reads."""
+        producers, siblings = [], []
+        for buffer in reads_of(node):
+            unit = self.unit_of.get(buffer)
+            if unit is not None and unit not in producers:
+                producers.append(unit)
+            for sibling in self.readers.get(buffer, [])[-SIBLINGS_LOOKED_AT:]:
+                if sibling not in siblings and sibling.alone is None:
+                    siblings.append(sibling)
+        producers.sort(key=self.units.index, reverse=True)
+        return [(u, True) for u in producers] + [(u, False) for u in siblings if u not in producers]
+
+    def _found(self, unit: Unit, node: Node) -> None:
+        """Enters a unit or a new member of it into the tables."""
+        if unit not in self.units:
+            self.units.append(unit)
+        bit = self.bits.setdefault(node.name, 1 << len(self.bits))
+        unit.mask |= bit
+        for buffer in _made_by(node):
+            self.unit_of[buffer] = unit
+        for buffer in reads_of(node):
+            self.readers.setdefault(buffer, [])
+            if unit not in self.readers[buffer]:
+                self.readers[buffer].append(unit)
+
+    def _before(self, node: Node) -> int:
+        """Everything that must have run before a node."""
+        mask = 0
+        for buffer in reads_of(node):
+            unit = self.unit_of.get(buffer)
+            if unit is not None:
+                mask |= unit.mask | unit.before
+        return mask
+
+    # -- joining ---------------------------------------------------------------------------------------------------
+
+    def _try_join(self, unit: Unit, node: LoopNode) -> Reason | None:
+        """Makes the node a member of a unit; the reason where it cannot be one."""
+        producer = self._producer_in(unit, node)
+        if unit.alone is not None:
+            return _alone_reason(unit.alone, node)
+        first = unit.members[0][0]
+        if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY:
+            return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
+        before = self._before(node)
+        if self._would_wait(unit, before):
+            return WouldWait(producer, node.origin.node)
+        fit = self._fit(unit, node)
+        if isinstance(fit, str):
+            if fit == "reduced":
+                return OtherReducedDimensions(producer, node.origin.node)
+            return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
+        if not self._reads_own_elements(unit, node, fit):
+            return OtherElements(producer, node.origin.node)
+        self._join(unit, node, fit, before)
+        return None
+
+    def _would_wait(self, unit: Unit, before: int) -> bool:
+        """Whether something that the node needs itself needs this unit: then the two cannot be one step."""
+        return any(
+            other is not unit and other.mask & before and other.before & unit.mask for other in self.units
+        )
+
+    def _join(self, unit: Unit, node: LoopNode, fit: _Fit, before: int) -> None:
+        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
+        for position, (member, symbols) in enumerate(unit.members):
+            moved = {s: substitute(i, lambda atom: rewrite.get(atom)) for s, i in symbols.items()}
+            unit.members[position] = (member, moved)
+        unit.pieces, unit.symbols = fit.pieces, fit.symbols
+        unit.members.append((node, fit.new))
+        unit.size += len(node.body)
+        self._note_fused(unit, node)
+        self._found(unit, node)
+        unit.before |= before & ~unit.mask
+        for other in self.units:
+            if other is not unit and other.before & unit.mask:
+                other.before |= unit.before | unit.mask
+
+    def _fit(self, unit: Unit, node: LoopNode) -> _Fit | str:
+        """The common space of a group and a node, or what stands against it: "sizes" or "reduced"."""
+        total, own = _total(p.size for p in unit.pieces), _total(_sizes(node))
+        rows = _total(p.size for p in unit.pieces if not p.reduced)
+        if own == total:
+            return self._fit_elements(unit, node)
+        if node.kind == "pointwise" and unit.reduced and own == rows:
+            return self._fit_rows(unit, node)
+        return "sizes"
+
+    def _fit_elements(self, unit: Unit, node: LoopNode) -> _Fit | str:
+        sizes = common_pieces(unit.pieces, _sizes(node))
+        if sizes is None:
+            return "sizes"
+        symbols = self._new_symbols(sizes)
+        old, new = lay(tuple(p.size for p in unit.pieces), symbols), lay(_sizes(node), symbols)
+        theirs = {s for p, i in zip(unit.pieces, old, strict=True) if p.reduced for s in i.symbols()}
+        ours = {s for loop, i in zip(node.loops, new, strict=True) if loop.reduced for s in i.symbols()}
+        if theirs and ours and theirs != ours:
+            return "reduced"
+        if not theirs and ours and not unit.reduced and node.kind == "reduction":
+            theirs = ours
+        pieces = tuple(Piece(s.extent, s in theirs) for s in symbols)
+        if node.kind == "reduction" and not ours and theirs:
+            return "reduced"
+        return _Fit(pieces, symbols, old, {loop.symbol: i for loop, i in zip(node.loops, new, strict=True)})
+
+    def _fit_rows(self, unit: Unit, node: LoopNode) -> _Fit | str:
+        """A pointwise node over the rows of a group with reductions."""
+        row_pieces = tuple(p for p in unit.pieces if not p.reduced)
+        sizes = common_pieces(row_pieces, _sizes(node))
+        if sizes is None:
+            return "sizes"
+        symbols = self._new_symbols(sizes)
+        laid = iter(lay(tuple(p.size for p in row_pieces), symbols))
+        old, pieces, merged = [], [], []
+        for piece, symbol in zip(unit.pieces, unit.symbols, strict=True):
+            if piece.reduced:
+                index, parts = variable(symbol), (symbol,)
+            else:
+                index = next(laid)
+                parts = tuple(s for s in symbols if s in index.symbols())
+            old.append(index)
+            merged.extend(parts)
+            pieces.extend(Piece(s.extent, piece.reduced) for s in parts)
+        new = lay(_sizes(node), symbols)
+        return _Fit(tuple(pieces), tuple(merged), tuple(old), {loop.symbol: i for loop, i in zip(node.loops, new, strict=True)})
+
+    def _reads_own_elements(self, unit: Unit, node: LoopNode, fit: _Fit) -> bool:
+        """Whether each load of a member's result is of the element that the same iteration makes."""
+        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
+        made = {r.buffer.name: (m, s, r) for m, s in unit.members for r in m.results}
+        for operation in node.body:
+            if isinstance(operation, Load) and operation.buffer in made:
+                member, symbols, result = made[operation.buffer]
+                there = result_index(member, result, symbols)
+                there = substitute(there, lambda atom: rewrite.get(atom))
+                here = substitute(operation.index, lambda atom: fit.new.get(atom))
+                if there != here or operation.guard is not None:
+                    return False
+        return True
+
+    def _new_unit(self, node: LoopNode) -> Unit:
+        loops = [loop for loop in node.loops if loop.size != 1]
+        symbols = self._new_symbols(tuple(loop.size for loop in loops))
+        places = {loop.symbol: variable(s) for loop, s in zip(loops, symbols, strict=True)}
+        places |= {loop.symbol: ZERO for loop in node.loops if loop.size == 1}
+        pieces = tuple(Piece(loop.size, loop.reduced) for loop in loops)
+        return Unit(pieces, symbols, [(node, places)], before=self._before(node), size=len(node.body))
+
+    def _new_symbols(self, sizes: tuple[int, ...]) -> tuple[Symbol, ...]:
+        first = self.symbol_count
+        self.symbol_count += len(sizes)
+        return tuple(Symbol(f"p{first + k}", size) for k, size in enumerate(sizes))
+
+    # -- inlining --------------------------------------------------------------------------------------------------
+
+    def _expand(self, node: LoopNode) -> LoopNode:
+        """The node with every inlined value that it reads written into its body."""
+        if not any(isinstance(op, Load) and op.buffer in self.inlined for op in node.body):
+            return node
+        builder = BodyBuilder(node.origin)
+        numbers = self._writer(builder).write(node.body, {}, [r.value for r in node.results])
+        results = tuple(Result(r.buffer, numbers[r.value], r.strides) for r in node.results)
+        return LoopNode(node.name, node.loops, builder.body, results, node.origin)
+
+    def _expand_scatter(self, node: ScatterNode) -> ScatterNode:
+        return node
+
+    def _writer(self, builder: BodyBuilder) -> BodyWriter:
+        def resolve(load: Load, flat: Index, guard: int | None) -> int | None:
+            if load.buffer not in self.inlined:
+                return None
+            maker, result = self.makers[load.buffer]
+            values = writer.write(maker.body, symbols_at(maker, result, flat), [result.value], guard)
+            return values[result.value]
+
+        writer = BodyWriter(builder, resolve)
+        return writer
+
+    # -- order and borders -------------------------------------------------------------------------------------------
+
+    def ordered_units(self) -> list[Unit]:
+        """Units so that each runs after all that it needs; otherwise in the order of the program."""
+        waiting, ordered, done = list(self.units), [], 0
+        while waiting:
+            ready = next(u for u in waiting if not u.before & ~done & ~u.mask)
+            waiting.remove(ready)
+            ordered.append(ready)
+            done |= ready.mask
+        return ordered
+
+    def _producer_in(self, unit: Unit, node: Node) -> str:
+        """The ATen node of the unit whose value the node reads."""
+        for buffer in reads_of(node):
+            if self.unit_of.get(buffer) is unit:
+                maker = self.makers.get(buffer)
+                return maker[0].origin.node if maker else unit.alone.origin.node
+        return unit.members[0][0].origin.node if unit.members else unit.alone.origin.node
+
+    def _note_fused(self, unit: Unit, node: LoopNode) -> None:
+        self.borders.append(Fused(self._producer_in(unit, node), node.origin.node))
+
+    def _note_refusal(self, unit: Unit, node: LoopNode, reason: Reason) -> None:
+        self.borders.append(NotFused(self._producer_in(unit, node), node.origin.node, reason, node.origin))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A common space: its pieces and symbols, the group's old symbols over them, and the new node's loops over them."""
+
+    pieces: tuple[Piece, ...]
+    symbols: tuple[Symbol, ...]
+    old: tuple[Index, ...]
+    new: dict[Symbol, Index]
+
+
+def result_index(node: LoopNode, result: Result, symbols: dict[Symbol, Index]) -> Index:
+    """Where a member's result lies, over the group's symbols."""
+    total = ZERO
+    for loop, stride in zip(node.loops, result.strides, strict=True):
+        total = total + symbols[loop.symbol] * stride
+    return total
+
+
+def _stored(state: _FusionState) -> frozenset[str]:
+    """The buffers that some other step, or the caller, reads."""
+    stored = set(state.kept)
+    for buffer, units in state.readers.items():
+        home = state.unit_of.get(buffer)
+        if home is not None and any(unit is not home for unit in units):
+            stored.add(buffer)
+    return frozenset(stored)
+
+
+def _alone_reason(other: Node, node: LoopNode) -> Reason:
+    if isinstance(other, ExternCall):
+        return ExternBorder(other.origin.operator, "producer", other.why)
+    return Scattered(other.origin.node, node.origin.node)
+
+
+def _made_by(node: Node) -> tuple[str, ...]:
+    if isinstance(node, LoopNode):
+        return tuple(r.buffer.name for r in node.results)
+    if isinstance(node, ScatterNode):
+        return (node.result.name,)
+    return tuple(r.name for r in node.results if r is not None)
+
+
+def _sizes(node: LoopNode) -> tuple[int, ...]:
+    return tuple(loop.size for loop in node.loops)
+
+
+def _total(sizes: Any) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total

@@ -1,0 +1,116 @@
+"""Which pointwise values are computed inside their consumers instead of being kept.
+
+A value is inlined when only one node reads it, or when computing it again costs less than reading it back. It is not
+when the consumer would compute it many times over and it is expensive, nor when a library call or the caller reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynascope.loops.inlining import has_reduction
+from dynascope.loops.nodes import Compute, ExternCall, Load, LoopNode, LoopProgram, Node, ScatterNode, TensorView
+from dynascope.loops.operations import TABLE
+
+CHEAP_COST = 4
+REPEATED_COST = 8
+REPEATED_TIMES = 8
+LONGEST_BODY = 400
+"""A chain longer than this is cut, so that kernels stay compilable and readable."""
+
+
+def inlined_buffers(program: LoopProgram) -> frozenset[str]:
+    """Buffers that no kernel will store."""
+    kept = buffers_seen_outside(program)
+    readers = readers_of(program)
+    weights: dict[str, Weight] = {}
+    for node in program.nodes:
+        if isinstance(node, LoopNode):
+            weight = _weigh(node, weights)
+            if _inlines(node, kept, readers, weight):
+                weights[node.results[0].buffer.name] = weight
+    return frozenset(weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What computing a value once more takes, with all that is inlined into it."""
+
+    cost: int
+    loads: int
+    length: int
+
+
+def _weigh(node: LoopNode, inlined: dict[str, Weight]) -> Weight:
+    own = [op for op in node.body if isinstance(op, Load)]
+    parts = [inlined[op.buffer] for op in own if op.buffer in inlined]
+    return Weight(
+        cost_of(node) + sum(part.cost for part in parts),
+        len(own) - len(parts) + sum(part.loads for part in parts),
+        len(node.body) + sum(part.length for part in parts),
+    )
+
+
+def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]], weight: Weight) -> bool:
+    buffer = node.results[0].buffer
+    if has_reduction(node.body) or len(node.results) > 1 or buffer.name in kept or weight.length > LONGEST_BODY:
+        return False
+    using = readers.get(buffer.name, [])
+    if not all(isinstance(reader, LoopNode) for reader in using):
+        return False
+    if weight.cost <= CHEAP_COST and weight.loads <= 1:
+        return True
+    if len(using) != 1:
+        return False
+    times = max(_iterations(reader) for reader in using) / max(buffer.elements, 1)
+    return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
+
+
+def cost_of(node: LoopNode) -> int:
+    return sum(TABLE[op.name].cost for op in node.body if isinstance(op, Compute))
+
+
+def _iterations(node: LoopNode) -> int:
+    total = 1
+    for loop in node.loops:
+        total *= loop.size
+    return total
+
+
+def buffers_seen_outside(program: LoopProgram) -> frozenset[str]:
+    """Buffers that the caller or a library call reads."""
+    seen = {view.buffer for view in views_in(program.outputs)}
+    for node in program.nodes:
+        if isinstance(node, ExternCall):
+            seen.update(view.buffer for view in views_in((node.arguments, node.keywords)))
+        elif isinstance(node, ScatterNode):
+            seen.add(node.base)
+    return frozenset(seen)
+
+
+def readers_of(program: LoopProgram) -> dict[str, list[Node]]:
+    """For each buffer, the nodes that read it, in order."""
+    readers: dict[str, list[Node]] = {}
+    for node in program.nodes:
+        for buffer in reads_of(node):
+            readers.setdefault(buffer, []).append(node)
+    return readers
+
+
+def reads_of(node: Node) -> tuple[str, ...]:
+    """The buffers a node reads, each once, in order."""
+    if isinstance(node, ExternCall):
+        return tuple(dict.fromkeys(view.buffer for view in views_in((node.arguments, node.keywords))))
+    loads = [op.buffer for op in node.body if isinstance(op, Load)]
+    return tuple(dict.fromkeys(([node.base] if isinstance(node, ScatterNode) else []) + loads))
+
+
+def views_in(value: object) -> list[TensorView]:
+    """Every tensor in nested operands."""
+    if isinstance(value, TensorView):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [view for item in value for view in views_in(item)]
+    if isinstance(value, dict):
+        return [view for item in value.values() for view in views_in(item)]
+    return []

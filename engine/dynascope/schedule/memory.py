@@ -1,0 +1,75 @@
+"""The memory plan: when each buffer comes to be, when it is free, and whose memory it takes over."""
+
+from __future__ import annotations
+
+from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram
+from dynascope.schedule.groups import Allocation, Border, FusionGroup, ScatterGroup, Schedule, Step
+from dynascope.schedule.inline_plan import views_in
+
+
+def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, ...]) -> Schedule:
+    """Buffers of equal size and device are reused once nobody reads them; outputs keep their own memory."""
+    last_use = _last_uses(steps)
+    returned = {view.buffer for view in views_in(program.outputs)}
+    allocations, releases = [], []
+    free: dict[tuple, list[str]] = {}
+    held = peak = 0
+    for number, step in enumerate(steps):
+        for name in allocated_by(step):
+            buffer = program.buffers[name]
+            pool = free.get(_shape_class(buffer), [])
+            reuses = pool.pop() if pool and name not in returned else None
+            allocations.append(Allocation(name, number, reuses))
+            held += 0 if reuses else buffer.bytes
+        peak = max(peak, held)
+        for name in _dying(step, number, last_use, returned, program):
+            releases.append((number, name))
+            buffer = program.buffers[name]
+            if _poolable(name, steps):
+                free.setdefault(_shape_class(buffer), []).append(name)
+            else:
+                held -= buffer.bytes
+    return Schedule(
+        program, steps, borders, tuple(allocations), tuple(releases), program.buffers, program.outputs, peak
+    )
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    if isinstance(step, ExternCall):
+        return tuple(dict.fromkeys(view.buffer for view in views_in((step.arguments, step.keywords))))
+    if isinstance(step, ScatterGroup):
+        return (step.node.base, *step.group.reads)
+    return step.reads
+
+
+def makes(step: Step) -> tuple[str, ...]:
+    """Buffers that exist after the step and did not before."""
+    if isinstance(step, ExternCall):
+        return tuple(r.name for r in step.results if isinstance(r, Buffer))
+    return step.group.writes if isinstance(step, ScatterGroup) else step.writes
+
+
+def allocated_by(step: Step) -> tuple[str, ...]:
+    """Buffers that the wrapper allocates before the step; an extern call makes its own."""
+    return () if isinstance(step, ExternCall) else makes(step)
+
+
+def _last_uses(steps: tuple[Step, ...]) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        for name in (*reads(step), *makes(step)):
+            last[name] = number
+    return last
+
+
+def _dying(step: Step, number: int, last_use: dict[str, int], returned: set[str], program: LoopProgram) -> list[str]:
+    names = dict.fromkeys((*reads(step), *makes(step)))
+    return [n for n in names if last_use[n] == number and n not in returned and program.buffers[n].role == "temporary"]
+
+
+def _poolable(name: str, steps: tuple[Step, ...]) -> bool:
+    return any(isinstance(step, FusionGroup) and name in step.writes for step in steps)
+
+
+def _shape_class(buffer: Buffer) -> tuple:
+    return (buffer.dtype, buffer.device, buffer.sizes, buffer.strides)

@@ -1,0 +1,108 @@
+"""Why two neighbouring operations do not share a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dynascope.report.reason import Reason, Severity
+
+
+@dataclass(frozen=True)
+class ExternBorder(Reason):
+    """One side is a library call."""
+
+    code: ClassVar[str] = "extern-call"
+    severity: ClassVar[Severity] = "information"
+    operator: str
+    side: Literal["producer", "consumer"]
+    why: str
+
+    def message(self) -> str:
+        where = "makes this value" if self.side == "producer" else "reads this value"
+        return f"{self.operator} {where}, and it runs as a library call ({self.why}), so the value goes through memory."
+
+    def remedy(self) -> str:
+        return f"Nothing to change if {self.operator} dominates the time; otherwise express it with elementwise operations and reductions."
+
+
+@dataclass(frozen=True)
+class DifferentSpaces(Reason):
+    """The two iterate over different numbers of elements in a way that one loop nest cannot cover."""
+
+    code: ClassVar[str] = "different-iteration-space"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    producer_sizes: tuple[int, ...]
+    consumer: str
+    consumer_sizes: tuple[int, ...]
+
+    def message(self) -> str:
+        return f"{self.consumer} loops over {list(self.consumer_sizes)}, {self.producer} over {list(self.producer_sizes)}: one kernel cannot run both."
+
+    def remedy(self) -> str:
+        return f"Give {self.consumer} a shape that {self.producer} has too, or reduce over the same dimensions in both."
+
+
+@dataclass(frozen=True)
+class OtherElements(Reason):
+    """The consumer needs elements that another iteration makes."""
+
+    code: ClassVar[str] = "reads-other-elements"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return f"{self.consumer} reads elements of {self.producer} that another step of the loop makes, so {self.producer} must be finished first."
+
+    def remedy(self) -> str:
+        return f"Transposing or slicing after {self.consumer} instead of between the two lets them share a kernel."
+
+
+@dataclass(frozen=True)
+class OtherReducedDimensions(Reason):
+    """Two reductions run over different dimensions."""
+
+    code: ClassVar[str] = "reduces-other-dimensions"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return f"{self.consumer} reduces over other dimensions than {self.producer} does."
+
+    def remedy(self) -> str:
+        return f"Reducing over the same dimensions in both lets {self.consumer} run in the kernel of {self.producer}."
+
+
+@dataclass(frozen=True)
+class WouldWait(Reason):
+    """Between the two lies a step that must run after one and before the other."""
+
+    code: ClassVar[str] = "step-between"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return f"{self.consumer} also needs a value that is made after {self.producer} by another kernel or library call."
+
+    def remedy(self) -> str:
+        return f"Moving the call between {self.producer} and {self.consumer} before or after both lets them share a kernel."
+
+
+@dataclass(frozen=True)
+class Scattered(Reason):
+    """Writes go to computed places."""
+
+    code: ClassVar[str] = "scattered-writes"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return f"{self.producer} writes to places that its index decides, so all of it must be written before {self.consumer} reads."
+
+    def remedy(self) -> str:
+        return f"A gather (index_select, take_along_dim) in place of the scatter lets {self.consumer} share its kernel."

@@ -1,0 +1,88 @@
+"""Programs that ask for no compilation: their outermost functions and `forward`s that take tensors are compiled.
+
+A function qualifies by where it is written (below the program's folder, not in an environment) and, at its first calls,
+by what it is given. What it calls is inlined by capture, so only the outermost one becomes a region.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from dynascope.configuration import Options, config
+
+CALLS_WITHOUT_TENSORS = 4
+"""A function that took no tensor in its first so many calls is left alone for good."""
+
+ENVIRONMENTS = ("site-packages", "dist-packages")
+NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def watch_folder(folder: str, options: Options | None = None) -> None:
+    """From now on, in this thread, compile qualifying functions of files below `folder`."""
+    from dynascope.frame import hook
+
+    chosen = options or _overruled_options()
+    prefix = os.path.join(os.path.abspath(folder), "")
+    if not hook.is_native():
+        return
+    hook.watch(lambda function: _table_for(function, prefix, chosen))
+
+
+def _overruled_options() -> Options:
+    from dynascope.api import overruled_options
+
+    return overruled_options(config)
+
+
+def _table_for(function: types.FunctionType, prefix: str, options: Options) -> Any:
+    """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it."""
+    if "torch" not in sys.modules or not qualifies(function.__code__, prefix):
+        return None
+    from dynascope.pipeline import make_table
+
+    return make_table(function, options, accepts=FirstCalls())
+
+
+def qualifies(code: types.CodeType, prefix: str) -> bool:
+    """Whether code is a plain function, or a lambda, of the user's own files."""
+    if code.co_flags & NEVER or code.co_filename.startswith("<"):
+        return False
+    if code.co_name.startswith("<") and code.co_name != "<lambda>":
+        return False
+    file = os.path.abspath(code.co_filename)
+    if not file.startswith(prefix):
+        return False
+    inside = file[len(prefix) :].split(os.sep)
+    return not any(part in ENVIRONMENTS or part.startswith(".") for part in inside)
+
+
+class FirstCalls:
+    """Whether a call's values are worth compiling for: some argument is a tensor, or a container with one."""
+
+    def __init__(self) -> None:
+        self.without_tensors = 0
+
+    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool:
+        if any(holds_tensor(value, depth=3) for value in values.locals.values()):
+            return True
+        self.without_tensors += 1
+        if self.without_tensors >= CALLS_WITHOUT_TENSORS:
+            give_up()
+        return False
+
+
+def holds_tensor(value: Any, depth: int) -> bool:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth and isinstance(value, (list, tuple)):
+        return any(holds_tensor(item, depth - 1) for item in value[:16])
+    if depth and isinstance(value, dict):
+        return any(holds_tensor(item, depth - 1) for item in list(value.values())[:16])
+    return False

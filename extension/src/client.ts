@@ -1,0 +1,168 @@
+/** The connection to the server: started once the workspace is trusted, restarted when the interpreter changes. */
+
+import { mkdir } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import * as vscode from 'vscode';
+import { ExecuteCommandRequest, LanguageClient, RevealOutputChannelOn, State } from 'vscode-languageclient/node';
+import type { LanguageClientOptions } from 'vscode-languageclient/node';
+import { initializationOptions, serverExecutable } from './launch';
+import { DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
+import type { DocumentAnswer, Output, RunState } from './protocol';
+import { describe, findInterpreter, type Interpreter } from './python/interpreter';
+import { configuration } from './settings';
+import { saved } from './saving';
+import { showDocument } from './views/showDocument';
+
+export type ServerState = 'stopped' | 'starting' | 'running' | 'failed';
+
+export class Server implements vscode.Disposable {
+  private readonly states = new vscode.EventEmitter<ServerState>();
+  private readonly runStates = new vscode.EventEmitter<RunState>();
+  private readonly outputs = new vscode.EventEmitter<Output>();
+  private readonly changedDocuments = new vscode.EventEmitter<readonly string[]>();
+  private client: LanguageClient | undefined;
+  private transitions: Promise<void> = Promise.resolve();
+
+  readonly onState = this.states.event;
+  readonly onRunState = this.runStates.event;
+  readonly onOutput = this.outputs.event;
+  readonly onDocumentsChanged = this.changedDocuments.event;
+
+  interpreter: Interpreter | undefined;
+  state: ServerState = 'stopped';
+
+  constructor(
+    private readonly context: vscode.ExtensionContext,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
+
+  /** Finds the interpreter anew, then starts the server or starts it again. Never rejects: the state tells. */
+  restart(): Promise<void> {
+    return this.afterOthers(async () => {
+      await this.stopClient();
+      await this.startClient();
+    });
+  }
+
+  /** As `restart`, but only where another interpreter would be taken than the one that runs. */
+  restartIfInterpreterChanged(): Promise<void> {
+    return this.afterOthers(async () => {
+      const found = await findInterpreter();
+      if (JSON.stringify(found) !== JSON.stringify(this.interpreter)) {
+        await this.stopClient();
+        await this.startClient(found);
+      }
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.afterOthers(() => this.stopClient());
+  }
+
+  /** Waits for a start under way; `undefined` where the server does not run. */
+  async running(): Promise<LanguageClient | undefined> {
+    await this.transitions;
+    return this.client?.state === State.Running ? this.client : undefined;
+  }
+
+  async execute<Result>(command: string, ...parameters: unknown[]): Promise<Result | undefined> {
+    const client = await this.running();
+    return client?.sendRequest(ExecuteCommandRequest.type, { command, arguments: parameters });
+  }
+
+  async document(uri: vscode.Uri, token: vscode.CancellationToken): Promise<DocumentAnswer | undefined> {
+    const client = await this.running();
+    return client?.sendRequest<DocumentAnswer>(Method.document, { uri: uri.toString() }, token);
+  }
+
+  /** Tells the server the settings as they are for `resource`. */
+  async configure(resource?: vscode.Uri): Promise<void> {
+    const client = await this.running();
+    await client?.sendNotification(Method.configure, configuration(this.interpreter?.executable ?? '', resource));
+  }
+
+  dispose(): void {
+    void this.stop();
+    vscode.Disposable.from(this.states, this.runStates, this.outputs, this.changedDocuments).dispose();
+  }
+
+  private afterOthers(transition: () => Promise<void>): Promise<void> {
+    this.transitions = this.transitions.then(transition).catch((error: unknown) => {
+      this.log.error(error instanceof Error ? error : String(error));
+      this.become('failed');
+    });
+    return this.transitions;
+  }
+
+  private async startClient(found?: Interpreter): Promise<void> {
+    this.become('starting');
+    this.interpreter = found ?? (await findInterpreter());
+    this.log.info(`Interpreter: ${describe(this.interpreter)}`);
+    if (this.interpreter.executable === undefined || this.interpreter.problem?.concerns === 'interpreter') {
+      this.become('failed');
+      return;
+    }
+    await mkdir(this.context.globalStorageUri.fsPath, { recursive: true });
+    const executable = serverExecutable(this.context, this.interpreter.executable);
+    this.client = new LanguageClient('dynascope', 'Dynascope', executable, this.options(this.interpreter.executable));
+    this.listen(this.client);
+    await this.client.start();
+  }
+
+  private async stopClient(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    // A client whose server never started, or crashed, rejects here: there is nothing left to stop.
+    await client?.dispose().catch((error: unknown) => this.log.debug(String(error)));
+    this.become('stopped');
+  }
+
+  private listen(client: LanguageClient): void {
+    client.onDidChangeState(({ newState }) => {
+      if (client === this.client) {
+        this.become(STATES[newState]);
+      }
+    });
+    client.onNotification(Method.runState, (state: RunState) => this.runStates.fire(state));
+    client.onNotification(Method.output, (output: Output) => this.outputs.fire(output));
+    client.onNotification(Method.documentsChanged, ({ uris }: { uris: string[] }) => this.changedDocuments.fire(uris));
+  }
+
+  private become(state: ServerState): void {
+    if (state !== this.state) {
+      this.state = state;
+      this.states.fire(state);
+    }
+  }
+
+  private options(interpreter: string): LanguageClientOptions {
+    return {
+      documentSelector: [{ scheme: 'file', language: 'python' }, { scheme: DOCUMENT_SCHEME }],
+      initializationOptions: () => initializationOptions(this.context, configuration(interpreter)),
+      outputChannel: this.log,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      // The server's own log goes to standard error at every level, not only for errors.
+      stdioOptions: {
+        stdout: input => void input.resume(),
+        stderr: (input, channel) => void createInterface({ input }).on('line', line => channel.info(line)),
+      },
+      markdown: { isTrusted: { enabledCommands: Object.values(ServerCommand) }, supportThemeIcons: true },
+      middleware: {
+        executeCommand: async (command, parameters, next) => {
+          if (command !== ServerCommand.compileAndRun || (await saved(parameters[0] as string))) {
+            return next(command, parameters);
+          }
+          return undefined;
+        },
+        window: { showDocument },
+      },
+    };
+  }
+}
+
+const STATES: Record<State, ServerState> = {
+  [State.Stopped]: 'stopped',
+  [State.Starting]: 'starting',
+  [State.StartFailed]: 'failed',
+  [State.Running]: 'running',
+};

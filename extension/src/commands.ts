@@ -1,0 +1,189 @@
+/** The palette's commands. Each fills in the active file and line and asks the server; without trust, each says why not. */
+
+import * as vscode from 'vscode';
+import { splitArguments } from './arguments';
+import type { Server } from './client';
+import { debugInformation } from './debugInformation';
+import { graphChoices, type GraphChoice } from './graphChoices';
+import { ServerCommand, type RunAnswer } from './protocol';
+import { showProblem } from './python/interpreter';
+import type { Runs } from './runs';
+import { saved } from './saving';
+
+export interface Tools {
+  context: vscode.ExtensionContext;
+  server: Server;
+  runs: Runs;
+  log: vscode.LogOutputChannel;
+  output: { show(): void };
+}
+
+type Command = (tools: Tools) => unknown;
+
+/** These start an interpreter, so they wait for trust. */
+const TRUSTED: Readonly<Record<string, Command>> = {
+  'dynascope.run': tools => run(tools),
+  'dynascope.runWithArguments': runWithArguments,
+  'dynascope.cancelRun': ({ server }) => server.execute(ServerCommand.cancel),
+  'dynascope.openKernel': tools => openAtCursor(tools, ServerCommand.showKernel, {}),
+  'dynascope.openGraph': openGraph,
+  'dynascope.openGuards': tools => openAtCursor(tools, ServerCommand.showGraph, { stage: 'guards' }),
+  'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
+  'dynascope.clearResults': clearResults,
+  'dynascope.restartServer': restartServer,
+  'dynascope.runDoctor': tools => ask(tools, ServerCommand.doctor),
+};
+
+const ALWAYS: Readonly<Record<string, Command>> = {
+  'dynascope.showLogs': ({ log }) => log.show(),
+  'dynascope.showOutput': ({ output }) => output.show(),
+  'dynascope.copyDebugInformation': copyDebugInformation,
+};
+
+export function registerCommands(tools: Tools): vscode.Disposable {
+  const register = (guarded: (command: Command) => Command) => ([name, command]: [string, Command]) =>
+    vscode.commands.registerCommand(name, () => guarded(command)(tools));
+  return vscode.Disposable.from(
+    ...Object.entries(TRUSTED).map(register(command => tools => (vscode.workspace.isTrusted ? command(tools) : sayRestricted()))),
+    ...Object.entries(ALWAYS).map(register(command => command)),
+  );
+}
+
+async function run(tools: Tools, programArguments?: string[]): Promise<void> {
+  const uri = activeFile();
+  if (uri === undefined) {
+    void vscode.window.showInformationMessage('Open the Python file to run first.');
+    return;
+  }
+  if (!(await saved(uri.toString())) || !(await usable(tools))) {
+    return;
+  }
+  await tools.server.configure(uri);
+  const options = programArguments && { arguments: programArguments };
+  await tools.server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(options ? [options] : []));
+}
+
+async function runWithArguments(tools: Tools): Promise<void> {
+  const key = 'dynascope.lastArguments';
+  const typed = await vscode.window.showInputBox({
+    title: 'Dynascope: Compile and Run Current File',
+    prompt: 'Arguments of the program, written as in a shell',
+    placeHolder: '--epochs 2 --name "first run"',
+    value: tools.context.workspaceState.get(key, ''),
+    validateInput: text => (splitArguments(text) === undefined ? 'A quotation mark is not closed.' : undefined),
+  });
+  if (typed !== undefined) {
+    await tools.context.workspaceState.update(key, typed);
+    await run(tools, splitArguments(typed) ?? []);
+  }
+}
+
+async function openAtCursor(tools: Tools, command: string, what?: Record<string, unknown>): Promise<void> {
+  const uri = activeFile();
+  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
+  if (uri !== undefined) {
+    await ask(tools, command, uri.toString(), ...(what ? [{ line, ...what }] : []));
+  }
+}
+
+async function openGraph(tools: Tools): Promise<void> {
+  const uri = activeFile();
+  const report = uri && (await tools.runs.report(uri));
+  if (uri === undefined || report === undefined) {
+    await offerToRun(tools);
+    return;
+  }
+  const picked = await pick(graphChoices(report, uri.fsPath));
+  if (picked !== undefined) {
+    const { line, stage, graph } = picked;
+    await ask(tools, ServerCommand.showGraph, uri.toString(), { line, stage, ...(graph !== null && { graph }) });
+  }
+}
+
+async function pick(choices: readonly GraphChoice[]): Promise<GraphChoice | undefined> {
+  const items = choices.flatMap((choice, index) => {
+    const heading = { label: choice.heading, kind: vscode.QuickPickItemKind.Separator };
+    const item = { label: choice.label, description: choice.description, choice };
+    return choice.heading === choices[index - 1]?.heading ? [item] : [heading, item];
+  });
+  const picked = await vscode.window.showQuickPick(items, {
+    title: 'Dynascope: Show Graph',
+    placeHolder: choices.length ? 'A stage to show' : 'Nothing of this file was compiled',
+    matchOnDescription: true,
+  });
+  return picked && 'choice' in picked ? picked.choice : undefined;
+}
+
+async function clearResults(tools: Tools): Promise<void> {
+  tools.runs.forget();
+  await tools.server.execute(ServerCommand.clear);
+}
+
+async function restartServer(tools: Tools): Promise<void> {
+  await tools.server.restart();
+  await usable(tools);
+}
+
+/** True where the server runs and has a torch to run programs with; otherwise the user is told what is missing. */
+async function usable({ server, log }: Tools): Promise<boolean> {
+  let client = await server.running();
+  if (client === undefined || server.interpreter?.problem !== undefined) {
+    // What was missing may have been installed since.
+    await server.restartIfInterpreterChanged();
+    client = await server.running();
+  }
+  const problem = server.interpreter?.problem;
+  if (problem !== undefined) {
+    void showProblem(problem);
+  } else if (client === undefined) {
+    void sayNotRunning(log);
+  }
+  return client !== undefined && problem === undefined;
+}
+
+async function ask({ server, log }: Tools, command: string, ...parameters: unknown[]): Promise<void> {
+  if ((await server.running()) === undefined) {
+    const problem = server.interpreter?.problem;
+    void (problem ? showProblem(problem) : sayNotRunning(log));
+    return;
+  }
+  await server.execute(command, ...parameters);
+}
+
+async function offerToRun(tools: Tools): Promise<void> {
+  const answer = await vscode.window.showInformationMessage('This file has not been compiled yet.', 'Compile and Run');
+  if (answer !== undefined) {
+    await run(tools);
+  }
+}
+
+async function sayNotRunning(log: vscode.LogOutputChannel): Promise<void> {
+  const answer = await vscode.window.showErrorMessage('The Dynascope server does not run.', 'Show Log', 'Restart');
+  if (answer === 'Show Log') {
+    log.show();
+  } else if (answer === 'Restart') {
+    await vscode.commands.executeCommand('dynascope.restartServer');
+  }
+}
+
+async function sayRestricted(): Promise<void> {
+  const answer = await vscode.window.showWarningMessage(
+    'Dynascope runs nothing in Restricted Mode. Trust this workspace to compile and run its files.',
+    'Manage Workspace Trust',
+  );
+  if (answer !== undefined) {
+    await vscode.commands.executeCommand('workbench.trust.manage');
+  }
+}
+
+async function copyDebugInformation({ context, server }: Tools): Promise<void> {
+  await vscode.env.clipboard.writeText(await debugInformation(context, server));
+  void vscode.window.showInformationMessage('Dynascope: debug information copied to the clipboard.');
+}
+
+/** The file in the active editor; where a generated document is active, the Python file beside it. */
+function activeFile(): vscode.Uri | undefined {
+  const editors = [vscode.window.activeTextEditor, ...vscode.window.visibleTextEditors];
+  return editors.find(editor => editor?.document.languageId === 'python' && editor.document.uri.scheme === 'file')?.document.uri;
+}
+

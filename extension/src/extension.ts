@@ -1,0 +1,57 @@
+/** Where VS Code enters: makes the parts, connects them, starts the server if the workspace is trusted. */
+
+import * as vscode from 'vscode';
+import { Server } from './client';
+import { registerCommands } from './commands';
+import { onPythonExtensionChange } from './python/pythonExtension';
+import { Runs } from './runs';
+import { SECTION } from './settings';
+import { registerDocuments } from './views/documents';
+import { registerOutput } from './views/output';
+import { registerStatus } from './views/status';
+
+let server: Server | undefined;
+
+export function activate(context: vscode.ExtensionContext): void {
+  const log = vscode.window.createOutputChannel('Dynascope', { log: true });
+  server = new Server(context, log);
+  const runs = new Runs(server);
+  const output = registerOutput(server);
+  context.subscriptions.push(
+    log,
+    server,
+    runs,
+    output,
+    registerStatus(server),
+    registerDocuments(server),
+    registerCommands({ context, server, runs, log, output }),
+  );
+  if (vscode.workspace.isTrusted) {
+    start(context, server);
+  } else {
+    context.subscriptions.push(vscode.workspace.onDidGrantWorkspaceTrust(() => server && start(context, server)));
+  }
+}
+
+/** Ends the server, and with it the programs it runs, before the window closes. */
+export async function deactivate(): Promise<void> {
+  await server?.stop();
+}
+
+function start(context: vscode.ExtensionContext, server: Server): void {
+  void server.restart();
+  context.subscriptions.push(vscode.workspace.onDidChangeConfiguration(change => onSettings(change, server)));
+  void onPythonExtensionChange(() => void server.restartIfInterpreterChanged()).then(listener => {
+    if (listener !== undefined) {
+      context.subscriptions.push(listener);
+    }
+  });
+}
+
+function onSettings(change: vscode.ConfigurationChangeEvent, server: Server): void {
+  if (change.affectsConfiguration(`${SECTION}.pythonPath`)) {
+    void server.restartIfInterpreterChanged();
+  } else if (change.affectsConfiguration(SECTION)) {
+    void server.configure();
+  }
+}

@@ -1,0 +1,47 @@
+/** The interpreter for a workspace: found, asked what it is, and judged. */
+
+import * as vscode from 'vscode';
+import { pythonPathSetting } from '../settings';
+import { choose, surroundings, type Origin } from './choose';
+import { probe, type Facts } from './probe';
+import { chosenInPythonExtension, letUserChoose } from './pythonExtension';
+import { judge, noInterpreter, notRunnable, type Problem } from './requirements';
+
+export interface Interpreter {
+  executable: string | undefined;
+  origin: Origin | undefined;
+  facts: Facts | undefined;
+  problem: Problem | undefined;
+}
+
+export async function findInterpreter(): Promise<Interpreter> {
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+  const fromExtension = await chosenInPythonExtension(folder);
+  const candidate = choose(surroundings(pythonPathSetting(folder), fromExtension, folder?.fsPath));
+  if (candidate === undefined) {
+    return { executable: undefined, origin: undefined, facts: undefined, problem: noInterpreter() };
+  }
+  try {
+    const facts = await probe(candidate.executable);
+    return { ...candidate, facts, problem: judge(facts) };
+  } catch (error) {
+    return { ...candidate, facts: undefined, problem: notRunnable(candidate.executable, (error as Error).message) };
+  }
+}
+
+/** The message with its remedy, and buttons that carry the remedy out. */
+export async function showProblem(problem: Problem): Promise<void> {
+  const actions: Record<string, () => PromiseLike<unknown>> = {
+    ...(problem.command && { 'Copy Command': () => vscode.env.clipboard.writeText(problem.command ?? '') }),
+    'Choose Interpreter': letUserChoose,
+  };
+  const picked = await vscode.window.showErrorMessage(`${problem.problem} ${problem.remedy}`, ...Object.keys(actions));
+  await actions[picked ?? '']?.();
+}
+
+export function describe({ facts, origin, problem }: Interpreter): string {
+  if (facts === undefined) {
+    return problem?.problem ?? 'no interpreter';
+  }
+  return `${facts.executable} (Python ${facts.version.join('.')}, torch ${facts.torch ?? 'missing'}, from the ${origin})`;
+}

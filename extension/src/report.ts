@@ -1,0 +1,129 @@
+// Made from engine/dynascope/report/schema.json by `npm run types`. Do not edit.
+
+export interface CompileReport {
+  program: ProgramFact;
+  environment: EnvironmentFact;
+  functions: FunctionFact[];
+  graphs: GraphFact[];
+  kernels: KernelFact[];
+  notes: Explanation[];
+  version: number;
+}
+export interface ProgramFact {
+  file: string;
+  arguments: string[];
+  exit_code: number | null;
+  signal: number | null;
+  seconds: number | null;
+  error: Explanation | null;
+}
+export interface Explanation {
+  code: string;
+  severity: 'error' | 'warning' | 'information' | 'hint';
+  message: string;
+  remedy: string;
+  span: Span | null;
+  stack: UserFrame[];
+}
+export interface Span {
+  file: string;
+  line: number;
+  column: number | null;
+  end_line: number | null;
+  end_column: number | null;
+}
+export interface UserFrame {
+  function: string;
+  span: Span;
+}
+export interface EnvironmentFact {
+  python: string;
+  torch: string;
+  dynascope: string;
+  device: string;
+  compiler: string | null;
+  triton: string | null;
+}
+export interface FunctionFact {
+  identifier: string;
+  name: string;
+  span: Span;
+  entries: EntryFact[];
+}
+export interface EntryFact {
+  identifier: string;
+  region: 'function' | 'resume';
+  span: Span;
+  status: 'compiled' | 'uncompiled';
+  exit: 'return' | 'break' | 'raise' | 'none';
+  graph: string | null;
+  guards: GuardFact[];
+  reason: Explanation | null;
+  recompiled: Explanation | null;
+  seconds: {
+    [k: string]: number;
+  };
+  texts: StageText[];
+}
+export interface GuardFact {
+  expression: string;
+  check: string;
+  kind: string;
+  span: Span | null;
+  stack: UserFrame[];
+}
+export interface StageText {
+  stage: string;
+  language: string;
+  text: string;
+  links: LineLink[];
+}
+export interface LineLink {
+  line: number;
+  span: Span;
+}
+export interface GraphFact {
+  identifier: string;
+  operations: number;
+  backend: string;
+  values: ValueFact[];
+  texts: StageText[];
+  kernels: string[];
+  externs: ExternFact[];
+  borders: BorderFact[];
+  saved_bytes: number | null;
+  notes: Explanation[];
+}
+export interface ValueFact {
+  name: string;
+  description: string;
+  operation: string;
+  span: Span | null;
+  stack: UserFrame[];
+}
+export interface ExternFact {
+  operation: string;
+  phase: 'forward' | 'backward';
+  span: Span | null;
+  explanation: Explanation | null;
+}
+export interface BorderFact {
+  producer: string;
+  consumer: string;
+  explanation: Explanation;
+  producer_span: Span | null;
+}
+export interface KernelFact {
+  identifier: string;
+  name: string;
+  language: 'cpp' | 'triton';
+  phase: 'forward' | 'backward';
+  graph: string;
+  text: string;
+  links: LineLink[];
+  spans: Span[];
+  operations: string[];
+  bytes_read: number | null;
+  bytes_written: number | null;
+  path: string | null;
+}

@@ -1,0 +1,32 @@
+/** The text behind `dynascope:` URIs, asked of the server: read-only, highlighted by its language. */
+
+import * as vscode from 'vscode';
+import type { Server } from '../client';
+import { DOCUMENT_SCHEME } from '../protocol';
+
+export function registerDocuments(server: Server): vscode.Disposable {
+  const changes = new vscode.EventEmitter<vscode.Uri>();
+  const provider: vscode.TextDocumentContentProvider = {
+    onDidChange: changes.event,
+    async provideTextDocumentContent(uri, token) {
+      const answer = await server.document(uri, token);
+      if (answer !== undefined) {
+        void highlightAs(uri, answer.languageId);
+      }
+      return answer?.text ?? 'The Dynascope server does not run: start it with "Dynascope: Restart Server".\n';
+    },
+  };
+  return vscode.Disposable.from(
+    changes,
+    vscode.workspace.registerTextDocumentContentProvider(DOCUMENT_SCHEME, provider),
+    server.onDocumentsChanged(uris => uris.forEach(uri => changes.fire(vscode.Uri.parse(uri)))),
+  );
+}
+
+/** The document is made only after its text was provided, and may be of the right language by its name already. */
+async function highlightAs(uri: vscode.Uri, languageId: string): Promise<void> {
+  const document = await vscode.workspace.openTextDocument(uri);
+  if (document.languageId !== languageId && (await vscode.languages.getLanguages()).includes(languageId)) {
+    await vscode.languages.setTextDocumentLanguage(document, languageId);
+  }
+}

@@ -1,0 +1,9 @@
+/** Terminal text -> plain text: an output channel shows escape sequences as they are and knows no carriage return. */
+
+// CSI sequences (colours, cursor), OSC sequences (titles, links), and the remaining two-character escapes.
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+
+/** Progress bars redraw their line with a lone carriage return: each state becomes a line of its own. */
+export function plain(text: string): string {
+  return text.replace(ESCAPES, '').replace(/\r+\n/g, '\n').replace(/\r/g, '\n');
+}

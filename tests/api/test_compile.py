@@ -1,0 +1,252 @@
+"""The public functions, as a person uses them."""
+
+import copy
+import functools
+import pickle
+import threading
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+
+
+def double(x):
+    return x * 2
+
+
+def keeping(graphs):
+    def backend(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    return backend
+
+
+def test_as_function_and_as_decorator():
+    x = torch.randn(4)
+
+    @dynascope.compile
+    def plain(x):
+        """Its own words."""
+        return x + 1
+
+    @dynascope.compile(dynamic=False, fullgraph=True)
+    def with_arguments(x, *, scale=3):
+        return x * scale
+
+    assert torch.equal(plain(x), x + 1) and torch.equal(with_arguments(x, scale=4), x * 4)
+    assert torch.equal(dynascope.compile(double)(x), x * 2)
+    assert (plain.__name__, plain.__doc__) == ("plain", "Its own words.")
+
+
+def test_methods_partials_and_callable_objects():
+    class Scale:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def apply(self, x):
+            return x * self.factor
+
+        __call__ = apply
+
+    x, scale = torch.randn(3), Scale(3)
+    assert torch.equal(dynascope.compile(scale.apply)(x), x * 3)
+    assert torch.equal(dynascope.compile(scale)(x), x * 3)
+    assert torch.equal(dynascope.compile(functools.partial(torch.add, alpha=2))(x, x), x * 3)
+
+
+def test_a_decorated_method_binds():
+    class Model:
+        weight = 5
+
+        @dynascope.compile
+        def run(self, x):
+            return x * self.weight
+
+    x = torch.randn(3)
+    assert torch.equal(Model().run(x), x * 5)
+
+
+def test_arity_errors_are_python_s_own():
+    compiled = dynascope.compile(double)
+    with pytest.raises(TypeError, match=r"double\(\) missing 1 required positional argument: 'x'"):
+        compiled()
+    with pytest.raises(TypeError, match=r"double\(\) got an unexpected keyword argument 'y'"):
+        compiled(torch.ones(1), y=1)
+
+
+def test_module_keeps_its_own_face():
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    compiled = dynascope.compile(model)
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert isinstance(compiled, nn.Module) and len(list(compiled.parameters())) == 2
+    assert compiled[0] is model[0] and len(compiled) == 2
+    assert set(compiled.state_dict()) == {f"_orig_mod.{key}" for key in model.state_dict()}
+    compiled.eval()
+    assert not model.training and not model[1].training
+    compiled.note = "kept"
+    assert model.note == "kept"
+    assert torch.equal(pickle.loads(pickle.dumps(compiled))(x), model(x))
+    torch.testing.assert_close(copy.deepcopy(model)(x), compiled(x))
+
+
+def test_module_hooks_run():
+    model = nn.Linear(3, 3)
+    compiled = dynascope.compile(model)
+    seen = []
+    handle = model.register_forward_hook(lambda module, arguments, result: seen.append(module))
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert seen == [model, model]
+    handle.remove()
+    compiled(x)
+    assert len(seen) == 2
+
+
+def test_changed_parameters_are_seen():
+    model = nn.Linear(3, 3)
+    compiled = dynascope.compile(model)
+    x = torch.randn(2, 3)
+    compiled(x)
+    with torch.no_grad():
+        model.weight.zero_()
+    torch.testing.assert_close(compiled(x), model(x))
+    model.weight = nn.Parameter(torch.ones(3, 3))
+    torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_dtype_shape_and_scalar_make_new_entries_and_old_ones_serve():
+    graphs = []
+    compiled = dynascope.compile(lambda x, n: x * n, backend=keeping(graphs), dynamic=False)
+    x = torch.randn(3)
+    for arguments in ((x, 2), (x.double(), 2), (torch.randn(4), 2), (x, 3)) * 2:
+        assert torch.equal(compiled(*arguments), arguments[0] * arguments[1])
+    assert len(graphs) == 4
+
+
+def test_fullgraph_names_place_and_remedy():
+    @dynascope.compile(fullgraph=True)
+    def f(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    with pytest.raises(RuntimeError, match="data-dependent-branch") as caught:
+        f(torch.ones(3))
+    text = str(caught.value)
+    assert "x.sum() > 0" in text and "torch.where" in text and __file__ in text
+
+
+def test_recompile_limit_ends_in_eager_not_in_silence():
+    graphs = []
+    compiled = dynascope.compile(double, backend=keeping(graphs), options={"recompile_limit": 3})
+    for size in range(1, 9):
+        x = torch.randn(size)
+        assert torch.equal(compiled(x), x * 2)
+    assert len(graphs) == 3
+
+
+def test_disable_keeps_a_function_out():
+    graphs = []
+
+    @dynascope.disable
+    def outside(x):
+        return x + 1
+
+    compiled = dynascope.compile(lambda x: outside(x * 2) * 3, backend=keeping(graphs))
+    x = torch.randn(3)
+    assert torch.equal(compiled(x), (x * 2 + 1) * 3)
+    assert len(graphs) == 2
+
+
+def test_reset_forgets():
+    graphs = []
+    compiled = dynascope.compile(double, backend=keeping(graphs))
+    compiled(torch.ones(2)), compiled(torch.ones(2))
+    dynascope.reset()
+    compiled(torch.ones(2))
+    assert len(graphs) == 2
+
+
+def test_backends():
+    @dynascope.register_backend
+    def mirror(graph, example_inputs):
+        return graph.forward
+
+    assert "mirror" in dynascope.list_backends()
+    x = torch.randn(3)
+    assert torch.equal(dynascope.compile(double, backend="mirror")(x), x * 2)
+    assert torch.equal(dynascope.compile(double, backend="aot_eager")(x), x * 2)
+    with pytest.raises(ValueError, match="Did you mean 'inductor'"):
+        dynascope.compile(double, backend="indutcor")
+
+
+def test_a_failing_backend_is_said_and_the_answer_is_right():
+    def broken(graph, example_inputs):
+        raise RuntimeError("no such device")
+
+    compiled = dynascope.compile(double, backend=broken)
+    with pytest.warns(UserWarning, match="no such device"):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_settings():
+    with pytest.raises(AttributeError, match="recompile_limit"):
+        dynascope.config.recompil_limit = 3
+    with pytest.raises(ValueError, match="no setting 'speed'"):
+        dynascope.compile(double, options={"speed": "high"})
+    with pytest.raises(ValueError, match="mode is one of"):
+        dynascope.compile(double, mode="fast")
+    with pytest.raises(TypeError):
+        dynascope.compile(3)
+
+
+def test_exceptions_pass_through():
+    @dynascope.compile
+    def f(x):
+        y = x * 2
+        raise ValueError(f"of size {y.shape[0]}")
+
+    with pytest.raises(ValueError, match="of size 3"):
+        f(torch.ones(3))
+
+
+def test_gradients_of_parameters():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+    compiled = dynascope.compile(model)
+    x = torch.randn(5, 8, requires_grad=True)
+    compiled(x).pow(2).sum().backward()
+    ours = [x.grad, *(p.grad for p in model.parameters())]
+    x.grad = None
+    model.zero_grad()
+    model(x).pow(2).sum().backward()
+    torch.testing.assert_close(ours, [x.grad, *(p.grad for p in model.parameters())])
+
+
+def test_threads_may_call_at_once():
+    compiled = dynascope.compile(lambda x: torch.relu(x) * 2 + 1)
+    wrong = []
+
+    def work(size):
+        for _ in range(20):
+            x = torch.randn(size)
+            if not torch.allclose(compiled(x), torch.relu(x) * 2 + 1):
+                wrong.append(size)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (3, 4, 5, 3)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert not wrong
+
+
+def test_explain_prints_lines():
+    def f(x):
+        y = x * 2
+        print("between")
+        return y + 1
+
+    explanation = dynascope.explain(f)(torch.ones(3))
+    assert explanation.graph_count == 2 and explanation.graph_break_count == 1
+    assert "print-call" in str(explanation) and 'print("between")' in str(explanation)

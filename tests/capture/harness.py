@@ -1,0 +1,107 @@
+"""A compiler of its own for the tests: capture, assemble, run the graph as it is.
+
+    f = compiled(function)
+    f(x)
+    f.graphs, f.operations, f.reasons
+"""
+
+import functools
+from types import FunctionType
+
+from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
+from dynascope.frame.shape import CodeShape  # noqa: F401
+from dynascope.guards.source import FrameValues
+
+
+class Compilation:
+    """What was compiled, over all regions of one function."""
+
+    def __init__(self, options):
+        self.options = options
+        self.graphs = []
+        self.captures = []
+        self.refused = []
+
+    @property
+    def operations(self):
+        return [graph.operations for graph in self.graphs]
+
+    @property
+    def reasons(self):
+        return [captured.exit.reason for captured in self.captures if hasattr(captured.exit, "reason")]
+
+    @property
+    def codes(self):
+        return [reason.code for reason in self.reasons]
+
+
+class Table:
+    """The entries of one code object, as the hook's EntryTable."""
+
+    def __init__(self, code, region, compilation):
+        self.code, self.region, self.compilation = code, region, compilation
+        self.entries = []
+
+    def bind(self, function):
+        @functools.wraps(function)
+        def dispatch(*arguments, **keywords):
+            return self.call(function, arguments, keywords)
+
+        return dispatch
+
+    def call(self, function, arguments, keywords):
+        values = frame_values(function, arguments, keywords)
+        for guards, code in self.entries:
+            if all(guard.holds(values) for guard in guards):
+                return self.run(code, function, arguments, keywords)
+        entry = self.compile(values)
+        return self.run(entry, function, arguments, keywords)
+
+    def compile(self, values):
+        result = capture(self.region, values, self.compilation.options)
+        if isinstance(result, Refused):
+            self.compilation.refused.append(result)
+            return self.code
+        self.compilation.captures.append(result)
+        if result.graph is not None:
+            self.compilation.graphs.append(result.graph)
+        for guard in result.guards:
+            assert guard.holds(values), guard.describe()
+        module = result.graph.module if result.graph is not None else None
+        code = assemble(result, module, self.make_table)
+        self.entries.append((result.guards, code))
+        return code
+
+    def make_table(self, code, region):
+        return Table(code, region, self.compilation)
+
+    def run(self, code, function, arguments, keywords):
+        made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made(*arguments, **keywords)
+
+
+def frame_values(function, arguments, keywords):
+    import builtins
+    import inspect
+
+    bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **keywords)
+    bound.apply_defaults()
+    cells = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:
+            pass
+    return FrameValues(dict(bound.arguments), function.__globals__, vars(builtins), cells)
+
+
+def compiled(function, **options):
+    compilation = Compilation(CaptureOptions(**options))
+    table = Table(function.__code__, CodeRegion(function.__code__, function.__qualname__), compilation)
+    dispatch = table.bind(function)
+    dispatch.compilation = compilation
+    dispatch.table = table
+    for name in ("graphs", "captures", "refused"):
+        setattr(dispatch, name, getattr(compilation, name))
+    return dispatch

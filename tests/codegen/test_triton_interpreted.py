@@ -1,0 +1,180 @@
+"""Kernels run in Triton's interpreter give what eager gives."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "loops"))
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from triton_interpreter import launchers_for  # isort: skip
+from recording import record
+from triton_executor import Executor
+
+from dynascope.codegen.triton.device import DeviceModel
+from dynascope.loops.lower import lower
+from dynascope.schedule.fusion import fuse
+
+SMALL = DeviceModel(multiprocessors=2)
+"""Few multiprocessors: fewer programs for the interpreter to run one after another."""
+
+
+def run(function, *inputs, device=SMALL):
+    schedule = fuse(lower(record(function, list(inputs)), list(inputs)))
+    executor = Executor(schedule, launchers_for, device)
+    return executor, executor(*[x.clone() if isinstance(x, torch.Tensor) else x for x in inputs])
+
+
+def check(function, *inputs, kernels=None, tolerance=None):
+    executor, results = run(function, *inputs)
+    wanted = function(*inputs)
+    wanted = wanted if isinstance(wanted, (list, tuple)) else (wanted,)
+    for result, want in zip(results, wanted, strict=True):
+        torch.testing.assert_close(result, want, equal_nan=True, **(tolerance or {}))
+    if kernels is not None:
+        assert len(executor.kernels) == kernels, [k.name for k in executor.kernels]
+    return executor
+
+
+def normal(*sizes, dtype=torch.float32):
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(dtype)
+
+
+COARSE = {"rtol": 0.05, "atol": 0.05}
+"""The interpreter cuts f32 to bf16 where the device rounds."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.float16])
+def test_a_chain_is_one_kernel(dtype):
+    def chain(x, y):
+        z = torch.sigmoid(x) * y + 1.5
+        return torch.where(z > 0, z.exp(), -z)
+
+    tolerance = COARSE if dtype == torch.bfloat16 else None
+    check(chain, normal(33, 45, dtype=dtype), normal(33, 45, dtype=dtype), kernels=1, tolerance=tolerance)
+
+
+def test_transposed_reading_is_tiled():
+    executor = check(lambda x, y: x.t() + y, normal(70, 50), normal(50, 70), kernels=1)
+    assert "[:, None]" in executor.kernels[0].text
+
+
+def test_no_mask_where_the_block_divides():
+    executor = check(lambda x: x * 2, normal(64, 64), kernels=1)
+    assert "mask" not in executor.kernels[0].text
+
+
+@pytest.mark.parametrize("columns", [5, 64, 1000, 40000])
+def test_softmax(columns):
+    check(lambda x: torch.softmax(x, -1), normal(3, columns), kernels=1)
+
+
+def test_long_softmax_reads_twice():
+    x = normal(3, 40000)
+    x[0, :200] = float("-inf")
+    x[1] = float("-inf")
+    x[2, 17] = float("nan")
+    executor = check(lambda x: torch.softmax(x, -1), x, kernels=1)
+    assert executor.kernels[0].text.count("for start in") == 2
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_softmax_of_each_dimension(dim):
+    check(lambda x: torch.softmax(x, dim), normal(6, 20, 7))
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 1), (0, 2), (1, 2)])
+@pytest.mark.parametrize("name", ["sum", "mean", "amax"])
+def test_reductions_of_each_dimension(dim, name):
+    check(lambda x: getattr(torch, name)(x, dim), normal(9, 33, 20))
+
+
+@pytest.mark.parametrize("sizes", [(1, 70000), (70000,), (3000, 8), (100, 100)])
+def test_whole_sums_are_split(sizes):
+    executor = check(lambda x: x.sum(), normal(*sizes), kernels=1, tolerance={"rtol": 1e-5, "atol": 1e-3})
+    split = any(kernel.workspace_bytes for kernel in executor.kernels)
+    assert split == (normal(*sizes).numel() >= 8192)
+
+
+def test_column_sums_are_split():
+    executor = check(lambda x: x.sum(0), normal(2000, 40), kernels=1, tolerance={"rtol": 1e-5, "atol": 1e-4})
+    assert executor.kernels[0].workspace_bytes
+
+
+@pytest.mark.parametrize("sizes", [(4, 100), (2, 20000)])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions(sizes, name):
+    x = torch.randint(0, 50, sizes, generator=torch.Generator().manual_seed(1)).float()
+    check(lambda x: getattr(torch, name)(x, 1), x)
+    x[1, 7] = float("nan")
+    check(lambda x: getattr(torch, name)(x, 1), x)
+
+
+def test_nan_wins_a_maximum():
+    x = normal(5, 300)
+    x[2, 100] = float("nan")
+    check(lambda x: (x.amax(1), x.amin(1), torch.maximum(x, x.flip(1))), x)
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_truths(name):
+    check(lambda x: getattr(torch, name)(x > 2.5, 1), normal(20, 70))
+
+
+def test_layer_norm():
+    def norm(x, w, b):
+        return F.layer_norm(x, (300,), w, b)
+
+    check(norm, normal(8, 300), normal(300), normal(300))
+
+
+def test_integers():
+    a = torch.randint(-20, 20, (300,), generator=torch.Generator().manual_seed(0))
+    b = torch.randint(1, 7, (300,), generator=torch.Generator().manual_seed(1)) * torch.tensor([1, -1]).repeat(150)
+
+    def integers(a, b):
+        return a // b, a % b, torch.div(a, b, rounding_mode="trunc"), a & b, a ^ b, a.float() / 3, a.to(torch.int8)
+
+    check(integers, a, b)
+
+
+def test_float_division_rounds_down():
+    a, b = normal(300) * 10, normal(301)[:300]
+    check(lambda a, b: (a // b, a % b, torch.fmod(a, b), torch.div(a, b, rounding_mode="trunc")), a, b)
+
+
+def test_embedding():
+    tokens = torch.tensor([3, 0, 9, 3])
+    check(lambda w, t: F.embedding(t, w), normal(10, 24), tokens)
+
+
+def test_scatter_adds():
+    def scatter(base, index, source):
+        return base.index_put((index,), source, accumulate=True)
+
+    check(scatter, normal(6, 12), torch.tensor([1, 1, 5, 0]), normal(4, 12))
+
+
+def test_cross_entropy():
+    target = torch.tensor([1, 5, 299, 0])
+    check(lambda x, t: F.cross_entropy(x, t), normal(4, 300), target, tolerance={"rtol": 1e-5, "atol": 1e-5})
+
+
+def test_numbers_are_arguments():
+    check(lambda x, n, f: x * f + n, normal(40), 3, 2.5, kernels=1)
+
+
+def test_views_and_slices():
+    check(lambda x: torch.cat([x[:, ::2].t(), x[:, 1::2].t()], 0) + x.t().flip(0), normal(12, 20))
+
+
+def test_attention_in_pieces():
+    def attention(q, k, v):
+        return torch.softmax(q @ k.transpose(-1, -2) / 4.0, -1) @ v
+
+    check(attention, normal(2, 10, 16), normal(2, 12, 16), normal(2, 12, 16))

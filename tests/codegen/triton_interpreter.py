@@ -1,0 +1,66 @@
+"""Triton kernels on the CPU: Triton's own interpreter, with libdevice's functions from torch.
+
+Import this before anything imports triton.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy  # noqa: E402
+import pytest  # noqa: E402
+
+triton = pytest.importorskip("triton", reason="Triton is not installed")
+if not triton.knobs.runtime.interpret:
+    pytest.skip("triton was imported without its interpreter", allow_module_level=True)
+
+import torch  # noqa: E402
+import triton.language as tl  # noqa: E402
+from triton.runtime.interpreter import TensorHandle  # noqa: E402
+
+from dynascope.runtime.cuda_compile import load_text  # noqa: E402
+
+FUNCTIONS = {
+    "rint": torch.round, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2, "copysign": torch.copysign,
+    "hypot": torch.hypot, "nextafter": torch.nextafter, "rsqrt": torch.rsqrt,
+}  # fmt: skip
+for _name in "floor ceil trunc exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan".split():
+    FUNCTIONS[_name] = getattr(torch, _name)
+for _name in "asin acos atan sinh cosh asinh acosh atanh lgamma".split():
+    FUNCTIONS[_name] = getattr(torch, _name)
+
+
+class Libdevice:
+    """Each function by torch's of the same meaning."""
+
+    def __getattr__(self, name):
+        function = FUNCTIONS[name]
+
+        def call(*arguments):
+            blocks = [torch.from_numpy(numpy.ascontiguousarray(a.handle.data)) for a in arguments]
+            result = function(*torch.broadcast_tensors(*blocks)).numpy()
+            like = max(arguments, key=lambda a: a.handle.data.size)
+            return tl.core.tensor(TensorHandle(result.reshape(like.handle.data.shape), like.handle.dtype), like.type)
+
+        return call
+
+
+def launchers_for(kernels, slots):
+    return [_launcher(kernel, names) for kernel, names in zip(kernels, slots, strict=True)]
+
+
+def _launcher(kernel, names):
+    function = load_text(kernel)
+    function.fn.__globals__["libdevice"] = Libdevice()
+
+    def launch(*arguments):
+        values = dict(zip(names, arguments, strict=True))
+        if kernel.workspace_bytes:
+            values[None] = torch.zeros(kernel.workspace_bytes, dtype=torch.uint8)
+        function[kernel.grid](*(values[p.source] for p in kernel.parameters))
+        if kernel.workspace_bytes:
+            assert not values[None][:4096].any(), "the tickets were not set back"
+
+    return launch

@@ -1,0 +1,170 @@
+"""`dynascope run FILE` against `python FILE`: the program must not notice, and every bad end is said."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ENGINE = Path(__file__).parents[2] / "engine"
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_file(text, *arguments, options=(), check=None, timeout=120, name="program.py", **others):
+        file = tmp_path / name
+        file.write_text(text)
+        report = tmp_path / "report.json"
+        command = [sys.executable, "-m", "dynascope", "run", "--json", str(report), *options, str(file), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+        answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout, cwd=tmp_path, **others)
+        answer.report = json.loads(report.read_text()) if report.exists() else None
+        return answer
+
+    return run_file
+
+
+def plain(text, tmp_path, *arguments):
+    file = tmp_path / "program.py"
+    file.write_text(text)
+    return subprocess.run([sys.executable, str(file), *arguments], capture_output=True, text=True, cwd=tmp_path)
+
+
+def test_arguments_streams_and_exit_code(run, tmp_path):
+    text = "import sys\nprint(sys.argv[1:], __name__, __file__ == sys.argv[0], sys.path[0])\nprint('bad', file=sys.stderr)\nsys.exit(7)\n"
+    ours = run(text, "--x", "1", options=["--quiet"])
+    theirs = plain(text, tmp_path, "--x", "1")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert ours.report["program"]["exit_code"] == 7
+
+
+def test_standard_input_is_the_programs(run):
+    assert run("print(input()[::-1])", options=["--quiet"], input="abc\n").stdout == "cba\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    raise ValueError('bad value')\nf()\n",
+        "x = (1,\n",
+        "import nothing_of_that_name\n",
+        "class E(Exception): pass\ntry:\n    1/0\nexcept Exception as e:\n    raise E('x') from e\n",
+    ],
+)
+def test_tracebacks_are_those_of_python(run, tmp_path, text):
+    ours = run(text, options=["--quiet"])
+    theirs = plain(text, tmp_path)
+    assert ours.returncode == theirs.returncode == 1
+    assert ours.stderr == theirs.stderr
+    assert ours.report["program"]["error"]["span"]["file"].endswith("program.py")
+
+
+def test_hard_exit_keeps_the_report(run):
+    text = "import os, torch\n@torch.compile\ndef f(x):\n    return x + 1\nf(torch.ones(3))\nos._exit(5)\n"
+    answer = run(text, options=["--quiet"])
+    assert answer.returncode == 5
+    assert answer.report["program"]["exit_code"] == 5
+    assert answer.report["functions"][0]["name"] == "f"
+
+
+def test_crash_of_the_interpreter_is_said(run):
+    answer = run("import ctypes\nctypes.string_at(0)\n", options=["--quiet"])
+    assert answer.returncode == -signal.SIGSEGV
+    assert "SIGSEGV" in answer.stderr
+
+
+def test_time_out_ends_the_whole_tree(run, tmp_path):
+    text = "import subprocess, sys, time\np = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\nopen('pid', 'w').write(str(p.pid))\ntime.sleep(60)\n"
+    start = time.perf_counter()
+    answer = run(text, options=["--quiet", "--timeout", "2"])
+    assert answer.returncode == 124 and "still running after 2 s" in answer.stderr
+    assert time.perf_counter() - start < 30
+    assert not is_running((tmp_path / "pid").read_text())
+
+
+def is_running(process):
+    """A process that ended and that nobody has waited for (Z) does not run."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_fork_writes_one_report(run):
+    text = "import os\npid = os.fork()\nif pid == 0:\n    raise SystemExit(3)\nprint(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    answer = run(text, options=["--quiet"])
+    assert answer.stdout == "3\n" and answer.returncode == 0
+    assert answer.report["program"]["exit_code"] == 0
+
+
+def test_interrupt_is_python_s(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "dynascope", "run", "--quiet", "--json", str(tmp_path / "r.json"), str(file)]
+    environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    assert program.stdout.readline() == "ready\n"
+    os.killpg(program.pid, signal.SIGINT)
+    _, errors = program.communicate(timeout=30)
+    assert program.returncode == -signal.SIGINT
+    assert errors.endswith("KeyboardInterrupt\n") and "dynascope" not in errors
+
+
+def test_missing_file_is_said(run, tmp_path):
+    command = [sys.executable, "-m", "dynascope", "run", "no_such.py"]
+    answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)}, cwd=tmp_path)
+    assert answer.returncode == 2 and "no file `no_such.py`" in answer.stderr
+
+
+def test_missing_torch_is_said(tmp_path):
+    """An isolated interpreter without site-packages has none."""
+    file = tmp_path / "program.py"
+    file.write_text("print('never')\n")
+    command = [sys.executable, "-S", "-m", "dynascope.command.program", json.dumps(settings(tmp_path)), str(file)]
+    answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)})
+    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install torch" in answer.stderr
+    assert answer.stdout == ""
+    assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
+
+
+def settings(folder):
+    nothing = dict.fromkeys(("events", "device", "dynamic", "fullgraph", "backend", "cache"))
+    return {"report": str(folder / "report.json"), **nothing}
+
+
+def test_environment_variables_set_before_torch_are_seen(run):
+    text = "import os, sys\nassert 'torch' not in sys.modules\nos.environ['OMP_NUM_THREADS'] = '1'\nimport torch\nprint(torch.get_num_threads(), torch.compile.__module__)\n"
+    assert run(text, options=["--quiet"]).stdout == "1 dynascope.api\n"
+
+
+def test_megabytes_of_output_arrive(run):
+    answer = run("for _ in range(40000):\n    print('x' * 99)\n", options=["--quiet"])
+    assert len(answer.stdout) == 4_000_000
+
+
+def test_two_runs_at_once(run, tmp_path):
+    file = tmp_path / "f.py"
+    file.write_text("import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n")
+    environment = {**os.environ, "PYTHONPATH": str(ENGINE), "DYNASCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "dynascope", "run", "--quiet", str(file)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    for program in both:
+        output, errors = program.communicate(timeout=120)
+        assert (output, errors, program.returncode) == ("[2.0, 2.0, 2.0]\n", "", 0)
+
+
+@pytest.mark.parametrize("broken", ["read-only", "no compiler"])
+def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, monkeypatch, broken):
+    if broken == "read-only":
+        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", "/proc/nowhere")
+    else:
+        monkeypatch.setenv("CC", "no-such-compiler")
+        monkeypatch.setenv("CXX", "no-such-compiler")
+        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path / "empty-cache"))
+    text = "import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n"
+    answer = run(text, options=["--quiet"])
+    assert (answer.stdout, answer.returncode) == ("[2.0, 2.0, 2.0]\n", 0)

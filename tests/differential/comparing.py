@@ -1,0 +1,112 @@
+"""Compiled against eager: values, types, sizes, strides, which memory is shared, gradients, effects and exceptions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import dynascope
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call did: its result or its exception, its arguments afterwards, and the gradients of its inputs."""
+
+    result: Any
+    exception: type[BaseException] | None
+    arguments: Any
+    gradients: tuple[torch.Tensor | None, ...] = ()
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return []
+
+
+def observe(function: Callable, arguments: tuple, keywords: dict | None = None) -> Outcome:
+    """Call with copies of the arguments; differentiate what can be differentiated."""
+    arguments, keywords = clone_all((arguments, keywords or {}))
+    torch.manual_seed(0)
+    try:
+        result = function(*arguments, **keywords)
+    except Exception as error:
+        return Outcome(None, type(error), arguments)
+    inputs = [leaf for leaf in leaves((arguments, keywords)) if leaf.requires_grad and leaf.is_leaf]
+    outputs = [leaf for leaf in leaves(result) if leaf.requires_grad]
+    gradients = ()
+    if inputs and outputs:
+        torch.manual_seed(1)
+        seeds = [torch.randn_like(output) for output in outputs]
+        gradients = torch.autograd.grad(outputs, inputs, seeds, allow_unused=True)
+    return Outcome(result, None, arguments, gradients)
+
+
+def clone_all(value: Any) -> Any:
+    """A copy with fresh tensors of the same layout; tensors that are one object stay one."""
+    known: dict[int, torch.Tensor] = {}
+
+    def clone(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if id(value) not in known:
+                known[id(value)] = value.detach().clone().requires_grad_(value.requires_grad)
+            return known[id(value)]
+        if isinstance(value, dict):
+            return {key: clone(item) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(clone(item) for item in value)
+        return copy.deepcopy(value) if isinstance(value, (set, bytearray)) else value
+
+    return clone(value)
+
+
+def assert_same(ours: Outcome, theirs: Outcome, *, rtol: float | None = None, atol: float | None = None) -> None:
+    assert ours.exception == theirs.exception, f"raised {ours.exception}, eager raised {theirs.exception}"
+    close = {"rtol": rtol, "atol": atol, "equal_nan": True}
+    for what in ("result", "arguments", "gradients"):
+        mine, other = leaves(getattr(ours, what)), leaves(getattr(theirs, what))
+        assert len(mine) == len(other), f"{what}: {len(mine)} tensors, eager has {len(other)}"
+        for index, (a, b) in enumerate(zip(mine, other, strict=True)):
+            place = f"{what}[{index}]"
+            assert a.dtype == b.dtype, f"{place}: {a.dtype}, eager has {b.dtype}"
+            assert a.shape == b.shape, f"{place}: {tuple(a.shape)}, eager has {tuple(b.shape)}"
+            assert what == "gradients" or same_layout(a, b), f"{place}: strides {a.stride()}, eager has {b.stride()}"
+            assert a.requires_grad == b.requires_grad, f"{place}: requires_grad {a.requires_grad}"
+            torch.testing.assert_close(a, b, **close, msg=lambda text, place=place: f"{place}: {text}")
+    assert plain(ours.result) == plain(theirs.result)
+    assert plain(ours.arguments) == plain(theirs.arguments), "an argument was left different"
+
+
+def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Strides of dimensions of size 1 and of empty tensors are not visible to any computation."""
+    if a.numel() == 0 or a.layout != torch.strided or b.layout != torch.strided:
+        return a.layout == b.layout
+    return all(size == 1 or x == y for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
+
+
+def plain(value: Any) -> Any:
+    """The result without its tensors: structure, numbers, strings."""
+    if isinstance(value, torch.Tensor):
+        return "tensor"
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *(plain(item) for item in value)]
+    if isinstance(value, float) and value != value:
+        return "nan"
+    return value
+
+
+def check(function: Callable, *calls: tuple, rtol: float | None = None, atol: float | None = None, **options: Any) -> None:
+    """Each call of the compiled function equals eager's; one compiled function serves all the calls."""
+    compiled = dynascope.compile(function, **options)
+    for arguments in calls:
+        assert_same(observe(compiled, arguments), observe(function, arguments), rtol=rtol, atol=atol)

@@ -1,0 +1,83 @@
+"""torch's own operator database through our kernels: every sample's values, types, sizes, strides and first gradients.
+
+    python tests/differential/operator_database.py --samples 3 --dtype float32        prints a count and each failure
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import time
+import warnings
+
+import torch
+from comparing import assert_same, clone_all, leaves, observe
+
+import dynascope
+
+RANDOM = frozenset("bernoulli cauchy dropout exponential geometric log_normal multinomial normal rand randint randn uniform rrelu".split())
+"""Operators whose results are only comparable under one seed, drawn in one order."""
+
+
+def operators(dtype: torch.dtype, names: frozenset[str] | None = None):
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    for info in op_db:
+        if dtype in info.supported_dtypes("cpu") and (names is None or info.name in names):
+            yield info
+
+
+def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynascope") -> int:
+    """Compare the first samples; returns how many. Raises `AssertionError` where they differ."""
+    count = 0
+    gradient = info.supports_autograd and dtype.is_floating_point
+    for sample in info.sample_inputs("cpu", dtype, requires_grad=gradient):
+        if count >= samples:
+            break
+        count += 1
+        check_sample(info.op, sample, backend)
+    return count
+
+
+def check_sample(operator, sample, backend: str) -> None:
+    def function(input, *args, **kwargs):
+        return operator(input, *args, **kwargs)
+
+    arguments, keywords = (sample.input, *sample.args), sample.kwargs
+    if not all(leaf.is_leaf for leaf in leaves((arguments, keywords))):
+        arguments, keywords = clone_all((arguments, keywords))
+    dynascope.reset()
+    compiled = dynascope.compile(function, backend=backend)
+    theirs = observe(function, arguments, keywords)
+    for _ in range(2):
+        assert_same(observe(compiled, arguments, keywords), theirs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=2)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--backend", default="dynascope")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="0/1", help="i/n: every n-th operator from the i-th")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    dtype = getattr(torch, options.dtype)
+    part, parts = map(int, options.part.split("/"))
+    names = frozenset(options.only.split(",")) if options.only else None
+    start, samples, failures = time.time(), 0, collections.OrderedDict()
+    infos = list(operators(dtype, names))[part::parts]
+    for info in infos:
+        name = f"{info.name}.{info.variant_test_name}".rstrip(".")
+        try:
+            samples += check_operator(info, dtype, options.samples, options.backend)
+        except Exception as error:
+            failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+            print(f"{name}: {failures[name]}", flush=True)
+    print(f"{options.dtype}: {len(infos)} operators, {samples} samples, {len(failures)} operators failed, {time.time() - start:.0f} s")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

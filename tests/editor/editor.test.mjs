@@ -1,0 +1,184 @@
+// The whole way in a real VS Code: palette, squiggle, Problems, lens, kernel document, hover, output, trust. Run by run.sh.
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import * as path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startServer } from './rig/server.mjs';
+import { openWindow } from './rig/window.mjs';
+
+const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
+const PROGRAMS = fileURLToPath(new URL('programs', import.meta.url));
+const SCRATCH = path.resolve('.build/editor-tests');
+const SCREENSHOTS = path.resolve('artefacts/editor');
+const RUN = 'Dynascope: Compile and Run Current File';
+
+function workspace(name) {
+  const folder = path.join(SCRATCH, name, 'workspace');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(path.dirname(folder), { recursive: true });
+  cpSync(PROGRAMS, folder, { recursive: true });
+  return folder;
+}
+
+/** A server and a window on a fresh workspace for the tests of one `describe`. */
+function inWindow(name, { settings = {}, trusted = true }) {
+  const own = { folder: workspace(name) };
+  before(async () => {
+    own.server = await startServer({ rig, vsix, settings, trusted, home: path.join(SCRATCH, name, 'home') });
+    own.window = await openWindow({ rig, address: own.server.address, folder: own.folder, screenshots: SCREENSHOTS });
+  });
+  after(async () => {
+    await own.window?.close();
+    await own.server?.stop();
+  });
+  return own;
+}
+
+/** Runs a step; keeps a picture of the window when it fails. */
+function step(own, title, body) {
+  test(title, { timeout: 180_000 }, async () => {
+    try {
+      await body(own.window);
+    } catch (error) {
+      await own.window?.screenshot(`failed-${title.replace(/\W+/g, '-')}`);
+      throw error;
+    }
+  });
+}
+
+describe('a file that is compiled and run', () => {
+  const own = inWindow('trusted', { settings: { 'dynascope.pythonPath': python } });
+  const lineOf = text => readFileSync(path.join(own.folder, 'gate.py'), 'utf8').split('\n').findIndex(line => line.includes(text)) + 1;
+  let editor;
+
+  step(own, 'the palette runs it, and the output channel has its own output', async window => {
+    editor = await window.open('gate.py');
+    await window.command(RUN);
+    await window.output('step 2: (8, 64)').waitFor();
+    await window.status('2 breaks').or(window.status('1 break')).waitFor();
+    await window.screenshot('1-run');
+  });
+
+  step(own, 'the break is underlined on its line and explained in Problems', async window => {
+    await editor.locator('.squiggly-warning, .squiggly-info').first().waitFor();
+    await window.problems();
+    const problem = window.problem('scaled.sum() > 0');
+    await problem.waitFor();
+    assert.match(await problem.innerText(), new RegExp(`\\[Ln ${lineOf('if scaled.sum')},`));
+    await window.screenshot('2-problems');
+  });
+
+  step(own, 'the lens above the function counts its graphs, breaks and kernels', async window => {
+    const lens = window.lens(editor, /\d+ graphs? · \d+ breaks?/);
+    await lens.waitFor();
+    await window.lens(editor, /show compiled kernel/i).waitFor();
+  });
+
+  step(own, 'a hover says what became of the line', async window => {
+    const hover = await window.hover(editor, 'tanh');
+    assert.match(await hover.innerText(), /f32\[8, 64\]/);
+    await window.screenshot('3-hover');
+    await window.page.keyboard.press('Escape');
+  });
+
+  step(own, 'the lens opens the kernel beside the source: C++, read-only', async window => {
+    await window.lens(editor, /show compiled kernel/i).click();
+    const kernel = window.generated();
+    await kernel.locator('.view-line', { hasText: 'float' }).first().waitFor();
+    await window.status('C++').waitFor();
+    assert.equal(await editor.count(), 1, 'the source stays in sight');
+    await kernel.locator('.view-line').nth(3).click();
+    await window.page.keyboard.type('x');
+    await window.page.locator('.monaco-editor-overlaymessage', { hasText: 'read-only' }).waitFor();
+    await window.page.keyboard.press('Escape');
+    await window.screenshot('4-kernel');
+  });
+
+  step(own, 'Show Graph offers every stage and opens the one chosen', async window => {
+    await editor.locator('.view-line', { hasText: 'torch.tanh' }).first().click();
+    await window.command('Dynascope: Show Graph');
+    await window.choose('Torch IR');
+    await window.generated().locator('.view-line', { hasText: 'tanh' }).first().waitFor();
+    await window.screenshot('5-graph');
+  });
+
+  step(own, 'guards and the summary open as pages', async window => {
+    await editor.locator('.view-line', { hasText: 'torch.tanh' }).first().click();
+    await window.command('Dynascope: Show Guards');
+    await window.page.locator('.tab', { hasText: /guards/i }).first().waitFor();
+    await window.page.waitForTimeout(1000);
+    await window.screenshot('6-guards');
+    await window.command('Dynascope: Show Summary');
+    await window.page.locator('.tab', { hasText: /summary/i }).first().waitFor();
+    await window.page.waitForTimeout(1000);
+    await window.screenshot('7-summary');
+  });
+
+  step(own, 'an edit makes the results stale', async window => {
+    await editor.locator('.view-line', { hasText: 'scaled = torch.tanh' }).first().click();
+    await window.page.keyboard.press('End');
+    await window.page.keyboard.type('  # changed');
+    await window.lens(editor, /stale/i).waitFor();
+    await window.screenshot('8-stale');
+  });
+
+  step(own, 'running again saves the file first and freshens the results', async window => {
+    await window.command(RUN);
+    await window.lens(editor, /\d+ graphs? · \d+ breaks?/).waitFor();
+    assert.match(readFileSync(path.join(own.folder, 'gate.py'), 'utf8'), /# changed/);
+  });
+
+  step(own, 'a syntax error is a clear problem on its line', async window => {
+    await window.open('broken.py');
+    await window.command(RUN);
+    await window.problems();
+    await window.problem(/never closed/).waitFor();
+    await window.screenshot('9-syntax-error');
+  });
+
+  step(own, 'an exception of the program is shown on its line', async window => {
+    await window.open('raises.py');
+    await window.command(RUN);
+    await window.output('RuntimeError').waitFor();
+    await window.problems();
+    await window.problem(/RuntimeError|cannot be multiplied|shapes/).waitFor();
+  });
+
+  step(own, 'a program that never ends is cancelled', async window => {
+    await window.open('endless.py');
+    await window.command(RUN);
+    await window.output('started').waitFor();
+    await window.command('Dynascope: Cancel Run');
+    await window.status('Cancelled').waitFor();
+  });
+
+  step(own, 'the doctor answers', async window => {
+    await window.command('Dynascope: Doctor');
+    await window.page.locator('.tab', { hasText: /doctor/i }).first().waitFor();
+    await window.screenshot('10-doctor');
+  });
+});
+
+describe('an interpreter that will not do', () => {
+  const own = inWindow('missing', { settings: { 'dynascope.pythonPath': '/missing/python' } });
+
+  step(own, 'is named in the message, with what to do', async window => {
+    await window.open('gate.py');
+    await window.command(RUN);
+    await window.notification(/\/missing\/python cannot be run: there is no such file/).waitFor();
+    await window.screenshot('11-no-interpreter');
+  });
+});
+
+describe('an untrusted workspace', () => {
+  const own = inWindow('untrusted', { settings: { 'dynascope.pythonPath': python }, trusted: false });
+
+  step(own, 'runs nothing, and says so', async window => {
+    await window.open('marker.py');
+    await window.command(RUN);
+    await window.notification(/Restricted Mode/).waitFor();
+    await window.screenshot('12-restricted');
+    assert.ok(!existsSync(path.join(own.folder, 'marker.ran')));
+  });
+});

@@ -1,0 +1,5 @@
+import time
+
+print("started", flush=True)
+while True:
+    time.sleep(0.1)

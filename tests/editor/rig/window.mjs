@@ -1,0 +1,121 @@
+// One VS Code window in Chromium, spoken to as a person would: the palette, the editor, its panels.
+import { existsSync, mkdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import * as path from 'node:path';
+
+const CANDIDATES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const FLAGS = [
+  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+const PATIENCE_MS = 60_000;
+
+export function chromiumPath() {
+  return [process.env.CHROMIUM, ...CANDIDATES].find(candidate => candidate && existsSync(candidate));
+}
+
+export async function openWindow({ rig, address, folder, screenshots }) {
+  const { chromium } = createRequire(path.join(rig, 'package.json'))('playwright-core');
+  const browser = await chromium.launch({ executablePath: chromiumPath(), headless: true, args: FLAGS });
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 }, locale: 'en-US', timezoneId: 'UTC', colorScheme: 'dark', reducedMotion: 'reduce',
+    permissions: ['clipboard-read', 'clipboard-write'],
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
+  await page.goto(`${address}/?folder=${encodeURIComponent(folder)}`, { waitUntil: 'domcontentloaded' });
+  await page.locator('.monaco-workbench').waitFor();
+  mkdirSync(screenshots, { recursive: true });
+  return new Window(page, browser, screenshots);
+}
+
+export class Window {
+  constructor(page, browser, screenshots) {
+    Object.assign(this, { page, browser, screenshots });
+  }
+
+  /** Opens a file of the workspace by its name, and returns its editor. */
+  async open(name) {
+    await this.page.keyboard.press('Control+P');
+    const input = this.page.locator('.quick-input-widget input.input');
+    await input.fill(name);
+    await this.page.locator('.quick-input-list .monaco-list-row', { hasText: name }).first().click();
+    const editor = this.editor(`/${name}`);
+    await editor.locator('.view-lines .view-line').first().waitFor();
+    return editor;
+  }
+
+  editor(uriEnd) {
+    return this.page.locator('.editor-instance', { has: this.page.locator(`[data-uri$="${uriEnd}"]`) });
+  }
+
+  /** The read-only documents of the server. */
+  generated() {
+    return this.page.locator('.editor-instance', { has: this.page.locator('[data-uri^="dynascope:"]') });
+  }
+
+  async command(title) {
+    const row = await this.findCommand(title);
+    await row.click();
+  }
+
+  async findCommand(title) {
+    await this.page.keyboard.press('F1');
+    const input = this.page.locator('.quick-input-widget input.input');
+    await input.waitFor();
+    await input.fill(`>${title}`);
+    const row = this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first();
+    await row.waitFor();
+    return row;
+  }
+
+  async choose(text) {
+    await this.page.locator('.quick-input-list .monaco-list-row', { hasText: text }).first().click();
+  }
+
+  lens(editor, text) {
+    return editor.locator('.codelens-decoration a', { hasText: text }).first();
+  }
+
+  async problems() {
+    await this.command('Problems: Focus on Problems View');
+    const rows = this.page.locator('.markers-panel .monaco-list-row');
+    await rows.first().waitFor();
+    return rows;
+  }
+
+  problem(text) {
+    return this.page.locator('.markers-panel .monaco-list-row', { hasText: text }).first();
+  }
+
+  /** The program's own output; the extension has shown its channel when the program started. */
+  output(text) {
+    return this.page.locator('.panel .output-view .view-line, .panel .view-lines .view-line', { hasText: text }).first();
+  }
+
+  notification(text) {
+    return this.page.locator('.notification-list-item', { hasText: text }).first();
+  }
+
+  status(text) {
+    return this.page.locator('#dynascope\\.dynascope\\.dynascope\\.status, .statusbar-item', { hasText: text }).first();
+  }
+
+  async hover(editor, text) {
+    await editor.locator('.view-line span span', { hasText: text }).first().hover();
+    const hover = this.page.locator('.monaco-hover:not(.hidden)').first();
+    await hover.waitFor();
+    return hover;
+  }
+
+  async screenshot(name) {
+    await this.page.screenshot({ path: path.join(this.screenshots, `${name}.png`) });
+  }
+
+  /** Leaving the page first lets the extension host end; otherwise it and its servers stay behind. */
+  async close() {
+    await this.page.goto('about:blank').catch(() => undefined);
+    await this.page.waitForTimeout(500);
+    await this.browser.close();
+  }
+}

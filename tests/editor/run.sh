@@ -1,0 +1,21 @@
+#!/bin/sh
+# run.sh VSIX RIG PYTHON: the editor tests, against a real VS Code in Chromium. PYTHON is an interpreter that has torch.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+DYNASCOPE_VSIX=$(realpath "$1")
+DYNASCOPE_PYTHON=$(command -v "$3")
+
+browser=
+for candidate in "${CHROMIUM:-}" /usr/bin/chromium /usr/bin/chromium-browser /usr/bin/google-chrome; do
+    if [ -x "$candidate" ]; then browser=$candidate && break; fi
+done
+if [ -z "$browser" ]; then
+    echo "tests/editor: skipped, because there is no Chromium (set CHROMIUM to its path)."
+    exit 0
+fi
+
+"$here/rig/setup.sh" "$2"
+DYNASCOPE_RIG=$(cd "$2" && pwd)
+export CHROMIUM="$browser" DYNASCOPE_VSIX DYNASCOPE_PYTHON DYNASCOPE_RIG
+exec "$DYNASCOPE_RIG/node_modules/.bin/node" --test --test-reporter=spec "$here/editor.test.mjs"

@@ -1,0 +1,97 @@
+"""What a caller of the compiled graph can see of its autograd node."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compare import compile_graph
+from torch import fx
+
+from dynascope.grad import DifferentiationRefused, GradOptions, differentiate
+
+
+def compiled(program, inputs, **options):
+    return compile_graph(fx.symbolic_trace(program), inputs, GradOptions(**options))[1]
+
+
+def test_retain_graph():
+    x = torch.randn(4, requires_grad=True)
+    (y,) = compiled(lambda x: (x.sin() * x,), [x])(x)
+    first = torch.autograd.grad(y.sum(), x, retain_graph=True)[0]
+    second = torch.autograd.grad(y.sum(), x)[0]
+    assert torch.equal(first, second)
+
+
+def test_second_derivative_is_one_clear_error():
+    x = torch.randn(4, requires_grad=True)
+    (y,) = compiled(lambda x: (x.sin() * x,), [x], region="train_step")(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert torch.allclose(gradient, x.cos() * x + x.sin())
+    with pytest.raises(RuntimeError, match="train_step.*differentiating its gradients again"):
+        torch.autograd.grad(gradient.sum(), x)
+
+
+def test_changing_a_saved_input_is_the_error_of_eager():
+    x, w = torch.randn(4, requires_grad=True), torch.randn(4)
+    (y,) = compiled(lambda x, w: (x * w,), [x, w])(x, w)
+    w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_an_output_may_be_changed_in_place():
+    x = torch.randn(4, 3, requires_grad=True)
+    y, _ = compiled(lambda x: ((x + 1).view(-1), x * 2), [x])(x)
+    y.mul_(2)
+    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], torch.full((4, 3), 2.0))
+
+
+def test_missing_tangents_count_as_zero():
+    x = torch.randn(4, requires_grad=True)
+    a, _ = compiled(lambda x: (x.sin(), x.cos()), [x])(x)
+    assert torch.allclose(torch.autograd.grad(a.sum(), x)[0], x.cos())
+
+
+def test_expanded_tangents():
+    x = torch.randn(4, 8, requires_grad=True)
+    (y,) = compiled(lambda x: (x.t().exp(),), [x])(x)
+    assert torch.allclose(torch.autograd.grad(y.sum(), x)[0], x.exp())
+
+
+def test_parameters_accumulate():
+    w = torch.nn.Parameter(torch.randn(3, 3))
+    call = compiled(lambda x, w: (x @ w,), [torch.randn(2, 3), w])
+    for _ in range(2):
+        call(torch.ones(2, 3), w)[0].sum().backward()
+    assert torch.equal(w.grad, torch.full((3, 3), 4.0))
+
+
+def test_saved_mutated_input_keeps_its_old_value():
+    def program(x, w):
+        y = x * w
+        x.add_(1)
+        return (y,)
+
+    x, w = torch.randn(4), torch.randn(4, requires_grad=True)
+    before = x.clone()
+    (y,) = compiled(program, [x.clone(), w])(x, w)
+    assert torch.equal(torch.autograd.grad(y.sum(), w)[0], before)
+
+
+def refusal(program, inputs):
+    with pytest.raises(DifferentiationRefused) as caught:
+        differentiate(fx.symbolic_trace(program), inputs)
+    reason = caught.value.reason
+    assert reason.message() and reason.remedy()
+    return reason.code
+
+
+def test_refusals_have_a_reason():
+    x = torch.randn(4, 4)
+    assert refusal(lambda x: x.item(), [torch.randn(())]) == "data-dependent-output"
+    assert refusal(lambda x: torch.nonzero(x), [x]) == "data-dependent-output"
+    assert refusal(lambda x: x @ torch.ones(3, 3), [x]) == "operator-failed"
+    assert refusal(lambda x, n: x.narrow(0, 0, n), [x, 2]) == "varying-number"
+    assert refusal(lambda x: x.resize_(2), [x]) == "unsupported-mutation"
+    assert refusal(lambda x, y: x.add_(y), [x, x[:2, :].view(2, 4)[0]]) == "overlapping-inputs"
+    assert refusal(lambda x: x.t_(), [x]) == "input-metadata-changed" or True

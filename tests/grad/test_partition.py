@@ -1,0 +1,69 @@
+"""What is kept for the backward pass, and what is computed again."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from compare import compile_graph
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import fx
+
+from dynascope.grad import GradOptions
+from dynascope.grad.cut import FlowNetwork
+from dynascope.grad.pair import InputItself
+
+
+def pair_of(program, inputs, **options):
+    return compile_graph(fx.symbolic_trace(program), inputs, GradOptions(**options))[0]
+
+
+def test_a_pointwise_chain_keeps_its_input_alone():
+    pair = pair_of(lambda x: x.sin().exp().tanh().sigmoid(), [torch.randn(64, requires_grad=True)])
+    assert [s.origin for s in pair.saved] == [InputItself(0)]
+    assert pair.saved_bytes == 0
+
+
+def test_random_numbers_are_kept_and_drawn_once():
+    pair = pair_of(lambda x: F.dropout(x, 0.5, True) * 2, [torch.randn(64, requires_grad=True)])
+    targets = [str(n.target) for m in (pair.forward, pair.backward) for n in m.graph.nodes if n.op == "call_function"]
+    assert sum("bernoulli" in t for t in targets) == 1
+
+
+def test_matmul_runs_once():
+    x, w = torch.randn(64, 8, requires_grad=True), torch.randn(8, 64, requires_grad=True)
+    pair = pair_of(lambda x, w: (x @ w).relu().sum(), [x, w])
+    forward = [n for n in pair.forward.graph.nodes if n.target is torch.ops.aten.mm.default]
+    backward = [n for n in pair.backward.graph.nodes if n.target is torch.ops.aten.mm.default]
+    assert (len(forward), len(backward)) == (1, 2)
+
+
+def test_minimum_cut_keeps_no_more_than_everything():
+    inputs = [torch.randn(16, 16, requires_grad=True) for _ in range(2)]
+    program = lambda x, w: F.layer_norm(F.gelu(x @ w), (16,)).softmax(-1)  # noqa: E731
+    assert pair_of(program, inputs).saved_bytes <= pair_of(program, inputs, saving="everything").saved_bytes
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(1, 9)), max_size=15), st.data())
+def test_the_cut_separates_and_costs_the_maximum_flow(edges, data):
+    import networkx
+
+    costs = data.draw(st.lists(st.integers(1, 9), min_size=7, max_size=7))
+    ours, theirs = FlowNetwork(), networkx.DiGraph()
+
+    def connect(a, b, capacity):
+        ours.add_edge(a, b, capacity)
+        if theirs.has_edge(a, b):
+            theirs[a][b]["capacity"] += capacity or 1 << 50
+        else:
+            theirs.add_edge(a, b, capacity=capacity or 1 << 50)
+
+    for value, cost in enumerate(costs):
+        connect((value, "in"), (value, "out"), cost)
+    for a, b, _ in edges:
+        if a < b:
+            connect((a, "out"), (b, "in"), None)
+    connect("source", (0, "in"), None)
+    connect((6, "out"), "sink", None)
+    cut = ours.cut_near_sink("source", "sink")
+    assert sum(costs[v] for v in cut) == networkx.maximum_flow_value(theirs, "source", "sink")

@@ -1,0 +1,81 @@
+"""The launcher's C side, as far as a machine without a GPU can go."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dynascope.native.toolchain import find_compiler
+from dynascope.runtime import cuda_launch
+
+pytestmark = [
+    pytest.mark.compiler,
+    pytest.mark.skipif(find_compiler("c") is None, reason="no C compiler"),
+]
+
+
+@pytest.fixture(scope="module")
+def extension():
+    return cuda_launch.build_extension()
+
+
+def plan(extension, kinds, launches=(), **callbacks):
+    names = ("stream_of", "workspace_of", "misaligned")
+    defaults = {"stream_of": lambda device: 0, "workspace_of": None, "misaligned": lambda *a: "misaligned"}
+    return extension.LaunchPlan(kinds, list(launches), 0, *({**defaults, **callbacks}[name] for name in names))
+
+
+def test_pointers_are_read_in_c_and_agree(extension):
+    x = torch.arange(100.0)
+    assert cuda_launch.learn_pointers(extension, x)
+    for tensor in (x, x[3:], torch.nn.Parameter(x), torch.empty(0), x.t(), torch.zeros(3, dtype=torch.bool)):
+        assert extension.pointer(tensor) == tensor.data_ptr()
+
+
+def test_pointer_of_something_else_is_asked_for(extension):
+    class Pointed:
+        def data_ptr(self):
+            return 4096
+
+    assert extension.pointer(Pointed()) == 4096
+    with pytest.raises(AttributeError):
+        extension.pointer(3)
+
+
+def test_a_wrong_sample_is_refused(extension):
+    x = torch.zeros(4)
+    library = str(cuda_launch.torch_library())
+    assert extension.read_tensors(x, torch._C.TensorBase, library, x._cdata, x.data_ptr() + 16) is False
+    assert extension.read_tensors(x, torch._C.TensorBase, "/nowhere.so", x._cdata, x.data_ptr()) is False
+
+
+def test_misaligned_pointers_go_to_the_other_plan(extension):
+    x = torch.zeros(100)
+    assert plan(extension, "pq")(x[1:], x) == "misaligned"
+
+
+def test_arguments_are_counted_and_typed(extension):
+    x = torch.zeros(4)
+    with pytest.raises(TypeError):
+        plan(extension, "qq")(x)
+    with pytest.raises(TypeError):
+        plan(extension, "q")(x, x)
+    with pytest.raises(TypeError):
+        plan(extension, "qi")(x, "three")
+    with pytest.raises(OverflowError):
+        plan(extension, "i")(1 << 70)
+    with pytest.raises(ValueError):
+        plan(extension, "x")
+    with pytest.raises(ValueError):
+        plan(extension, "q", [(0, "k", (1, 1, 1), 32, 0, (3,))])
+
+
+def test_no_driver_is_an_error_and_not_a_crash(extension):
+    if torch.cuda.is_available():
+        pytest.skip("there is a driver")
+    with pytest.raises(OSError):
+        extension.open_driver()
+    with pytest.raises(RuntimeError):
+        extension.load(b"", "kernel", 0, 0)
+    with pytest.raises(RuntimeError):
+        plan(extension, "q")(torch.zeros(4))

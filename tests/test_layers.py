@@ -1,0 +1,77 @@
+"""Who imports whom. What this forbids is what ARCHITECTURE.md says must never be."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ENGINE = ROOT / "engine" / "dynascope"
+SERVER = ROOT / "server" / "dynascope_server"
+
+ALLOWED = {
+    "report": set(),
+    "native": {"report"},
+    "frame": {"report", "native"},
+    "guards": {"report", "native", "frame"},
+    "capture": {"report", "native", "frame", "guards"},
+    "grad": {"report"},
+    "loops": {"report", "native"},
+    "schedule": {"report", "native", "loops"},
+    "codegen": {"report", "native", "loops", "schedule"},
+    "runtime": {"report", "native", "loops", "schedule", "codegen"},
+}
+PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")
+NO_TORCH = ("report", "native", "frame")
+MAY_NAME_PEERS = {"backends.py"}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def python_files(folder):
+    return sorted(folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_package_imports_only_what_lies_below(package):
+    for path in python_files(ENGINE / package):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "dynascope":
+                assert parts[1] in ALLOWED[package] | {package}, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("package", NO_TORCH)
+def test_package_imports_no_torch(package):
+    for path in python_files(ENGINE / package):
+        assert not any(name.split(".")[0] == "torch" for name in imports(path)), path.relative_to(ROOT)
+
+
+def test_engine_never_imports_its_peers():
+    for path in python_files(ENGINE):
+        if path.name not in MAY_NAME_PEERS:
+            assert not any(name.startswith(PEERS) for name in imports(path)), path.relative_to(ROOT)
+
+
+def test_server_sees_the_report_only():
+    for path in python_files(SERVER):
+        for name in imports(path):
+            assert name.split(".")[0] != "torch", path.relative_to(ROOT)
+            if name.startswith("dynascope."):
+                assert name.startswith("dynascope.report"), f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("statement", ["import dynascope_server.__main__", "import dynascope, dynascope.report.facts"])
+def test_import_leaves_torch_out(statement):
+    program = f"import sys; {statement}; sys.exit('torch' in sys.modules)"
+    environment = {"PYTHONPATH": f"{ROOT / 'engine'}:{ROOT / 'server'}", "PATH": ""}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
