@@ -52,8 +52,8 @@ class Launch:
     timeout: float = 0.0
 
     def command(self, events: int) -> list[str]:
-        engine = [self.interpreter, "-m", "dynascope", "run", self.file]
-        return [*engine, "--json", f"{self.report}", "--events-fd", f"{events}", *self.options, "--", *self.arguments]
+        engine = [self.interpreter, "-m", "dynascope", "run", "--json", f"{self.report}", "--events-fd", f"{events}"]
+        return [*engine, *self.options, self.file, "--", *self.arguments]
 
 
 class Listener(Protocol):

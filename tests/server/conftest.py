@@ -130,6 +130,14 @@ class Editor:
         return plain(await self.client.protocol.send_request_async(method, params))
 
 
+def is_alive(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 def over(state):
     return state["state"] in ("exited", "errored")
 

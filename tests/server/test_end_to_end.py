@@ -1,10 +1,11 @@
 """The real engine behind the real server: a small program with a break, from its text to the marks on its lines."""
 
 import importlib.util
+import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, is_alive
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -42,7 +43,7 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     editor.open(path)
     end = await editor.run(path)
     assert (end["state"], end["exitCode"]) == ("exited", 0), (end, editor.printed("stderr"))
-    assert editor.printed().startswith("result 576")
+    assert editor.printed().startswith("result 520")
     breaks = [d for d in editor.diagnostics(path) if d.range.start.line == BRANCH_LINE - 1]
     assert breaks and breaks[0].code and breaks[0].source == "dynascope"
     assert end["kernels"] >= 1
@@ -70,11 +71,19 @@ async def test_programs_that_fail_say_so_on_their_line(editor, text, printed):
 
 
 async def test_an_interpreter_without_torch(editor):
-    """`-S` keeps the environment's packages out: an interpreter that has the engine and nothing else."""
-    bare = editor.folder / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
-    await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare))
+    bare = editor.folder / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare / "bin" / "python"))
     end = await editor.run(editor.program(PROGRAM))
     assert end["state"] == "errored" and end["exitCode"] == 78
     assert any("torch" in message for message in editor.messages)
+
+
+async def test_cancelling_ends_the_program_and_its_engine(editor):
+    await start(editor)
+    path = editor.program("import os, time\nprint(os.getpid(), os.getppid(), flush=True)\nwhile True: time.sleep(1)\n")
+    handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+    processes = [int(word) for word in (await editor.until(editor.printed)).split()]
+    await editor.command("dynascope.cancel", path.as_uri())
+    assert (await editor.ending(handle["run"]))["cancelled"]
+    await editor.until(lambda: not any(is_alive(process) for process in processes))

@@ -4,22 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 import reports
-from conftest import FAKE_ENGINE, plain
+from conftest import FAKE_ENGINE, is_alive, plain
 from lsprotocol import types
 
 pytestmark = pytest.mark.asyncio
-
-
-def is_alive(process):
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 async def lives_on(editor):
@@ -73,8 +64,8 @@ async def test_leaving_early_keeps_the_results_and_says_so(editor):
 ENGINES = {
     "unusable": "There is no torch here. Install it.",
     "partial": "The engine's report cannot be read",
-    "malformed": "does not fit its schema: CompileReport",
-    "newer": "has version 1000; this server reads versions up to 1",
+    "malformed": "CompileReport.program: expected an object, found 7",
+    "newer": "has report version 1000; this dynascope reads version 1",
     "no report": "without a report",
 }
 
