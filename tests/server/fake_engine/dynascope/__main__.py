@@ -1,4 +1,4 @@
-"""`python -m dynascope run --quiet --json PATH --events-fd FD -- FILE ARGS`, as the server speaks to the engine."""
+"""`python -m dynascope run FILE --json PATH --events-fd FD -- ARGS`, as the server speaks to the engine."""
 
 import argparse
 import json
@@ -16,15 +16,15 @@ def main():
         print("ok: this is the stand-in")
         sys.exit(3)
     split = sys.argv.index("--")
-    own, program = sys.argv[2:split], sys.argv[split + 1 :]
+    own, arguments = sys.argv[2:split], sys.argv[split + 1 :]
     parser = argparse.ArgumentParser()
     for name in ("--json", "--events-fd", "--device", "--backend", "--timeout"):
         parser.add_argument(name)
-    for name in ("--dynamic", "--fullgraph", "--quiet"):
+    for name in ("--dynamic", "--fullgraph"):
         parser.add_argument(name, action="store_true")
+    parser.add_argument("file")
     options = parser.parse_args(own)
-    options.file = program[0]
-    sys.argv = program
+    sys.argv = [options.file, *arguments]
     with os.fdopen(int(options.events_fd), "w", buffering=1, closefd=False) as events:
         compile_and_run(options, lambda **event: events.write(json.dumps(event) + "\n"))
 
@@ -36,7 +36,9 @@ def compile_and_run(options, say):
         print("There is no torch here. Install it.", file=sys.stderr)
         sys.exit(78)
     if WAY == "garbage events":
-        os.write(int(options.events_fd), b"not json\n" + b"x" * 5_000_000 + b"\n[1, 2]\n" + b'{"event": "unheard-of"}\n')
+        os.write(
+            int(options.events_fd), b"not json\n" + b"x" * 5_000_000 + b"\n[1, 2]\n" + b'{"event": "unheard-of"}\n'
+        )
     for stage in ("capture", "fuse", "build"):
         say(event="stage", stage=stage, function="forward", span=None)
     if WAY != "no report":
