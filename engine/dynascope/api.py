@@ -130,7 +130,7 @@ def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
     before = recording.use(recorder)
     try:
         options = config.options(backend=keep)
-        result = _compile(uncompiled_target(target), options)(*args, **kwargs)
+        result = _compile(target, options)(*args, **kwargs)
     finally:
         recording.use(before)
     return Explanation(recorder.report(), tuple(graphs), result)
@@ -138,7 +138,12 @@ def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
 
 def uncompiled_target(target: Callable) -> Callable:
     """What `compile` was given, for something that `compile` returned; other things unchanged."""
-    return getattr(target, "__dynascope_target__", getattr(target, "__wrapped__", target))
+    from dynascope.compiled_module import CompiledModule
+    from dynascope.frame.hook import Dispatcher
+
+    if isinstance(target, Dispatcher):
+        return target.__wrapped__
+    return target.original if isinstance(target, CompiledModule) else target
 
 
 def _options(backend, fullgraph, dynamic, mode, options) -> Options:
@@ -155,6 +160,7 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options) -> Callable:
     import torch
 
+    target = uncompiled_target(target)
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import CompiledModule
 
@@ -170,14 +176,13 @@ def _call_of(module: Any) -> Callable:
 def _compile_function(target: Callable, options: Options) -> Callable:
     import torch
 
-    target = uncompiled_target(target)
     if isinstance(target, types.MethodType):
         owner = target.__self__
         if isinstance(owner, torch.nn.Module) and target.__name__ in ("_call_impl", "_wrapped_call_impl", "__call__"):
             return _compile(owner, options)
-        return types.MethodType(_compile_function(target.__func__, options), owner)
+        return types.MethodType(_compile(target.__func__, options), owner)
     if isinstance(target, functools.partial):
-        return functools.partial(_compile_function(target.func, options), *target.args, **target.keywords)
+        return functools.partial(_compile(target.func, options), *target.args, **target.keywords)
     if not isinstance(target, types.FunctionType):
         return _compile_callable(target, options)
     from dynascope.pipeline import make_table

@@ -32,7 +32,7 @@ def register_backend(backend: Backend | None = None, *, name: str | None = None)
 
 def list_backends() -> list[str]:
     """The names `compile(backend=...)` accepts. Asks torch for its own, which imports `torch._dynamo`."""
-    return sorted({DEFAULT, "eager", *_registered, *_torch_backends()})
+    return sorted({DEFAULT, "eager", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
 
 
 def find_backend(backend: str | Backend) -> Backend | None:
@@ -45,7 +45,7 @@ def find_backend(backend: str | Backend) -> Backend | None:
         return run_uncompiled
     if backend in _registered:
         return _registered[backend]
-    if backend in _torch_backends():
+    if backend in _torch_backends(hidden=()):
         from torch._dynamo.backends.registry import lookup_backend
 
         return lookup_backend(backend)
@@ -64,7 +64,7 @@ def backend_name(backend: str | Backend) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
-def _torch_backends() -> list[str]:
+def _torch_backends(hidden: tuple[str, ...]) -> list[str]:
     from torch._dynamo.backends import registry
 
-    return registry.list_backends()
+    return registry.list_backends(exclude_tags=hidden)

@@ -24,6 +24,11 @@ class CompiledModule(torch.nn.Module):
         self._modules["_orig_mod"] = original
         self.training = original.training
 
+    @property
+    def original(self) -> torch.nn.Module:
+        """The module that was compiled."""
+        return self.__dict__["_original"]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__
         original = state["_original"].__dict__

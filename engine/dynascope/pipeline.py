@@ -34,7 +34,7 @@ from dynascope.frame import hook
 from dynascope.frame.resume import resume_origin
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, compile_graph
 from dynascope.guards.check import compile_guards
-from dynascope.guards.guard import Guard
+from dynascope.guards.guard import Equals, Guard
 from dynascope.guards.source import FrameValues, Source
 from dynascope.reasons import BackendFailed, EngineError, RecompileLimit
 from dynascope.report.reason import Explanation
@@ -199,7 +199,7 @@ def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:
         if failure is None:
             continue
         guard, text = failure
-        if state.options.dynamic is not False:
+        if state.options.dynamic is not False and isinstance(guard.predicate, Equals):
             state.symbolic.update(source for source in guard.sources if is_number(source, values))
         latest = GuardFailed(text).explain(guard.span or state.region.span, guard.stack)
     return latest

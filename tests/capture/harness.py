@@ -1,8 +1,8 @@
 """A compiler of its own for the tests: capture, assemble, run the graph as it is.
 
-    f = compiled(function)
-    f(x)
-    f.graphs, f.operations, f.reasons
+f = compiled(function)
+f(x)
+f.graphs, f.operations, f.reasons
 """
 
 import functools

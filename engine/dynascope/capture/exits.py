@@ -159,7 +159,11 @@ class StepWriter:
     def check(self) -> None:
         """Frames inside `except` clauses hold the interpreter's own exception state."""
         kinds = {slot.kind for slot in self.shapes[self.state.instruction]}
-        if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in ("RERAISE", "SEND", "YIELD_VALUE"):
+        if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in (
+            "RERAISE",
+            "SEND",
+            "YIELD_VALUE",
+        ):
             raise StepRefused(None)
 
     def entry_nulls(self) -> list[int]:
@@ -224,7 +228,11 @@ class StepWriter:
         instructions[at : at + 1] = writer.instructions
 
     def write_instruction(self, writer: CodeBuilder, run: Instruction) -> None:
-        if run.operation.startswith("POP_JUMP_IF") and RUNNING.jumps_need_bool and isinstance(self.state.stack[-1], TensorValue):
+        if (
+            run.operation.startswith("POP_JUMP_IF")
+            and RUNNING.jumps_need_bool
+            and isinstance(self.state.stack[-1], TensorValue)
+        ):
             with writer.protected_by(run.handler):
                 writer.emit("TO_BOOL")
         if run.is_method:
@@ -257,8 +265,9 @@ class StepWriter:
 
     def write_continuation(self, writer: CodeBuilder, following: Instruction, *, taken: bool) -> None:
         """Moves the stack into locals, then calls the resumed region with what it wants."""
-        depth = len(self.shapes[following])
-        nulls = [at for at in self.entry_nulls() if at < depth]
+        kinds = [slot.kind for slot in self.shapes[following]]
+        depth = len(kinds)
+        nulls = [at for at in self.entry_nulls() if at < depth and kinds[at] in (SlotKind.NULL, SlotKind.MAYBE_NULL)]
         attribute_pushed = self.waits is None and self.state.instruction.is_method and not taken
         if attribute_pushed:
             nulls.append(depth - (1 if RUNNING.null_above_callable else 2))
@@ -279,9 +288,7 @@ class StepWriter:
         writer.return_value()
 
     def load_dispatcher(self, writer: CodeBuilder, resume: Resume) -> None:
-        span = span_of(self.state.code, self.state.instruction)
-        region = CodeRegion(resume.code, self.state.name, self.region, span)
-        table = self.make_table(resume.code, region)
+        resume, table = self.table_of(resume)
         if not resume.code.co_freevars:
             writer.load_function(table.bind(FunctionType(resume.code, self.state.globals)))
             return
@@ -289,6 +296,30 @@ class StepWriter:
             writer.load_function(table.bind)
             writer.make_function(resume.code)
             writer.call(1)
+
+    def table_of(self, resume: Resume) -> tuple[Resume, Any]:
+        """The entry table of the place, the same however often and from wherever it is reached."""
+        tables = self.region.root.tables
+        key = (id(resume.root), resume.at, resume.parameters, resume.code.co_freevars)
+        known = tables.get(key)
+        if known is None:
+            span = span_of(self.state.code, self.state.instruction)
+            table = self.make_table(resume.code, CodeRegion(resume.code, self.state.name, self.region, span))
+            if isinstance(table, NoTable):
+                return resume, table
+            known = tables[key] = (resume, table)
+        return known
+
+
+class NoTable:
+    """Stands for the table of a region while it is only tried whether the step can be written."""
+
+    def bind(self, function: FunctionType) -> FunctionType:
+        return function
+
+
+def no_table(code: CodeType, region: CodeRegion) -> NoTable:
+    return NoTable()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -97,6 +97,12 @@ class Frame:
         value = self.stack.pop()
         return value.realize() if value.__class__ is LazyValue else value
 
+    def pop_pair(self) -> tuple[Value, Value]:
+        """The two topmost, looked at in the order in which the program names them."""
+        right, left = self.stack.pop(), self.stack.pop()
+        left = left.realize() if left.__class__ is LazyValue else left
+        return left, right.realize() if right.__class__ is LazyValue else right
+
     def pop_unseen(self) -> Value:
         """The top, only moved: no guard."""
         return self.stack.pop()

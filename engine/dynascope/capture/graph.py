@@ -52,7 +52,9 @@ class GraphBuilder:
         self.journal.append(self.placeholders, (node, source, real))
         return node
 
-    def call(self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None) -> fx.Node:
+    def call(
+        self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None
+    ) -> fx.Node:
         node = self.graph.create_node(kind, target, arguments, keywords, name)
         self.journal.record(lambda: self.graph.erase_node(node))
         node.meta["user_stack"] = stack = self.user_stack()

@@ -21,7 +21,7 @@ from dynascope.capture.graph import GraphBuilder
 from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.outside import Outside
-from dynascope.capture.places import is_standard_library
+from dynascope.capture.places import is_own
 from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break, Raised
@@ -43,8 +43,7 @@ STEPS: dict[str, Step] = {}
 
 # Operations that only move values about: they cannot break, so nothing needs remembering before them.
 SAFE = frozenset(
-    "LOAD_FAST LOAD_CONST STORE_FAST POP_TOP PUSH_NULL COPY SWAP NOP RESUME JUMP_FORWARD JUMP_BACKWARD "
-    "LOAD_CLOSURE BUILD_TUPLE".split()
+    ["LOAD_FAST", "LOAD_CONST", "STORE_FAST", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "NOP", "RESUME", "JUMP_FORWARD", "JUMP_BACKWARD", "LOAD_CLOSURE", "BUILD_TUPLE"]
 )
 
 
@@ -91,8 +90,9 @@ class Machine:
     # Where the program is
 
     def user_stack(self) -> UserStack:
-        frames = [frame.user_frame() for frame in self.frames if not is_standard_library(frame.code, frame.globals)]
-        return tuple(frames)
+        """The frames that users see: those of libraries are left out, unless the region itself is a library's."""
+        own = [frame for frame in self.frames if is_own(frame.globals)] or self.frames[:1]
+        return tuple(frame.user_frame() for frame in own)
 
     def expression(self) -> str:
         """The text of the current instruction, in the innermost frame that users see."""

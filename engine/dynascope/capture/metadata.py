@@ -1,8 +1,8 @@
 """Metadata of tensors: the meta tensor that stands for a real one, and where results of operations live.
 
-    meta_of(real)                      same sizes, strides, type, requires_grad; no memory
-    on_meta("cuda:0")                  every device that an operation is told becomes meta
-    result_device(...)                 the true device of a result, which the meta tensor loses
+meta_of(real)                      same sizes, strides, type, requires_grad; no memory
+on_meta("cuda:0")                  every device that an operation is told becomes meta
+result_device(...)                 the true device of a result, which the meta tensor loses
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import torch
 
 META = torch.device("meta")
 CPU = torch.device("cpu")
-DEVICE_METHODS = frozenset({"to", "cuda", "cpu", "new_tensor", "new_empty", "new_zeros", "new_ones", "new_full", "type"})
+DEVICE_METHODS = frozenset(
+    {"to", "cuda", "cpu", "new_tensor", "new_empty", "new_zeros", "new_ones", "new_full", "type"}
+)
 
 
 def meta_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -49,7 +51,9 @@ def result_device(explicit: torch.device | None, operands: Iterable[torch.device
     if explicit is not None:
         return _with_index(explicit)
     devices = list(operands)
-    return next((device for device in devices if device.type != "cpu"), devices[0] if devices else torch.get_default_device())
+    return next(
+        (device for device in devices if device.type != "cpu"), devices[0] if devices else torch.get_default_device()
+    )
 
 
 def _with_index(device: torch.device) -> torch.device:

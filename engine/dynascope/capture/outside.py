@@ -279,7 +279,9 @@ def _is_compiled(object: Any) -> bool:
 
 def _is_fixed_instance(object: Any) -> bool:
     return isinstance(object, IDENTITY_TYPES) or (
-        isinstance(object, types.BuiltinMethodType) or is_library_name(module_name(type(object))) and callable(object)
+        isinstance(object, types.BuiltinMethodType)
+        or is_library_name(module_name(type(object)))
+        and callable(object)
         and type(object).__module__ in ("typing", "operator", "torch._C")
     )
 

@@ -71,6 +71,12 @@ def is_library_name(name: str) -> bool:
     return is_torch_name(name) or name.partition(".")[0] in STANDARD_LIBRARY or name.startswith("dynascope.capture")
 
 
+def is_own(globals: dict) -> bool:
+    """Whether code with these globals is the user's, or of a package that the user may read: no library code."""
+    name = globals.get("__name__", "")
+    return name == "__main__" or not is_library_name(name)
+
+
 def is_torch_operation(thing: Any) -> bool:
     """A function that becomes one node."""
     if isinstance(thing, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
@@ -80,7 +86,9 @@ def is_torch_operation(thing: Any) -> bool:
     if isinstance(thing, types.BuiltinFunctionType):
         owner = thing.__self__
         owner_module = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
-        return is_within(str(module_name(thing) or owner_module), ("torch",)) or str(owner_module).startswith("torch._C")
+        return is_within(str(module_name(thing) or owner_module), ("torch",)) or str(owner_module).startswith(
+            "torch._C"
+        )
     return False
 
 

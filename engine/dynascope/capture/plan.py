@@ -98,7 +98,9 @@ class PlanWriter:
         steps = self.steps()
         arguments = [value for step in steps for value in step.arguments if value is not None]
         if self.plan.effects:
-            cells = [state.slots[name] for state, step in zip(self.plan.frames, steps, strict=True) for name in step.cells]
+            cells = [
+                state.slots[name] for state, step in zip(self.plan.frames, steps, strict=True) for name in step.cells
+            ]
             for value in (*self.plan.effects.values(), *cells, *arguments):
                 self.rebuilder.prepare(value)
             replay(self.plan.effects, self.rebuilder)
@@ -121,7 +123,7 @@ class PlanWriter:
         if at == 0:
             return self.plan.region
         state = self.plan.frames[at]
-        return CodeRegion(state.code, state.name)
+        return CodeRegion(state.code, state.name, tables=self.plan.region.root.tables)
 
     def call_step(self, steps: list[Step], at: int) -> None:
         """Pushes the result of the step and everything inside it."""

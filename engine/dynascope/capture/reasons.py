@@ -34,7 +34,9 @@ class DataDependentValue(Reason):
     conversion: str
 
     def message(self) -> str:
-        return f"`{self.expression}` takes a Python value out of a tensor (`{self.conversion}`), known only at run time."
+        return (
+            f"`{self.expression}` takes a Python value out of a tensor (`{self.conversion}`), known only at run time."
+        )
 
     def remedy(self) -> str:
         if self.conversion == "numpy":
@@ -222,7 +224,9 @@ class UnrebuildableValue(Reason):
     description: str
 
     def message(self) -> str:
-        return f"A break is needed here, and {self.description} is alive across it but cannot be rebuilt by compiled code."
+        return (
+            f"A break is needed here, and {self.description} is alive across it but cannot be rebuilt by compiled code."
+        )
 
     def remedy(self) -> str:
         return f"Finish using {self.description} before the line that breaks, or turn it into a list first."
@@ -251,6 +255,19 @@ class GlobalStateUnsupported(Reason):
 
     def remedy(self) -> str:
         return f"Leave {self.state} outside the compiled function, or do without it there."
+
+
+@dataclass(frozen=True)
+class LoopGoesOn(Reason):
+    code: ClassVar[str] = "loop-goes-on"
+    severity: ClassVar[str] = "information"
+    iterable: str
+
+    def message(self) -> str:
+        return f"The loop over `{self.iterable}` was left by an earlier break; Python takes its next item."
+
+    def remedy(self) -> str:
+        return f"Remove the break inside the loop over `{self.iterable}`; then all its turns are one graph."
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """What one capture is of, and how it is to be done.
 
-    CodeRegion(f.__code__, "f")                                   a function from its start
-    CodeRegion(resume_code, "f", parent=..., resumed_at=Span)     the rest of it, after a break
+CodeRegion(f.__code__, "f")                                   a function from its start
+CodeRegion(resume_code, "f", parent=..., resumed_at=Span)     the rest of it, after a break
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
@@ -25,6 +25,8 @@ class CodeRegion:
     qualified_name: str
     parent: CodeRegion | None = None
     resumed_at: Span | None = None
+    tables: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
+    """Of the root region: the entry tables of the places where it goes on, so that a loop meets its own again."""
 
     @property
     def span(self) -> Span:

@@ -7,15 +7,23 @@ standard library's code, and whose state can be rebuilt. What lies inside it is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
 
 import torch
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import containers, torch_state  # noqa: F401 (registers what callables mean)
 from dynascope.capture.effects import Effects, effects_of
-from dynascope.capture.exits import BreakExit, Exit, FrameState, RaiseExit, Return, StepRefused, StepWriter, state_of
+from dynascope.capture.exits import (
+    BreakExit,
+    Exit,
+    FrameState,
+    RaiseExit,
+    Return,
+    StepRefused,
+    StepWriter,
+    no_table,
+    state_of,
+)
 from dynascope.capture.frames import Frame
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
@@ -164,7 +172,11 @@ class Session:
         """How many of the frames, from the outermost, can be left and entered again."""
         depth = 1
         for frame in self.machine.frames[1:]:
-            if frame.delivery == "nested" or frame.generator is not None or is_standard_library(frame.code, frame.globals):
+            if (
+                frame.delivery == "nested"
+                or frame.generator is not None
+                or is_standard_library(frame.code, frame.globals)
+            ):
                 break
             depth += 1
         return depth
@@ -180,7 +192,7 @@ class Session:
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
         for at, state in enumerate(states):
-            StepWriter(state, self.region, _no_table, None if at == depth - 1 else "call").write()
+            StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
         return self.finished(kind(reason, span, stack), None, states)
 
@@ -252,18 +264,9 @@ def live_only(states: tuple[FrameState, ...]) -> tuple[FrameState, ...]:
         live = Liveness(state.instructions, CodeShape.of(state.code)).before(state.instruction)
         first = state.code.co_varnames[:1] if "__class__" in state.code.co_freevars else ()
         slots = {
-            name: value for name, value in state.slots.items() if name in live or name in first or isinstance(value, CellValue)
+            name: value
+            for name, value in state.slots.items()
+            if name in live or name in first or isinstance(value, CellValue)
         }
         result.append(replace(state, slots=slots))
     return tuple(result)
-
-
-class _NoTable:
-    """Stands for the table of a region while it is only tried whether the step can be written."""
-
-    def bind(self, function: FunctionType) -> FunctionType:
-        return function
-
-
-def _no_table(code: Any, region: CodeRegion) -> _NoTable:
-    return _NoTable()

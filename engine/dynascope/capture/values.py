@@ -303,7 +303,9 @@ class FunctionValue(MutableValue):
     __slots__ = ("attributes", "closure", "code", "defaults", "globals", "keyword_defaults", "name")
     python_type = FunctionType
 
-    def __init__(self, code: CodeType, globals: dict, name: str, source: Source | None = None, object: Any = None) -> None:
+    def __init__(
+        self, code: CodeType, globals: dict, name: str, source: Source | None = None, object: Any = None
+    ) -> None:
         super().__init__(source, object)
         self.code, self.globals, self.name = code, globals, name
         self.closure: tuple[CellValue, ...] = ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
 from dynascope.report.reason import Explanation
+from dynascope.report.span import Span, UserStack
 
 
 @dataclass
@@ -79,13 +80,20 @@ def _add_entry(entry: EntryFact, lines: dict[int, LineFacts], place: str) -> Non
 def _add_graphs(report: CompileReport, lines: dict[int, LineFacts], place: str) -> None:
     for graph in report.graphs:
         for value in graph.values:
-            if value.span is not None and same_file(value.span.file, place):
-                line = lines[value.span.line]
-                _once(line.graphs, graph.identifier)
-                line.values.append(value)
+            line = line_in(place, value.span, value.stack)
+            if line is not None:
+                _once(lines[line].graphs, graph.identifier)
+                lines[line].values.append(value)
         for extern in graph.externs:
             if extern.span is not None and same_file(extern.span.file, place):
                 _once(lines[extern.span.line].externs, extern.operation)
+
+
+def line_in(place: str, span: Span | None, stack: UserStack) -> int | None:
+    """The line of the file that a step belongs to: its own, or the one that called the function it happened in."""
+    if span is not None and same_file(span.file, place):
+        return span.line
+    return next((frame.span.line for frame in reversed(stack) if same_file(frame.span.file, place)), None)
 
 
 def _once(items: list, item: object) -> None:

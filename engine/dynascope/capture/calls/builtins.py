@@ -135,7 +135,9 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
 # Classes whose metaclass looks at the instance.
 TENSOR_CLASSES = {
     torch.nn.Parameter: lambda value: issubclass(value.python_type, torch.nn.Parameter),
-    torch.nn.parameter.Buffer: lambda value: value.object is not None and isinstance(value.object, torch.nn.parameter.Buffer),
+    torch.nn.parameter.Buffer: lambda value: (
+        value.object is not None and isinstance(value.object, torch.nn.parameter.Buffer)
+    ),
     torch.FloatTensor: lambda value: value.example.dtype is torch.float32 and value.device.type == "cpu",
     torch.LongTensor: lambda value: value.example.dtype is torch.int64 and value.device.type == "cpu",
 }
@@ -269,7 +271,9 @@ def vars_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(locals, globals, dir, eval, exec, compile, open, input, __import__)
 def locals_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    raise Break(ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program"))
+    raise Break(
+        ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")
+    )
 
 
 @meaning(print)
@@ -640,7 +644,9 @@ for _thing, _python in (
 ):
     _equivalent(_thing, _python)
 meaning(itertools.chain.from_iterable)(
-    lambda machine, arguments, keywords: equivalents.enter(machine, equivalents.chain_from_iterable, arguments, keywords)
+    lambda machine, arguments, keywords: equivalents.enter(
+        machine, equivalents.chain_from_iterable, arguments, keywords
+    )
 )
 
 
@@ -708,9 +714,7 @@ def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[
 def partial_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     function = machine.realize(arguments[0])
     if isinstance(function, PartialValue):
-        return PartialValue(
-            function.function, (*function.arguments, *arguments[1:]), {**function.keywords, **keywords}
-        )
+        return PartialValue(function.function, (*function.arguments, *arguments[1:]), {**function.keywords, **keywords})
     return PartialValue(function, tuple(arguments[1:]), dict(keywords))
 
 
@@ -740,6 +744,8 @@ for _symbol, _op in {**operators.OPERATORS, **operators.COMPARISONS}.items():
 for _op in operators.UNARY.values():
     _operator_function(_op.function, lambda machine, value, _op=_op: operators.unary(machine, _op, value))
 _operator_function(operator.getitem, items.get)
-_operator_function(operator.contains, lambda machine, container, item: boolean(items.contains(machine, container, item)))
+_operator_function(
+    operator.contains, lambda machine, container, item: boolean(items.contains(machine, container, item))
+)
 _operator_function(operator.is_, lambda machine, left, right: boolean(operators.is_same(machine, left, right)))
 _operator_function(operator.is_not, lambda machine, left, right: boolean(not operators.is_same(machine, left, right)))

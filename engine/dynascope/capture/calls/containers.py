@@ -269,7 +269,12 @@ def _combine(name: str, function: Any) -> None:
     method(set, frozenset)(run)
 
 
-for _name, _function in {"union": "or_", "intersection": "and_", "difference": "sub", "symmetric_difference": "xor"}.items():
+for _name, _function in {
+    "union": "or_",
+    "intersection": "and_",
+    "difference": "sub",
+    "symmetric_difference": "xor",
+}.items():
     _combine(_name, getattr(__import__("operator"), _function))
 
 

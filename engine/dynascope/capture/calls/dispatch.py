@@ -1,6 +1,6 @@
 """What a call means, by the kind of thing that is called.
 
-    call(machine, f, [x], {})    the result, or the frame of a Python function about to run
+call(machine, f, [x], {})    the result, or the frame of a Python function about to run
 """
 
 from __future__ import annotations

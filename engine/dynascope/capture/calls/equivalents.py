@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.values import FunctionValue, Value
+from dynascope.capture.values import Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine

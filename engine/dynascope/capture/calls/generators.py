@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 
-def resume(machine: Machine, generator: GeneratorValue, sent: Value = NONE, thrown: Raised | None = None) -> Value | None:
+def resume(
+    machine: Machine, generator: GeneratorValue, sent: Value = NONE, thrown: Raised | None = None
+) -> Value | None:
     """Runs to the next yield and gives its value; None when the generator returned (its value is in `result`)."""
     if generator.finished:
         if thrown is not None:

@@ -1,6 +1,6 @@
 """Computing for real what is known: functions without effects over constants.
 
-    compute(machine, operator.add, (1, 2))   ->  ConstantValue(3), or the program's exception
+compute(machine, operator.add, (1, 2))   ->  ConstantValue(3), or the program's exception
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 MAXIMUM_SIZE = 10_000_000
 
 
-def compute(machine: Machine, function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any] | None = None) -> Any:
+def compute(
+    machine: Machine, function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any] | None = None
+) -> Any:
     """The result as a constant. What the function raises, the program raises."""
     try:
         result = function(*arguments, **(keywords or {}))

@@ -1,6 +1,6 @@
 """Entering Python functions: arguments go to parameters as Python binds them.
 
-    enter(machine, f, [a], {"key": b})   ->  the frame, about to run its first instruction
+enter(machine, f, [a], {"key": b})   ->  the frame, about to run its first instruction
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(ForeignCall(function.name, "it was excluded from capture"))
 
 
-def bind(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> dict[str, Value]:
+def bind(
+    machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]
+) -> dict[str, Value]:
     code = function.code
     count, positional_only = code.co_argcount, code.co_posonlyargcount
     names = code.co_varnames
@@ -89,7 +91,9 @@ def missing_arguments(machine: Machine, function: FunctionValue, names: list[str
     quoted = [repr(name) for name in names]
     listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
     plural = "s" if len(names) > 1 else ""
-    return machine.throw(TypeError, f"{function.name}() missing {len(names)} required {kind} argument{plural}: {listed}")
+    return machine.throw(
+        TypeError, f"{function.name}() missing {len(names)} required {kind} argument{plural}: {listed}"
+    )
 
 
 def too_many(machine: Machine, function: FunctionValue, given: int) -> Raised:
@@ -97,7 +101,9 @@ def too_many(machine: Machine, function: FunctionValue, given: int) -> Raised:
     takes = f"from {count - defaults} to {count}" if defaults else str(count)
     plural = "" if count == 1 and not defaults else "s"
     were = "was" if given == 1 else "were"
-    return machine.throw(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {given} {were} given")
+    return machine.throw(
+        TypeError, f"{function.name}() takes {takes} positional argument{plural} but {given} {were} given"
+    )
 
 
 __all__ = ["Frame", "enter"]

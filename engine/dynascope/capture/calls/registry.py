@@ -1,7 +1,7 @@
 """The tables of what known callables mean. Modules of this package fill them; `dispatch` reads them.
 
-    @meaning(len)
-    def length(machine, arguments, keywords): ...
+@meaning(len)
+def length(machine, arguments, keywords): ...
 """
 
 from __future__ import annotations
@@ -38,9 +38,16 @@ FOLDABLE_TYPES = frozenset(
 )
 FOLDABLE = frozenset(
     {
-        *(getattr(builtins, name) for name in "abs ascii bin chr divmod format hash hex oct ord pow repr round".split()),
+        *(
+            getattr(builtins, name)
+            for name in ["abs", "ascii", "bin", "chr", "divmod", "format", "hash", "hex", "oct", "ord", "pow", "repr", "round"]
+        ),
         *(function for name, function in vars(math).items() if callable(function)),
-        *(function for name, function in vars(operator).items() if callable(function) and not isinstance(function, type)),
+        *(
+            function
+            for name, function in vars(operator).items()
+            if callable(function) and not isinstance(function, type)
+        ),
         torch.is_grad_enabled,
         torch.is_inference_mode_enabled,
         torch.get_default_dtype,

@@ -28,7 +28,8 @@ def load_fast(machine: Machine, frame: Frame, instruction: Instruction) -> Value
     value = frame.slots.get(instruction.value)
     if value is None:
         raise machine.throw(
-            UnboundLocalError, f"cannot access local variable {instruction.value!r} where it is not associated with a value"
+            UnboundLocalError,
+            f"cannot access local variable {instruction.value!r} where it is not associated with a value",
         )
     return value
 
@@ -51,7 +52,8 @@ def store_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None
 def delete_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     if frame.slots.pop(instruction.value, None) is None:
         raise machine.throw(
-            UnboundLocalError, f"cannot access local variable {instruction.value!r} where it is not associated with a value"
+            UnboundLocalError,
+            f"cannot access local variable {instruction.value!r} where it is not associated with a value",
         )
 
 
@@ -69,7 +71,9 @@ def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
         kind = NameError if free else UnboundLocalError
         text = "free variable" if free else "local variable"
         where = "in enclosing scope" if free else "with a value"
-        raise machine.throw(kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value {where}")
+        raise machine.throw(
+            kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value {where}"
+        )
     return content
 
 

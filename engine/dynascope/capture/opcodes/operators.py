@@ -15,7 +15,7 @@ from dynascope.frame.instructions import Instruction
 
 @operation("BINARY_OP")
 def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    right, left = frame.pop(), frame.pop()
+    left, right = frame.pop_pair()
     return operators.binary(machine, instruction.value, left, right)
 
 
@@ -41,7 +41,7 @@ def to_bool(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
 
 @operation("COMPARE_OP")
 def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    right, left = frame.pop(), frame.pop()
+    left, right = frame.pop_pair()
     result = operators.compare(machine, instruction.value, left, right)
     if not instruction.coerces_to_bool:
         return result
@@ -54,7 +54,7 @@ def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 @operation("IS_OP")
 def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    right, left = frame.pop(), frame.pop()
+    left, right = frame.pop_pair()
     return boolean(operators.is_same(machine, left, right) == (instruction.value == "is"))
 
 
@@ -66,7 +66,7 @@ def contains_op(machine: Machine, frame: Frame, instruction: Instruction) -> Val
 
 @operation("BINARY_SUBSCR")
 def binary_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    key, container = frame.pop(), frame.pop()
+    container, key = frame.pop_pair()
     return items.get(machine, container, key)
 
 
@@ -78,7 +78,7 @@ def store_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> An
 
 @operation("DELETE_SUBSCR")
 def delete_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    key, container = frame.pop(), frame.pop()
+    container, key = frame.pop_pair()
     return _dropped(items.delete(machine, container, key))
 
 

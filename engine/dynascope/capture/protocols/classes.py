@@ -1,7 +1,7 @@
 """Classes as objects: method resolution, and the members a class gives to its instances.
 
-    lookup(C, "method")       the raw entry in the first class of C's resolution order that has one
-    member(machine, C, name)  that entry as a value, guarded if users can change it
+lookup(C, "method")       the raw entry in the first class of C's resolution order that has one
+member(machine, C, name)  that entry as a value, guarded if users can change it
 """
 
 from __future__ import annotations

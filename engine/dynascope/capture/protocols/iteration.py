@@ -1,19 +1,20 @@
 """`iter(x)` and `next(it)` over values, and taking everything an iterable gives.
 
-    iterator(machine, value)    a value that `advance` understands
-    advance(machine, it)        the next value, None at the end
-    elements(machine, value)    all of them, as a list
+iterator(machine, value)    a value that `advance` understands
+advance(machine, it)        the next value, None at the end
+elements(machine, value)    all of them, as a list
 """
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import torch
 
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import ForeignValue, LimitReached, UnsupportedAttribute
-from dynascope.capture.signals import Break, Raised
+from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, UnsupportedAttribute
+from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
     ConstantValue,
     CountValue,
@@ -33,6 +34,11 @@ from dynascope.capture.values import (
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+# Iterators that a break in a loop leaves behind: Python takes the next item, and the turn is compiled.
+BUILTIN_ITERATORS = tuple(
+    type(iter(each)) for each in ((), [], {}, {}.values(), {}.items(), set(), range(1), range(1 << 70), "", zip())
+) + (zip, enumerate, map, filter, reversed)
+SHORT_LOOP = 32
 CONSTANT_ITERABLES = (str, bytes, range, tuple, frozenset, list)
 
 
@@ -140,6 +146,8 @@ def next_of_zip(machine: Machine, value: ZipValue) -> Value | None:
                 check_strict(machine, value, at)
             return None
         taken.append(item)
+    if value.cls is enumerate:
+        taken.reverse()
     return TupleValue(tuple(taken)) if taken else None
 
 
@@ -157,6 +165,8 @@ def next_by_method(machine: Machine, value: Value) -> Value | None:
     cls = value.python_type
     if not isinstance(value, InstanceValue) or lookup(cls, "__next__") is MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
+    if cls in BUILTIN_ITERATORS:
+        check_short(machine, value)
     with machine.catching():
         try:
             return machine.call_now(member(machine, cls, "__next__", value), [value])
@@ -179,3 +189,10 @@ def elements(machine: Machine, value: Value) -> list[Value]:
         if len(taken) > machine.options.unroll_limit:
             raise Break(LimitReached(f"more than {machine.options.unroll_limit:,} items", machine.expression()))
     return taken
+
+
+def check_short(machine: Machine, value: InstanceValue) -> None:
+    """Every turn of a loop that breaks is a call inside the last; a long loop goes on in plain Python."""
+    if operator.length_hint(value.object, SHORT_LOOP + 1) > SHORT_LOOP:
+        raise Refusal(LoopGoesOn(machine.expression()))
+    raise Break(LoopGoesOn(machine.expression()))

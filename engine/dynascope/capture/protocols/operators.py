@@ -1,12 +1,13 @@
 """Arithmetic, comparison and identity over values.
 
-    binary(machine, "+", a, b)      constants are computed, tensors go into the graph, the rest asks `__add__`, `__radd__`
-    compare(machine, "<", a, b)
+binary(machine, "+", a, b)      constants are computed, tensors go into the graph, the rest asks `__add__`, `__radd__`
+compare(machine, "<", a, b)
 """
 
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -113,10 +114,16 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
 
     if type(left.value) in LITERAL_TYPES and type(right.value) in LITERAL_TYPES:
         return compute(machine, op.function, (left.value, right.value))
+    if any(isinstance(lookup(type(side.value), op.method), types.FunctionType) for side in (left, right)):
+        return by_methods(machine, op, left, right)
     for side in (left, right):
-        if not is_pure_type(side.value):
+        if not is_pure_type(side.value) and not is_compared_by_identity(side.value, op):
             raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
     return compute(machine, op.function, (left.value, right.value))
+
+
+def is_compared_by_identity(value: Any, op: Operator) -> bool:
+    return op.method in ("__eq__", "__ne__") and lookup(type(value), "__eq__") is object.__eq__
 
 
 def is_pure_type(value: Any) -> bool:
@@ -259,8 +266,10 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
     sequences = (ListValue, TupleValue)
     if isinstance(left, sequences) and isinstance(right, sequences):
         comparable = isinstance(left, ListValue) == isinstance(right, ListValue)
-        return comparable and len(left.items) == len(right.items) and all(
-            are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True)
+        return (
+            comparable
+            and len(left.items) == len(right.items)
+            and all(are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True))
         )
     if isinstance(left, DictValue) and isinstance(right, DictValue):
         return left.items.keys() == right.items.keys() and all(

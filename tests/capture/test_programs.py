@@ -1,0 +1,54 @@
+"""Compiled twice-called programs against plain Python: results, printed text, exceptions, and what they changed."""
+
+import contextlib
+import copy
+import io
+
+import programs
+import pytest
+import torch
+from harness import compiled
+
+
+@pytest.mark.parametrize(("function", "arguments"), programs.CASES, ids=[f.__name__ for f, _ in programs.CASES])
+def test_program_does_what_python_does(function, arguments):
+    plain, captured = copy.deepcopy(arguments), copy.deepcopy(arguments)
+    dispatch = compiled(function)
+    for _ in range(3):
+        programs.G = 1
+        expected, expected_global = observe(function, plain), programs.G
+        programs.G = 1
+        assert same(observe(dispatch, captured), expected)
+        assert same(captured, plain)
+        assert expected_global == programs.G
+    assert dispatch.refused == []
+
+
+def observe(function, arguments):
+    """What a call shows to the outside."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        try:
+            result = ("returned", function(*arguments))
+        except Exception as error:
+            result = ("raised", type(error), str(error), type(error.__cause__))
+    return result, text.getvalue(), torch.is_grad_enabled()
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        equal = isinstance(other, torch.Tensor) and torch.equal(one, other)
+        return equal and (one.dtype, one.requires_grad, one.stride()) == (
+            other.dtype,
+            other.requires_grad,
+            other.stride(),
+        )
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if hasattr(one, "__dict__") and not isinstance(one, type) and type(one).__module__ == "programs":
+        return same(vars(one), vars(other))
+    return one == other
