@@ -90,14 +90,16 @@ describe('a file that is compiled and run', () => {
   step(own, 'the lens opens the kernel beside the source: C++, read-only', async window => {
     await window.lens(editor, /show compiled kernel/i).click();
     const kernel = window.generated();
-    await kernel.locator('.view-line', { hasText: 'float' }).first().waitFor();
+    await kernel.locator('.view-line', { hasText: 'tanh' }).first().waitFor();
     await window.status('C++').waitFor();
     assert.equal(await editor.count(), 1, 'the source stays in sight');
     await kernel.locator('.view-line').nth(3).click();
     await window.page.keyboard.type('x');
     await window.page.locator('.monaco-editor-overlaymessage', { hasText: 'read-only' }).waitFor();
     await window.page.keyboard.press('Escape');
+    await window.command('View: Toggle Primary Side Bar Visibility');
     await window.screenshot('4-kernel');
+    await window.command('View: Toggle Primary Side Bar Visibility');
   });
 
   step(own, 'Show Graph offers every stage and opens the one chosen', async window => {
