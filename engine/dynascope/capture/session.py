@@ -107,6 +107,7 @@ class Session:
     def __init__(self, region: CodeRegion, values: FrameValues, options: CaptureOptions) -> None:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
+        self.own_cells: list[CellValue] = []
         self.grad_mode = torch.is_grad_enabled()
         self.state_guard = Guard((), GlobalStateIs.now())
 
@@ -142,6 +143,7 @@ class Session:
             source = CellSource(name)
             content = self.machine.outside.lazy(values.cells[name], source) if name in values.cells else None
             slots[name] = CellValue(content, name, source)
+            self.own_cells.append(slots[name])
         return Frame(function, slots)
 
     # Breaks
@@ -218,7 +220,16 @@ class Session:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
                         machine.guards.add_pair(written.source, other.source, NotSameObject())
+        self.check_cells([*outside, *self.own_cells])
         self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+
+    def check_cells(self, outside: list[Value]) -> None:
+        """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""
+        cells = [value for value in outside if isinstance(value, CellValue)]
+        for written in cells:
+            for other in cells:
+                if written.changed and other is not written and other.name == written.name:
+                    raise Break(AliasedMutation(written.source.expression(), other.source.expression()))
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> None:
         machine = self.machine
