@@ -122,10 +122,14 @@ class Writer:
         self.block(budget)
         self.depth += 1
         if self.random.random() < 0.6:
-            self.line(self.random.choice(("raise ValueError(m)", "m = 1 // (m - m)", "m = box['missing']", "m = log[99]")))
+            self.line(
+                self.random.choice(("raise ValueError(m)", "m = 1 // (m - m)", "m = box['missing']", "m = log[99]"))
+            )
         self.depth -= 1
         if self.random.random() < 0.7:
-            self.line(f"except {self.random.choice(('ValueError', 'LookupError', 'ZeroDivisionError', 'Exception'))} as error:")
+            self.line(
+                f"except {self.random.choice(('ValueError', 'LookupError', 'ZeroDivisionError', 'Exception'))} as error:"
+            )
             self.block(budget)
             self.depth += 1
             self.line("log.append(type(error).__name__)")

@@ -30,7 +30,14 @@ def arguments_of(space, seed):
     shape = source.choice([(2, 2), (2, 2), (2, 2), (3,), (2, 3)])
     number = source.choice([0, 1, 2, 3, 5, 2.5])
     items = [torch.rand(shape) for _ in range(3)]
-    return [torch.rand(shape), torch.rand(shape), number, items, {"w": torch.rand(shape), "c": number}, space["Thing"](1)]
+    return [
+        torch.rand(shape),
+        torch.rand(shape),
+        number,
+        items,
+        {"w": torch.rand(shape), "c": number},
+        space["Thing"](1),
+    ]
 
 
 def differences(seed):
@@ -44,7 +51,9 @@ def differences(seed):
         expected, got = observe(space["program"], plain), observe(dispatch, captured)
         if not same(got, expected) or not same(captured, plain):
             found.append((call, expected, got, plain, captured))
-    internal = [r for r in dispatch.compilation.reasons + [r.reason for r in dispatch.refused] if r.code == "internal-failure"]
+    internal = [
+        r for r in dispatch.compilation.reasons + [r.reason for r in dispatch.refused] if r.code == "internal-failure"
+    ]
     return text, found, internal
 
 

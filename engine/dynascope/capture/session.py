@@ -122,9 +122,7 @@ class Session:
             return self.refused(ProgramRaises(raised.value.python_type.__name__, machine.expression()))
         except Refusal as refusal:
             return self.refused(refusal.reason)
-        except (AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            if self.options.fullgraph is None:
-                raise
+        except Exception as error:
             return self.stopped(InternalFailure(f"{type(error).__name__}: {error}"))
         try:
             return self.finished(Return(), result, ())
