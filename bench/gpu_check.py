@@ -249,7 +249,7 @@ class Convolution(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(3, 32, 3, padding=1, bias=False), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
             torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.GroupNorm(8, 64), torch.nn.SiLU(), torch.nn.Flatten(),
             torch.nn.Linear(64 * 16 * 16, 10),
         )  # fmt: skip
@@ -289,7 +289,10 @@ def check_models(compiled):
 
 def check_model(name, model, make, compiled):
     import dynascope
+    from dynascope import recording
 
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
     ours = dynascope.compile(model)
     worst = 0.0
     started = time.perf_counter()
@@ -299,6 +302,7 @@ def check_model(name, model, make, compiled):
         found = gradients(model, ours, inputs)
         worst = max(worst, *(distance(a, b) for a, b in zip(found, wanted, strict=True)))
     seconds = time.perf_counter() - started
+    recording.use(before)
     rivals = {"eager": model, "dynascope": ours}
     if compiled:
         torch._dynamo.reset()
@@ -309,10 +313,11 @@ def check_model(name, model, make, compiled):
         for _ in range(3):
             gradients(model, call, inputs)
         times[rival] = round(1e6 * statistics.median(stepped(model, call, inputs) for _ in range(7)))
-    explained = dynascope.explain(model, *inputs).report
-    kernels = [kernel.language for kernel in explained.kernels]
+    report = recorder.report()
+    kernels = [kernel.language for kernel in report.kernels]
+    statuses = [entry.status for function in report.functions for entry in function.entries]
     say(model=name, ok=worst < 1e-4, error=float(f"{worst:.2g}"), seconds=round(seconds, 2), step=times, kernels=len(kernels),
-        triton=kernels.count("triton"), notes=[n.code for g in explained.graphs for n in g.notes][:4])  # fmt: skip
+        triton=kernels.count("triton"), entries=statuses, notes=[n.code for g in report.graphs for n in g.notes][:4])  # fmt: skip
 
 
 def gradients(model, call, inputs):
