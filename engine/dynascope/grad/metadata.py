@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dynascope.grad.quiet_torch import without_compiler_imports
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import (
     ShapeMismatch,

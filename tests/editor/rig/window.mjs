@@ -8,7 +8,7 @@ const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',
 ];
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 40_000;
 
 export function chromiumPath() {
   return [process.env.CHROMIUM, ...CANDIDATES].find(candidate => candidate && existsSync(candidate));

@@ -23,8 +23,6 @@ import torch._meta_registrations
 import torch._prims_common as common
 import torch._refs
 
-from dynascope.grad.shapes import broadcast
-
 _MARK = "__dynamo_disable"
 
 
@@ -111,8 +109,20 @@ def _plain_maybe_broadcast(*operands: Any, preserve_cpu_scalar_tensors: object =
     tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
     if not tensors:
         return operands
-    sizes = broadcast(*(tuple(tensor.shape) for tensor in tensors))
+    sizes = _broadcast([tuple(tensor.shape) for tensor in tensors])
     return tuple(operand.expand(sizes) if isinstance(operand, torch.Tensor) else operand for operand in operands)
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """`torch.broadcast_shapes` without its import of symbolic sizes. Raises `RuntimeError` where the shapes do not fit."""
+    result = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for position, size in enumerate(shape, len(result) - len(shape)):
+            if size != 1 and result[position] not in (1, size):
+                raise RuntimeError(f"sizes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+            if size != 1:
+                result[position] = size
+    return tuple(result)
 
 
 _Kind = common.ELEMENTWISE_TYPE_PROMOTION_KIND
