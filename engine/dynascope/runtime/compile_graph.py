@@ -1,7 +1,7 @@
 """All back stages in order, for one ATen graph; what cannot be built runs as its operators.
 
-    compiled = compile_graph(graph, example_inputs, options)
-    compiled.call(*flat inputs)  ->  tuple
+compiled = compile_graph(graph, example_inputs, options)
+compiled.call(*flat inputs)  ->  tuple
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Any = None, options: An
     """Never raises for a program: a failed stage is a note, and the graph runs as its operators."""
     seconds: dict[str, float] = {}
     value: Any = graph
-    stages = (("lower", lambda g: lower(g, example_inputs, options)), ("fuse", lambda p: fuse(p, options)), ("emit", lambda s: emit(s, options)))
+    stages = (
+        ("lower", lambda g: lower(g, example_inputs, options)),
+        ("fuse", lambda p: fuse(p, options)),
+        ("emit", lambda s: emit(s, options)),
+    )
     for name, stage in stages:
         start = time.perf_counter()
         try:
