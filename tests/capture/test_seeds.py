@@ -80,7 +80,13 @@ def foo2(a, b):
 def test_two_branches_on_tensors():
     """Each way through the program is captured when it is first taken."""
     assert operations(foo2, (ONES, MORE_ONES)) == [3, 2, 1]
-    assert operations(foo2, (ONES, MORE_ONES), (-ONES, MORE_ONES), (ONES, -MORE_ONES), (-ONES, -MORE_ONES)) == [3, 2, 1, 2, 3]
+    assert operations(foo2, (ONES, MORE_ONES), (-ONES, MORE_ONES), (ONES, -MORE_ONES), (-ONES, -MORE_ONES)) == [
+        3,
+        2,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_foreign_function():

@@ -10,7 +10,6 @@ sys.path.insert(0, os.path.dirname(__file__))
 import pytest
 import torch
 import triton_groups as groups
-
 from dynascope.codegen.triton import operations
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.emit import EmitError, emit_triton

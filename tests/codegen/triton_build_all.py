@@ -7,7 +7,6 @@ import sys
 
 import torch
 import triton_groups as groups
-
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.runtime.cuda_compile import Target, compile_kernels
 
@@ -32,13 +31,23 @@ def main():
     made = kernels()
     built = compile_kernels(list(made.values()), Target(90))
     facts = {
-        name: {"bytes": len(b.binary), "extra": b.extra_parameters, "threads": b.threads, "name": b.name, "path": b.path}
+        name: {
+            "bytes": len(b.binary),
+            "extra": b.extra_parameters,
+            "threads": b.threads,
+            "name": b.name,
+            "path": b.path,
+        }
         for name, b in zip(made, built, strict=True)
     }
     again = compile_kernels([made["softmax"]], Target(90))[0]
     odd = compile_kernels([made["softmax"].without_alignment()], Target(90))[0]
-    foreign = [m for m in sys.modules if m.split(".")[0] == "sympy" or m.startswith(("torch._dynamo", "torch._inductor"))]
-    print(json.dumps({"facts": facts, "again": again == built[1], "odd": odd.binary != again.binary, "foreign": foreign}))
+    foreign = [
+        m for m in sys.modules if m.split(".")[0] == "sympy" or m.startswith(("torch._dynamo", "torch._inductor"))
+    ]
+    print(
+        json.dumps({"facts": facts, "again": again == built[1], "odd": odd.binary != again.binary, "foreign": foreign})
+    )
 
 
 if __name__ == "__main__":

@@ -57,6 +57,11 @@ def _binary(choose, values):
     return operator(a, b)
 
 
+def _strides(tensor):
+    """Strides that matter: those of dimensions of size 1 differ between meta and CPU kernels."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
 def check_seed(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     sizes = [(6, 8), (3, 4, 10), (17, 5), (2, 3, 4, 2), (64, 33)][seed % 5]
@@ -65,7 +70,7 @@ def check_seed(seed: int) -> None:
     _, call = compiled(run, inputs)
     for actual, expected in zip(call(*inputs), run(*inputs), strict=True):
         assert actual.shape == expected.shape and actual.dtype == expected.dtype
-        assert actual.stride() == expected.stride() or actual.numel() <= 1
+        assert _strides(actual) == _strides(expected)
         torch.testing.assert_close(actual, expected, rtol=2e-4, atol=2e-4, equal_nan=True, msg=lambda m: f"seed {seed}: {m}")
 
 

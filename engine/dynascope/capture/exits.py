@@ -165,6 +165,9 @@ class StepWriter:
             "YIELD_VALUE",
         ):
             raise StepRefused(None)
+        # BEFORE_WITH keeps the `__exit__` it pushed: there is no operand in whose place the inner step could travel.
+        if self.waits is not None and self.depth <= len(self.state.stack):
+            raise StepRefused(None)
 
     def entry_nulls(self) -> list[int]:
         return [at for at, value in enumerate(self.state.stack) if isinstance(value, NullValue)]

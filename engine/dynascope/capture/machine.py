@@ -43,7 +43,21 @@ STEPS: dict[str, Step] = {}
 
 # Operations that only move values about: they cannot break, so nothing needs remembering before them.
 SAFE = frozenset(
-    ["LOAD_FAST", "LOAD_CONST", "STORE_FAST", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "NOP", "RESUME", "JUMP_FORWARD", "JUMP_BACKWARD", "LOAD_CLOSURE", "BUILD_TUPLE"]
+    [
+        "LOAD_FAST",
+        "LOAD_CONST",
+        "STORE_FAST",
+        "POP_TOP",
+        "PUSH_NULL",
+        "COPY",
+        "SWAP",
+        "NOP",
+        "RESUME",
+        "JUMP_FORWARD",
+        "JUMP_BACKWARD",
+        "LOAD_CLOSURE",
+        "BUILD_TUPLE",
+    ]
 )
 
 

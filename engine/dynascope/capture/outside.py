@@ -75,6 +75,8 @@ class Outside:
         self.machine = machine
         self.by_identity: dict[int, Value] = {}
         self.by_source: dict[Source, Value] = {}
+        # An identity means nothing once its object is gone.
+        self.alive: list[Any] = []
 
     def lazy(self, object: Any, source: Source) -> LazyValue:
         return LazyValue(object, source, self)
@@ -107,6 +109,7 @@ class Outside:
 
     def remember(self, object: Any, value: Value) -> Value:
         self.by_identity[id(object)] = value
+        self.alive.append(object)
         return value
 
     def guard_type(self, object: Any, source: Source) -> None:
@@ -180,8 +183,10 @@ class Outside:
         return self.remember(object, value)
 
     def _function(self, object: types.FunctionType, source: Source) -> Value:
-        if is_torch_operation(object):
-            return self._identity(object, source)
+        return self._identity(object, source) if is_torch_operation(object) else self.function(object, source)
+
+    def function(self, object: types.FunctionType, source: Source) -> FunctionValue:
+        """The function as Python code to be read."""
         self.guard_type(object, source)
         self.machine.guards.add(AttributeSource(source, "__code__"), IdentityIs(object.__code__))
         value = FunctionValue(object.__code__, object.__globals__, object.__qualname__, source, object)

@@ -109,6 +109,7 @@ class Session:
     def __init__(self, region: CodeRegion, values: FrameValues, options: CaptureOptions) -> None:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
+        self.own_cells: list[CellValue] = []
         self.grad_mode = torch.is_grad_enabled()
         self.state_guard = Guard((), GlobalStateIs.now())
 
@@ -123,9 +124,7 @@ class Session:
             return self.refused(ProgramRaises(raised.value.python_type.__name__, machine.expression()))
         except Refusal as refusal:
             return self.refused(refusal.reason)
-        except (AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            if self.options.fullgraph is None:
-                raise
+        except Exception as error:
             return self.stopped(InternalFailure(f"{type(error).__name__}: {error}"))
         try:
             return self.finished(Return(), result, ())
@@ -144,6 +143,7 @@ class Session:
             source = CellSource(name)
             content = self.machine.outside.lazy(values.cells[name], source) if name in values.cells else None
             slots[name] = CellValue(content, name, source)
+            self.own_cells.append(slots[name])
         return Frame(function, slots)
 
     # Breaks
@@ -220,7 +220,16 @@ class Session:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
                         machine.guards.add_pair(written.source, other.source, NotSameObject())
+        self.check_cells([*outside, *self.own_cells])
         self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+
+    def check_cells(self, outside: list[Value]) -> None:
+        """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""
+        cells = [value for value in outside if isinstance(value, CellValue)]
+        for written in cells:
+            for other in cells:
+                if written.changed and other is not written and other.name == written.name:
+                    raise Break(AliasedMutation(written.source.expression(), other.source.expression()))
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> None:
         machine = self.machine

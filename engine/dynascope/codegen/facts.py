@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.reasons import LibraryCall
 from dynascope.loops.nodes import ExternCall, LoopProgram
 from dynascope.loops.printing import print_program_with_links
 from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, Phase, StageText
@@ -67,9 +68,7 @@ def extern_facts(schedule: Schedule, phase: Phase) -> tuple[ExternFact, ...]:
 def _why(step: ExternCall) -> Explanation | None:
     if not step.why:
         return None
-    message = f"{step.origin.operator} runs as a library call: {step.why}."
-    remedy = f"Nothing to change unless {step.origin.operator} is a small part of the work around it."
-    return Explanation("library-call", "hint", message, remedy, step.origin.span, step.origin.stack)
+    return LibraryCall(step.origin.operator, step.why).explain(step.origin.span, step.origin.stack)
 
 
 def stage_texts(module: KernelModule, phase: Phase) -> tuple[StageText, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import linecache
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def flags() -> tuple[str, ...]:
 def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     """The wrapper's function; its text can be read in tracebacks."""
     name = module.schedule.program.name
-    file = f"<dynascope wrapper {name} {abs(hash(module.wrapper)):x}>"
+    file = f"<dynascope wrapper {name} {zlib.crc32(module.wrapper.encode()):x}>"
     linecache.cache[file] = (len(module.wrapper), None, module.wrapper.splitlines(True), file)
     exec(compile(module.wrapper, file, "exec"), names)
     return names[name]

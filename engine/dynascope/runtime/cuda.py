@@ -1,6 +1,6 @@
 """The GPU part of a built graph: what its wrapper's names for Triton kernels and for CUDA memory stand for.
 
-    names = cuda_names(module)       # {"softmax_kernel": <launcher>, "empty_cuda": ...}; empty without Triton kernels
+names = cuda_names(module)       # {"softmax_kernel": <launcher>, "empty_cuda": ...}; empty without Triton kernels
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, iterator
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -29,12 +31,19 @@ if TYPE_CHECKING:
 DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
 
 
+def check_kind(machine: Machine, value: Value) -> None:
+    """Subclasses of containers are instances here: their inherited methods are not known."""
+    if not isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
 def method(*classes: type) -> Callable[[Any], Any]:
     """Registers `def name(machine, value, *arguments, **keywords)` as the method `name` of the classes."""
 
     def register(function: Any) -> Any:
         def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
             values = [machine.realize(each) for each in arguments]
+            check_kind(machine, values[0])
             return function(machine, *values, **keywords)
 
         for cls in classes:
@@ -280,10 +289,17 @@ for _name, _function in {
 
 def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
     for cls in classes:
-        if hasattr(cls, name):
-            MEANINGS[getattr(cls, name)] = lambda machine, arguments, keywords: function(
-                machine, *[machine.realize(each) for each in arguments]
-            )
+        if name in vars(cls):
+            MEANINGS[getattr(cls, name)] = _of_kind(function)
+
+
+def _of_kind(function: Any) -> Any:
+    def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        values = [machine.realize(each) for each in arguments]
+        check_kind(machine, values[0])
+        return function(machine, *values)
+
+    return run
 
 
 _ALL = (list, tuple, set, frozenset, *DICTIONARIES)

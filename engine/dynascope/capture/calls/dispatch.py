@@ -43,6 +43,8 @@ from dynascope.capture.values import (
     constant_of,
 )
 
+from dynascope.guards.source import ConstantSource
+
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
@@ -91,6 +93,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return construct(machine, function, arguments, keywords)
     if is_tensor_method(thing) and arguments:
         return call_tensor_method(machine, thing, arguments, keywords)
+    if is_listed(thing):
+        return fold(machine, thing, arguments, keywords)
     if is_torch_operation(thing):
         return call_torch(machine, thing, arguments, keywords)
     if is_foldable(thing):
@@ -128,6 +132,9 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return metadata_method(machine, thing, name, arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
+    if isinstance(thing, types.FunctionType):
+        source = ConstantSource(f"{name}@{id(thing)}", thing)
+        return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)
     raise Break(foreign(machine, thing))
 
 
@@ -138,13 +145,15 @@ def holds_tensor(machine: Machine, value: Value) -> bool:
     return isinstance(value, TensorValue)
 
 
-def is_foldable(thing: Any) -> bool:
-    """Without effects, and the same for the same arguments: functions listed, and methods of immutable objects."""
+def is_listed(thing: Any) -> bool:
     try:
-        if thing in FOLDABLE:
-            return True
+        return thing in FOLDABLE
     except TypeError:
         return False
+
+
+def is_foldable(thing: Any) -> bool:
+    """Without effects, and the same for the same arguments: functions listed, and methods of immutable objects."""
     owner = getattr(thing, "__self__", None)
     if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and type(owner) in FOLDABLE_TYPES:
         return True
@@ -167,6 +176,8 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
 def foreign(machine: Machine, thing: Any) -> ForeignCall:
     module = getattr(thing, "__module__", None)
     name = getattr(thing, "__qualname__", None) or type(thing).__name__
+    if "pybind11" in name:
+        name = thing.__name__
     return ForeignCall(f"{module}.{name}" if module and module != "builtins" else name)
 
 

@@ -40,7 +40,21 @@ FOLDABLE = frozenset(
     {
         *(
             getattr(builtins, name)
-            for name in ["abs", "ascii", "bin", "chr", "divmod", "format", "hash", "hex", "oct", "ord", "pow", "repr", "round"]
+            for name in [
+                "abs",
+                "ascii",
+                "bin",
+                "chr",
+                "divmod",
+                "format",
+                "hash",
+                "hex",
+                "oct",
+                "ord",
+                "pow",
+                "repr",
+                "round",
+            ]
         ),
         *(function for name, function in vars(math).items() if callable(function)),
         *(

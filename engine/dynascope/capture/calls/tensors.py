@@ -52,18 +52,80 @@ SHAPE_OPERATIONS = frozenset({"nonzero", "argwhere", "masked_select", "unique", 
 SHAPE_OPERATIONS |= {"getitem", "__getitem__", "where", "repeat_interleave"}
 # Methods that answer from the metadata alone.
 METADATA_METHODS = frozenset(
-    ["size", "dim", "numel", "stride", "is_contiguous", "element_size", "is_floating_point", "is_complex", "ndimension", "nelement", "storage_offset", "is_signed", "is_inference", "is_conj", "is_neg", "__len__", "ndimension", "dim_order", "is_same_size"]
+    [
+        "size",
+        "dim",
+        "numel",
+        "stride",
+        "is_contiguous",
+        "element_size",
+        "is_floating_point",
+        "is_complex",
+        "ndimension",
+        "nelement",
+        "storage_offset",
+        "is_signed",
+        "is_inference",
+        "is_conj",
+        "is_neg",
+        "__len__",
+        "ndimension",
+        "dim_order",
+        "is_same_size",
+    ]
 )
 METADATA_FUNCTIONS = frozenset({"numel", "is_floating_point", "is_complex", "is_tensor", "result_type", "is_same_size"})
 METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj", "is_neg"}
 # Methods that change what a tensor is, not only what it holds: its value here could not follow.
 RESHAPING_IN_PLACE = frozenset(
-    ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_", "requires_grad_", "share_memory_", "backward", "retain_grad", "register_hook", "rename_", "as_strided_", "detach_", "pin_memory", "storage", "untyped_storage", "register_post_accumulate_grad_hook", "apply_", "map_", "refine_names", "align_to", "to_sparse", "to_mkldnn", "to_dense"]
+    [
+        "unsqueeze_",
+        "squeeze_",
+        "t_",
+        "transpose_",
+        "swapaxes_",
+        "swapdims_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "requires_grad_",
+        "share_memory_",
+        "backward",
+        "retain_grad",
+        "register_hook",
+        "rename_",
+        "as_strided_",
+        "detach_",
+        "pin_memory",
+        "storage",
+        "untyped_storage",
+        "register_post_accumulate_grad_hook",
+        "apply_",
+        "map_",
+        "refine_names",
+        "align_to",
+        "to_sparse",
+        "to_mkldnn",
+        "to_dense",
+    ]
 )
 # Functions that write to arguments without counting a version: the arguments' positions and names.
 UNDECLARED_WRITES = {"batch_norm": ("running_mean", "running_var"), "instance_norm": ("running_mean", "running_var")}
 METADATA_ATTRIBUTES = frozenset(
-    ["shape", "dtype", "ndim", "requires_grad", "layout", "is_leaf", "itemsize", "nbytes", "is_sparse", "is_quantized", "is_nested", "names"]
+    [
+        "shape",
+        "dtype",
+        "ndim",
+        "requires_grad",
+        "layout",
+        "is_leaf",
+        "itemsize",
+        "nbytes",
+        "is_sparse",
+        "is_quantized",
+        "is_nested",
+        "names",
+    ]
 )
 # Attributes that are operations: the method that does the same.
 VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
@@ -74,7 +136,39 @@ VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
     "data": ("detach", lambda example: ()),
 }
 FACTORIES = frozenset(
-    ["arange", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm", "tensor", "as_tensor", "scalar_tensor", "eye", "linspace", "logspace", "tril_indices", "triu_indices", "normal", "empty_strided", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window", "cartesian_prod", "asarray", "range", "complex", "polar", "fftfreq", "rfftfreq"]
+    [
+        "arange",
+        "zeros",
+        "ones",
+        "full",
+        "empty",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "tensor",
+        "as_tensor",
+        "scalar_tensor",
+        "eye",
+        "linspace",
+        "logspace",
+        "tril_indices",
+        "triu_indices",
+        "normal",
+        "empty_strided",
+        "hann_window",
+        "hamming_window",
+        "bartlett_window",
+        "blackman_window",
+        "kaiser_window",
+        "cartesian_prod",
+        "asarray",
+        "range",
+        "complex",
+        "polar",
+        "fftfreq",
+        "rfftfreq",
+    ]
 )
 GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
 GRAPH_CONSTANTS += (torch.memory_format,)

@@ -44,12 +44,34 @@ def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Valu
     return boolean(issubclass(machine.realize(arguments[0]).python_type, torch.Tensor))
 
 
+@meaning(
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch._C._are_functorch_transforms_active,
+    torch._C._get_tracing_state,
+)
+def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Subclasses of tensors, modes, transforms and tracers are refused before they could matter."""
+    return NONE if not arguments and not keywords else FALSE
+
+
 def _break(thing: Any, detail: str) -> None:
     MEANINGS[thing] = lambda machine, arguments, keywords: _raise(thing, detail)
 
 
 def _raise(thing: Any, detail: str) -> Any:
     raise Break(ForeignCall(f"{thing.__module__}.{thing.__qualname__}", detail))
+
+
+MEANINGS[torch.autograd.Function.apply.__func__] = lambda machine, arguments, keywords: _break_at_function(
+    machine, arguments[0]
+)
+
+
+def _break_at_function(machine: Machine, cls: Value) -> Any:
+    name = machine.realize(cls).value.__name__
+    raise Break(ForeignCall(f"{name}.apply", "a custom autograd function runs Python in the backward pass"))
 
 
 _break(torch.from_numpy, "NumPy arrays are not part of a graph")

@@ -379,6 +379,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
             if isinstance(entry, property):
                 return machine.call(machine.outside.fixed(entry.fget, name), [instance])
+            if isinstance(entry, types.ClassMethodDescriptorType):
+                return ConstantValue(entry.__get__(None, instance.value if is_class else instance.python_type))
             return found if is_class else MethodValue(found, instance)
     if name == "__getattr__" or is_class:
         raise missing(machine, value, name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
@@ -58,7 +58,7 @@ def iterator(machine: Machine, value: Value) -> Value:
 
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
-    if lookup(cls, "__iter__") is not MISSING and isinstance(value, InstanceValue):
+    if isinstance(value, InstanceValue) and has_python_method(cls, "__iter__"):
         made = machine.call_now(member(machine, cls, "__iter__", value), [value])
         return made if made is value else iterator(machine, made)
     if isinstance(value, InstanceValue) and lookup(cls, "__getitem__") is not MISSING:
@@ -91,10 +91,8 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 
 
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
-    """The order of a set of numbers is Python's; that of other sets depends on hashes, and is not relied on."""
-    if value.object is not None and not value.changed:
-        return [value.items[item] for item in value.object]
-    if all(type(key) in (int, bool) for key in value.items):
+    """The order of a set of numbers made here is Python's; that of others depends on how they came to be."""
+    if value.object is None and all(type(key) in (int, bool) for key in value.items):
         return [value.items[key] for key in set(value.items)]
     if len(value.items) <= 1:
         return list(value.items.values())

@@ -200,12 +200,16 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     )
 
 
+# What `object` itself answers to every comparison: NotImplemented.
+UNANSWERED = (object.__ne__, object.__lt__, object.__le__, object.__gt__, object.__ge__)
+
+
 def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> Value | None:
     for name, instance, other in attempts:
         entry = lookup(instance.python_type, name)
         if entry is MISSING or entry is None or entry in (object.__eq__, object.__ne__):
             continue
-        if entry is object.__ne__:
+        if entry in UNANSWERED:
             continue
         if not isinstance(instance, (InstanceValue, ConstantValue)) and not callable(entry):
             continue

@@ -35,12 +35,39 @@ from dynascope.loops.nodes import (
 )
 
 _WEAK = frozenset(
-    "add subtract multiply less less_equal greater greater_equal equal not_equal maximum minimum and or xor".split()
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "not_equal",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+    ]
 )
 """Operations that take a bare number beside a tensor, which then has the tensor's dtype."""
 
 
-_RESERVED = ("tl", "triton", "libdevice", "workspace", "program", "part", "first", "start", "step", "tickets", "finished")
+_RESERVED = (
+    "tl",
+    "triton",
+    "libdevice",
+    "workspace",
+    "program",
+    "part",
+    "first",
+    "start",
+    "step",
+    "tickets",
+    "finished",
+)
 
 _DERIVED = ("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element", "_rise", "_share")
 """Endings of names that patterns make from others: nothing else may have them."""

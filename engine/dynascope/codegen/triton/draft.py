@@ -64,8 +64,25 @@ class GroupFacts:
 
 
 _STEPS = frozenset(
-    "floor ceil truncate round sign floor_divide remainder fmod truncate_divide is_nan is_infinite "
-    "equal not_equal less less_equal greater greater_equal".split()
+    [
+        "floor",
+        "ceil",
+        "truncate",
+        "round",
+        "sign",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "truncate_divide",
+        "is_nan",
+        "is_infinite",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+    ]
 )
 
 
@@ -172,5 +189,3 @@ def _size(count: int) -> str:
 def _work(facts: GroupFacts) -> int:
     elements = facts.group.row_count * max(facts.group.column_count, 1)
     return elements * sum(TABLE[operation.name].cost for operation in facts.body if isinstance(operation, Compute))
-
-

@@ -30,7 +30,7 @@ class NoTritonRule(Reason):
         return f"`{self.kernel}` needs {self.operation}, which has no Triton translation."
 
     def remedy(self) -> str:
-        return "Its operations run one by one in eager mode; use another dtype there, or move the line out of the hot path."
+        return "Its operations run one by one in eager mode; use another dtype there, or leave it as it is."
 
 
 class EmitError(Exception):
@@ -52,9 +52,7 @@ def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer]) 
     )  # fmt: skip
 
 
-def emit_triton(
-    group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None
-) -> TritonKernel:
+def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None) -> TritonKernel:
     """The kernel of a group. Raises EmitError where an operation has no rule."""
     facts = GroupFacts(group, buffers)
     reduces = any(isinstance(operation, Reduce) for operation in group.body)

@@ -21,6 +21,12 @@ from dynascope.codegen.triton.helpers import HELPERS
 
 Precision = Literal["exact", "coarse"]
 
+_OF_ONE = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "erfc", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
+)  # fmt: skip
+_OF_TWO = ("pow", "atan2", "hypot", "nextafter", "fmod", "copysign")
+
 _ANY = {
     "negate": "-{0}",
     "absolute": "tl.abs({0})",
@@ -56,11 +62,9 @@ _ANY = {
     "greater_equal": "{0} >= {1}",
     "divide": "{0} / {1}",
     "where": "tl.where({0}, {1}, {2})",
-    **{name: f"libdevice.{name}({{0}})" for name in (
-        "exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma"
-    ).split()},
-    **{name: f"libdevice.{name}({{0}}, {{1}})" for name in "pow atan2 hypot nextafter fmod copysign".split()},
-}  # fmt: skip
+    **dict.fromkeys(_OF_ONE, "libdevice.{name}({0})"),
+    **dict.fromkeys(_OF_TWO, "libdevice.{name}({0}, {1})"),
+}
 
 _FLOAT = {
     "maximum": "larger({0}, {1})",
@@ -125,7 +129,7 @@ def render(name: str, dtype: torch.dtype, arguments: Sequence[str], precision: P
     rule = coarse or _rules(dtype).get(name) or _ANY.get(name)
     if rule is None:
         raise UnknownOperation(f"{name} on {dtype}")
-    return rule.format(*(_closed(argument) for argument in arguments), type=TEXT[dtype])
+    return rule.format(*(_closed(argument) for argument in arguments), type=TEXT[dtype], name=name)
 
 
 def render_cast(argument: str, source: torch.dtype, target: torch.dtype) -> str:

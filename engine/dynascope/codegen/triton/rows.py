@@ -1,10 +1,10 @@
 """Groups with reductions: a tile of rows by columns, held, looped over, or split among programs.
 
-    softmax, held           softmax, looped                          sum, split
-    x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
-    max1 = tl.reduce(x0)        max1_lanes = larger(max1_lanes, x0)      sum1_lanes = sum1_lanes + x0
-    ...                     max1 = tl.reduce(max1_lanes)             store the part; the last program adds up the parts
-    tl.store(...)           for start in range(0, C, B): ...
+softmax, held           softmax, looped                          sum, split
+x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
+max1 = tl.reduce(x0)        max1_lanes = larger(max1_lanes, x0)      sum1_lanes = sum1_lanes + x0
+...                     max1 = tl.reduce(max1_lanes)             store the part; the last program adds up the parts
+tl.store(...)           for start in range(0, C, B): ...
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class _RowKernel:
     def _needed(self, number: int) -> list[int]:
         """Element-level values that pass `number` needs, those of earlier passes computed anew."""
         levels, passes, body = self.arrangement.levels, self.arrangement.passes, self.facts.body
-        stores = [n for n, o in enumerate(body) if isinstance(o, Store) and levels[n] == "element" and passes[n] == number]
+        stores = [
+            n for n, o in enumerate(body) if isinstance(o, Store) and levels[n] == "element" and passes[n] == number
+        ]
         pending = stores + [body[reduce].arguments[0] for reduce in self._reduces(number)]
         needed: set[int] = set()
         while pending:
@@ -197,7 +199,7 @@ class _RowKernel:
             self._finish(reduce, self._fold(reduce, self._element(reduce)))
 
     def _find_held(self, reduce: int, operation: Reduce) -> None:
-        """With the whole row at hand: the extremum, then the first place where it stands. Cheaper than carrying both."""
+        """With the whole row at hand: the extremum, then the first place where it stands. Cheaper than both at once."""
         name, block = self.printer.name(reduce), f"{self.printer.name(reduce)}_element"
         self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
         self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
