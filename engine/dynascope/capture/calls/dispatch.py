@@ -42,7 +42,6 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
-
 from dynascope.guards.source import ConstantSource
 
 if TYPE_CHECKING:
