@@ -43,7 +43,6 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
-
 from dynascope.guards.source import ConstantSource
 
 if TYPE_CHECKING:
