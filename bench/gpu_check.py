@@ -1,6 +1,6 @@
 """On a machine with a GPU: are the Triton kernels right, how fast are they, what does a launch cost?
 
-    PYTHONPATH=engine python bench/gpu_check.py [right|fast|host|all]
+    PYTHONPATH=engine python bench/gpu_check.py [right|models|fast|host|all]
 
 One JSON object a line. `share` is of the copy bandwidth measured in the same run; inputs rotate so that the cache does
 not flatter, and the contestants take turns.
@@ -213,6 +213,125 @@ def check_circumstances():
     say(case="thread", ok=bool(found) and torch.equal(found[0], first))
 
 
+class Block(torch.nn.Module):
+    """A transformer block, written out."""
+
+    def __init__(self, width=256, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.mix, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.mix(self.first(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        weights = torch.softmax(q @ k.transpose(-1, -2) * (width // self.heads) ** -0.5, -1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self, words=1000, width=256):
+        super().__init__()
+        self.table = torch.nn.Embedding(words, width)
+        self.blocks = torch.nn.ModuleList(Block(width) for _ in range(2))
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, words)
+
+    def forward(self, tokens, target):
+        x = self.table(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), target.flatten())
+
+
+class Convolution(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.GroupNorm(8, 64), torch.nn.SiLU(), torch.nn.Flatten(),
+            torch.nn.Linear(64 * 16 * 16, 10),
+        )  # fmt: skip
+
+    def forward(self, x, target):
+        return F.cross_entropy(self.layers(x), target)
+
+
+def model_cases():
+    return [
+        ("mlp", Mlp(), lambda: (normal(128, 256), normal(128, 64))),
+        ("transformer", Classifier(), lambda: (torch.randint(0, 1000, (8, 64), device=CUDA), torch.randint(0, 1000, (8, 64), device=CUDA))),
+        ("convolution", Convolution(), lambda: (normal(8, 3, 32, 32), tokens(8, 10))),
+    ]  # fmt: skip
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 64))
+
+    def forward(self, x, target):
+        return F.mse_loss(self.layers(x), target)
+
+
+def check_models(compiled):
+    """The whole engine: loss and every gradient against eager, and the wall time of a training step."""
+    for name, model, make in model_cases():
+        try:
+            check_model(name, model.to(CUDA), make, compiled)
+        except Exception as error:
+            import traceback
+
+            where = traceback.format_exc().splitlines()[-7:]
+            say(model=name, ok=False, error=f"{type(error).__name__}: {str(error)[-700:]}", where=where)
+
+
+def check_model(name, model, make, compiled):
+    import dynascope
+
+    ours = dynascope.compile(model)
+    worst = 0.0
+    started = time.perf_counter()
+    for _ in range(3):
+        inputs = make()
+        wanted = gradients(model, model, inputs)
+        found = gradients(model, ours, inputs)
+        worst = max(worst, *(distance(a, b) for a, b in zip(found, wanted, strict=True)))
+    seconds = time.perf_counter() - started
+    rivals = {"eager": model, "dynascope": ours}
+    if compiled:
+        torch._dynamo.reset()
+        rivals["compile"] = torch.compile(model)
+    inputs = make()
+    times = {}
+    for rival, call in rivals.items():
+        for _ in range(3):
+            gradients(model, call, inputs)
+        times[rival] = round(1e6 * statistics.median(stepped(model, call, inputs) for _ in range(7)))
+    explained = dynascope.explain(model, *inputs).report
+    kernels = [kernel.language for kernel in explained.kernels]
+    say(model=name, ok=worst < 1e-4, error=float(f"{worst:.2g}"), seconds=round(seconds, 2), step=times, kernels=len(kernels),
+        triton=kernels.count("triton"), notes=[n.code for g in explained.graphs for n in g.notes][:4])  # fmt: skip
+
+
+def gradients(model, call, inputs):
+    model.zero_grad(set_to_none=True)
+    loss = call(*inputs)
+    loss.backward()
+    return [loss.detach(), *(p.grad.clone() for p in model.parameters())]
+
+
+def stepped(model, call, inputs, steps=20):
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(steps):
+        model.zero_grad(set_to_none=True)
+        call(*inputs).backward()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - started) / steps
+
+
 def check_assertion():
     """Last: it ends the CUDA context."""
     look = build(lambda w, t: F.embedding(t, w), [normal(10, 64), tokens(5, 10)])
@@ -360,6 +479,8 @@ def main():
     if wanted in ("right", "all"):
         check_right()
         check_circumstances()
+    if wanted in ("models", "all"):
+        check_models(compiled="--no-compile" not in sys.argv)
     if wanted in ("fast", "all"):
         measure_fast(compiled="--no-compile" not in sys.argv)
     if wanted in ("right", "all"):

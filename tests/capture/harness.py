@@ -9,7 +9,7 @@ import functools
 from types import FunctionType
 
 from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
-from dynascope.frame.shape import CodeShape  # noqa: F401
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.guards.source import FrameValues
 
 
@@ -58,7 +58,8 @@ class Table:
         return self.run(entry, function, arguments, keywords)
 
     def compile(self, values):
-        result = capture(self.region, values, self.compilation.options)
+        with without_compiler_imports():
+            result = capture(self.region, values, self.compilation.options)
         if isinstance(result, Refused):
             self.compilation.refused.append(result)
             return self.code

@@ -15,7 +15,7 @@ from pytest_lsp.client import make_test_lsp_client
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 FAKE_ENGINE = HERE / "fake_engine"
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Editor:

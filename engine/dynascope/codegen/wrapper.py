@@ -65,6 +65,8 @@ class _Wrapper:
     def _empty(self, buffer: Buffer) -> str:
         if buffer.device.type == "cpu":
             return f"empty({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
+        if buffer.device.type == "cuda" and not buffer.device.index:
+            return f"empty_cuda({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
         device = self._value("device", buffer.device)
         return f"empty_on({buffer.sizes}, {buffer.strides}, dtype={self._named(buffer.dtype)}, device={device})"
 

@@ -31,6 +31,7 @@ from dynascope.loops.nodes import (
     Origin,
     Reduce,
     ReduceKind,
+    Store,
     TensorView,
 )
 from dynascope.loops.operations import TABLE
@@ -121,6 +122,12 @@ class NestBuilder(BodyBuilder):
         )
         self.indices = tuple(variable(loop.symbol) for loop in self.loops)
 
+    def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:
+        """A reduction of a single element is that element."""
+        if any(loop.reduced and loop.size != 1 for loop in self.loops):
+            return super().reduce(kind, value)
+        return self.constant(0, torch.int64) if kind in ("argmax", "argmin") else value
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
@@ -190,6 +197,9 @@ def instantiate(operation: Operation, numbers: Callable[[int], int], index: Call
         case IndexValue():
             new = index(operation.index)
             return replace(operation, arguments=tuple(sorted(new.loaded())), index=new)
+        case Store():
+            new = index(operation.index)
+            return replace(operation, arguments=(*sorted(new.loaded()), arguments[-1]), index=new)
         case _:
             return replace(operation, arguments=arguments)
 

@@ -32,7 +32,7 @@ from dynascope.loops.nodes import (
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
-from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, reads_of
+from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, reads_of, without_unused
 from dynascope.schedule.reasons import (
     DifferentSpaces,
     ExternBorder,
@@ -49,6 +49,7 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
+    program = without_unused(program)
     state = _FusionState(program)
     for node in program.nodes:
         state.place(node)

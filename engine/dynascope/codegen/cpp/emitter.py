@@ -61,6 +61,7 @@ class _Emitter:
         self.scratch_bytes = 0
         self.comment = ""
         self.pointers = tuple(dict.fromkeys((*group.reads, *group.writes)))
+        self.reserved = frozenset(map(_c, (*self.pointers, *group.scalars)))
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -439,7 +440,10 @@ class _Emitter:
                 stem = operation.buffer
             case _:
                 stem = type(operation).__name__.lower()
-        return f"{_c(stem)}_{number}"
+        name = f"{_c(stem)}_{number}"
+        while any(other == name or other.startswith(f"{name}_") for other in self.reserved):
+            name = f"{name}v"
+        return name
 
     def _source(self, operation: Operation) -> None:
         span = operation.origin.span
@@ -516,7 +520,7 @@ def _bytes_moved(group: FusionGroup, buffers: dict[str, Buffer]) -> tuple[int, i
 def _c(name: str) -> str:
     """A name of the user's as a C++ identifier that is none of the language's or the prelude's."""
     name = re.sub(r"\W", "_", name)
-    return f"{name}_" if name in _TAKEN else name
+    return f"{name}_" if name in _TAKEN or re.fullmatch(r"[rcv]\d+", name) else name
 
 
 _TAKEN = frozenset(

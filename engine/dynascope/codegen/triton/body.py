@@ -17,7 +17,7 @@ import torch
 
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
-from dynascope.codegen.triton.operations import helpers_in, render, render_cast
+from dynascope.codegen.triton.operations import Precision, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.index import Index
@@ -68,7 +68,16 @@ class Names:
 class BodyPrinter:
     """Writes operations of one body. `values` maps a number to its text, `axes` to the axes it varies along."""
 
-    def __init__(self, body: Body, tile: Tile, writer: KernelWriter, names: Names, buffers: dict[str, str], dtypes):
+    def __init__(
+        self,
+        body: Body,
+        tile: Tile,
+        writer: KernelWriter,
+        names: Names,
+        buffers: dict[str, str],
+        dtypes: dict[str, torch.dtype],
+        precision: Precision,
+    ):
         self.body = body
         self.tile = tile
         self.writer = writer
@@ -78,6 +87,7 @@ class BodyPrinter:
         self.axes: list[frozenset[str]] = []
         self._buffers = buffers
         self._dtypes = dtypes
+        self._precision = precision
         self._names = [names.take(_wish(operation, number, buffers)) for number, operation in enumerate(body)]
         for operation in body:
             self.axes.append(self._axes(operation))
@@ -176,7 +186,7 @@ class BodyPrinter:
             self.assign(number, render_cast(self._typed(source), kinds[0], operation.dtype))
             return
         dtype = operation.dtype if operation.name == "where" else kinds[0]
-        self.assign(number, render(operation.name, dtype, self._operands(operation)))
+        self.assign(number, render(operation.name, dtype, self._operands(operation), self._precision))
 
     def _operands(self, operation: Compute) -> list[str]:
         """Numbers stand bare beside a tensor of their dtype, and typed elsewhere."""

@@ -1,11 +1,12 @@
-"""A fusion group to a Triton kernel: the generator's one public function."""
+"""A fusion group to a Triton kernel: the generator's public functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from dynascope.codegen.kernels import Kernel
 from dynascope.codegen.triton.device import DeviceModel, device_model
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
@@ -38,6 +39,17 @@ class EmitError(Exception):
     def __init__(self, reason: Reason):
         super().__init__(reason.message())
         self.reason = reason
+
+
+def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer]) -> Kernel:
+    """The kernel of a group, under `name`, as every language's are described. Raises EmitError."""
+    made = emit_triton(replace(group, name=name), buffers)
+    pointers = tuple(p.source for p in made.parameters if p.is_pointer and p.source is not None)
+    scalars = tuple(p.source for p in made.parameters if not p.is_pointer)
+    return Kernel(
+        name, "triton", made.text, made.links, group, pointers, scalars, made.grid[0], made.scalar_operations,
+        made.scalar_operations, made.bytes_read, made.bytes_written, triton=made,
+    )  # fmt: skip
 
 
 def emit_triton(

@@ -97,7 +97,7 @@ class _RowKernel:
         wide = ".to(tl.int64)" if self.tile.wide else ""
         self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
         start = "0" if self.row.blocks == 1 else "program" if self.row.block == 1 else f"program * {self.row.block}"
-        if self.row.count > 1:
+        if self.row.count != 1:
             self.writer.write_all(place_axis(self.tile, self.row, start))
 
     def _pass_count(self) -> int:
@@ -184,7 +184,7 @@ class _RowKernel:
 
     def _position(self) -> str:
         """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
-        looping = [symbol for symbol in self.column.symbols if symbol.extent > 1]
+        looping = [symbol for symbol in self.column.symbols if symbol.extent != 1]
         flat = looping[0].name if len(looping) == 1 else "column"
         flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
@@ -192,9 +192,18 @@ class _RowKernel:
 
     def _reduce_held(self, reduce: int, operation: Reduce) -> None:
         if operation.kind in INDEXED:
-            self._finish(reduce, self._fold_indexed(operation.kind, self._element(reduce), self._position()))
+            self._find_held(reduce, operation)
         else:
             self._finish(reduce, self._fold(reduce, self._element(reduce)))
+
+    def _find_held(self, reduce: int, operation: Reduce) -> None:
+        """With the whole row at hand: the extremum, then the first place where it stands. Cheaper than carrying both."""
+        name, block = self.printer.name(reduce), f"{self.printer.name(reduce)}_element"
+        self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
+        self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
+        # Where the extremum is a NaN, it equals nothing; and if any is, it is the extremum.
+        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {NO_POSITION})"
+        self.printer.assign(reduce, f"{self._kept(f'tl.min({places}, {self.axis})')}.to(tl.int64)", name)
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
         """The accumulators of a reduction: name, identity, type."""
