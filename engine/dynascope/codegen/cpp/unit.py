@@ -39,28 +39,3 @@ def unit(kernels: list[Kernel], name: str) -> tuple[str, tuple[LineLink, ...]]:
         links.extend(LineLink(first + link.line, link.span) for link in kernel.links)
         text += kernel.text + "\n"
     return text + "}\n", tuple(links)
-<<<<<<< HEAD
-
-
-@cache
-def _scalar() -> str:
-    return _filled(_resource("scalar.h"))
-
-
-@cache
-def _lanes(count: int) -> str:
-    return _filled(_resource("vector.h")).replace("@N@", str(count))
-
-
-def _filled(text: str) -> str:
-    rare = [f"EACH1({function}, {name})" for name, function in RARE.items() if name not in ("log1p",)]
-    rare += [
-        f"EACH2({function}, {name})" for name, function in RARE_PAIRS.items() if name != "fmod" or "namespace" in text
-    ]
-    return text.replace("@MATHEMATICS@", _resource("mathematics.h")).replace("@RARE@", "\n".join(rare))
-
-
-def _resource(name: str) -> str:
-    return resources.files("dynascope.codegen.cpp").joinpath(name).read_text()
-=======
->>>>>>> refs/heads/soundness
