@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 
 import torch
-
 from dynascope.frame import hook
 from dynascope.guards.check import compile_guards
 from dynascope.guards.global_state import GlobalStateIs
@@ -33,7 +32,8 @@ def main() -> None:
     guards = [state, *tensor_guards(*[(f"p{i}", tensor) for i, tensor in enumerate(many)])]
     report("50 tensors, state", fifty, tuple(many), guards)
     model = Layers()
-    report("10 linear layers, 20 parameters", forward, (model, a), [state, *tensor_guards(("x", a)), *module_guards(model)])
+    guards = [state, *tensor_guards(("x", a)), *module_guards(model)]
+    report("10 linear layers, 20 parameters", forward, (model, a), guards)
 
 
 def nothing():
@@ -73,7 +73,8 @@ def module_guards(model: torch.nn.Module) -> list[Guard]:
         place = ModuleMemberSource(this, "_modules", name)
         guards += [Guard((place,), TypeIs(type(layer))), Guard((place,), ModuleHasNoHooks())]
         for kind in ("weight", "bias"):
-            guards.append(Guard((ModuleMemberSource(place, "_parameters", kind),), TensorMatches.of(getattr(layer, kind))))
+            member = ModuleMemberSource(place, "_parameters", kind)
+            guards.append(Guard((member,), TensorMatches.of(getattr(layer, kind))))
     return guards
 
 

@@ -1,6 +1,6 @@
 """On a machine with a GPU: are the Triton kernels right, how fast are they, what does a launch cost?
 
-    PYTHONPATH=engine python bench/gpu_check.py [right|fast|host|all]
+    PYTHONPATH=engine python bench/gpu_check.py [right|models|fast|host|all]
 
 One JSON object a line. `share` is of the copy bandwidth measured in the same run; inputs rotate so that the cache does
 not flatter, and the contestants take turns.
@@ -19,13 +19,12 @@ sys.path[:0] = [str(ROOT / "engine"), str(ROOT / "tests" / "codegen"), str(ROOT 
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
-from recording import record  # noqa: E402
-from triton_executor import Executor  # noqa: E402
-
 from dynascope.loops.lower import lower  # noqa: E402
 from dynascope.runtime.cuda_compile import Target, compile_kernels  # noqa: E402
 from dynascope.runtime.cuda_launch import launcher_note, make_launcher  # noqa: E402
 from dynascope.schedule.fusion import fuse  # noqa: E402
+from recording import record  # noqa: E402
+from triton_executor import Executor  # noqa: E402
 
 CUDA = torch.device("cuda", 0)
 BF16, F32 = torch.bfloat16, torch.float32
@@ -90,8 +89,25 @@ def truths(x):
 
 
 def everything(x, y):
-    return (x / y, x.sqrt(), torch.rsqrt(x), x.log(), x.tanh(), x.sin(), torch.pow(x, y), torch.sigmoid(x), x.exp(), x.erf(),
-            torch.floor(x), torch.round(x), x.expm1(), x.log1p(), torch.atan2(x, y), x // y, x % y)  # fmt: skip
+    return (
+        x / y,
+        x.sqrt(),
+        torch.rsqrt(x),
+        x.log(),
+        x.tanh(),
+        x.sin(),
+        torch.pow(x, y),
+        torch.sigmoid(x),
+        x.exp(),
+        x.erf(),
+        torch.floor(x),
+        torch.round(x),
+        x.expm1(),
+        x.log1p(),
+        torch.atan2(x, y),
+        x // y,
+        x % y,
+    )
 
 
 def right_cases():
@@ -105,10 +121,22 @@ def right_cases():
         ("softmax long", lambda x: torch.softmax(x, -1), [normal(300, 50304)]),
         ("softmax dim 0", lambda x: torch.softmax(x, 0), [normal(300, 500)]),
         ("softmax dim 1 of 3", lambda x: torch.softmax(x, 1), [normal(30, 400, 64)]),
-        ("layer norm bf16", lambda x, w, b: F.layer_norm(x, (4096,), w, b), [normal(512, 4096, dtype=BF16), normal(4096, dtype=BF16), normal(4096, dtype=BF16)]),
-        ("layer norm f32", lambda x, w, b: F.layer_norm(x, (1000,), w, b), [normal(300, 1000) + 50, normal(1000), normal(1000)]),
+        (
+            "layer norm bf16",
+            lambda x, w, b: F.layer_norm(x, (4096,), w, b),
+            [normal(512, 4096, dtype=BF16), normal(4096, dtype=BF16), normal(4096, dtype=BF16)],
+        ),
+        (
+            "layer norm f32",
+            lambda x, w, b: F.layer_norm(x, (1000,), w, b),
+            [normal(300, 1000) + 50, normal(1000), normal(1000)],
+        ),
         ("rms norm", rms, [normal(256, 4096, dtype=BF16), normal(256, 4096, dtype=BF16), normal(4096, dtype=BF16)]),
-        ("bias gelu", bias_gelu, [normal(333, 1024, dtype=BF16), normal(1024, dtype=BF16), normal(333, 1024, dtype=BF16)]),
+        (
+            "bias gelu",
+            bias_gelu,
+            [normal(333, 1024, dtype=BF16), normal(1024, dtype=BF16), normal(333, 1024, dtype=BF16)],
+        ),
         ("sum", lambda x: x.sum(), [normal(1 << 22)]),
         ("mean odd", lambda x: x.mean(), [normal(1234567)]),
         ("sum dim 0", lambda x: x.sum(0), [normal(10000, 333)]),
@@ -122,18 +150,30 @@ def right_cases():
         ("transpose add", lambda x, y: x.t() + y, [normal(1000, 700), normal(700, 1000)]),
         ("permute", lambda x: x.permute(0, 2, 3, 1) * 2, [normal(4, 30, 20, 50)]),
         ("embedding", lambda w, t: F.embedding(t, w) * 2, [normal(1000, 256), tokens(5000, 1000)]),
-        ("index put", lambda a, i, s: a.index_put((i,), s, accumulate=True), [normal(100, 64), tokens(1000, 100), normal(1000, 64)]),
-        ("index put bf16", lambda a, i, s: a.index_put((i,), s, accumulate=True), [normal(1000, 64, dtype=BF16), tokens(100, 1000), normal(100, 64, dtype=BF16)]),
+        (
+            "index put",
+            lambda a, i, s: a.index_put((i,), s, accumulate=True),
+            [normal(100, 64), tokens(1000, 100), normal(1000, 64)],
+        ),
+        (
+            "index put bf16",
+            lambda a, i, s: a.index_put((i,), s, accumulate=True),
+            [normal(1000, 64, dtype=BF16), tokens(100, 1000), normal(100, 64, dtype=BF16)],
+        ),
         ("cross entropy", cross_entropy, [normal(512, 50304), tokens(512, 50304)]),
         ("scalar functions", everything, [positive, positive.flip(1)]),
         ("scalar functions f64", everything, [positive.double(), positive.double().flip(1)]),
-        ("integers", lambda a, b: (a // b, a % b, a & b, a.float() / 3, a.to(torch.int8)), [tokens(5000, 1000) - 500, tokens(5000, 9) + 1]),
+        (
+            "integers",
+            lambda a, b: (a // b, a % b, a & b, a.float() / 3, a.to(torch.int8)),
+            [tokens(5000, 1000) - 500, tokens(5000, 9) + 1],
+        ),
         ("numbers", lambda x, n, f: x * f + n, [normal(5000), 3, 2.5]),
         ("cat", lambda x, y: torch.cat([x, y.flip(0)], 1), [normal(100, 30), normal(100, 50)]),
         ("attention", attention, [normal(8, 128, 64) for _ in range(3)]),
         ("mlp", mlp, [normal(64, 256), normal(256, 512), normal(512), normal(512, 128), normal(128)]),
         ("block", block, [normal(64, 256), normal(256), normal(256), normal(256, 1024) / 16, normal(1024, 256) / 32]),
-    ]  # fmt: skip
+    ]
 
 
 def exact(inputs):
@@ -173,7 +213,14 @@ def check_one(name, function, inputs):
     bad = [n for n, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not a <= max(2 * b, floor)]
     bad += [n for n, (a, b) in enumerate(zip(results, eager, strict=True)) if a.dtype != b.dtype or a.shape != b.shape]
     facts = {"worst": [f"{ours[n]:.2g} eager {theirs[n]:.2g}" for n in bad]} if bad else {}
-    say(case=name, ok=not bad, kernels=len(executor.kernels), seconds=round(seconds, 2), error=float(f"{max(ours):.2g}"), **facts)
+    say(
+        case=name,
+        ok=not bad,
+        kernels=len(executor.kernels),
+        seconds=round(seconds, 2),
+        error=float(f"{max(ours):.2g}"),
+        **facts,
+    )
     return not bad
 
 
@@ -213,6 +260,149 @@ def check_circumstances():
     say(case="thread", ok=bool(found) and torch.equal(found[0], first))
 
 
+class Block(torch.nn.Module):
+    """A transformer block, written out."""
+
+    def __init__(self, width=256, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.mix, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.mix(self.first(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        weights = torch.softmax(q @ k.transpose(-1, -2) * (width // self.heads) ** -0.5, -1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self, words=1000, width=256):
+        super().__init__()
+        self.table = torch.nn.Embedding(words, width)
+        self.blocks = torch.nn.ModuleList(Block(width) for _ in range(2))
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, words)
+
+    def forward(self, tokens, target):
+        x = self.table(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), target.flatten())
+
+
+class Convolution(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 32, 3, padding=1, bias=False),
+            torch.nn.BatchNorm2d(32),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(32, 64, 3, padding=1),
+            torch.nn.GroupNorm(8, 64),
+            torch.nn.SiLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(64 * 16 * 16, 10),
+        )
+
+    def forward(self, x, target):
+        return F.cross_entropy(self.layers(x), target)
+
+
+def model_cases():
+    return [
+        ("mlp", Mlp(), lambda: (normal(128, 256), normal(128, 64))),
+        (
+            "transformer",
+            Classifier(),
+            lambda: (torch.randint(0, 1000, (8, 64), device=CUDA), torch.randint(0, 1000, (8, 64), device=CUDA)),
+        ),
+        ("convolution", Convolution(), lambda: (normal(8, 3, 32, 32), tokens(8, 10))),
+    ]
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 64))
+
+    def forward(self, x, target):
+        return F.mse_loss(self.layers(x), target)
+
+
+def check_models(compiled):
+    """The whole engine: loss and every gradient against eager, and the wall time of a training step."""
+    for name, model, make in model_cases():
+        try:
+            check_model(name, model.to(CUDA), make, compiled)
+        except Exception as error:
+            import traceback
+
+            where = traceback.format_exc().splitlines()[-7:]
+            say(model=name, ok=False, error=f"{type(error).__name__}: {str(error)[-700:]}", where=where)
+
+
+def check_model(name, model, make, compiled):
+    import dynascope
+    from dynascope import recording
+
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    ours = dynascope.compile(model)
+    worst = 0.0
+    started = time.perf_counter()
+    for _ in range(3):
+        inputs = make()
+        wanted = gradients(model, model, inputs)
+        found = gradients(model, ours, inputs)
+        worst = max(worst, *(distance(a, b) for a, b in zip(found, wanted, strict=True)))
+    seconds = time.perf_counter() - started
+    recording.use(before)
+    rivals = {"eager": model, "dynascope": ours}
+    if compiled:
+        torch._dynamo.reset()
+        rivals["compile"] = torch.compile(model)
+    inputs = make()
+    times = {}
+    for rival, call in rivals.items():
+        for _ in range(3):
+            gradients(model, call, inputs)
+        times[rival] = round(1e6 * statistics.median(stepped(model, call, inputs) for _ in range(7)))
+    report = recorder.report()
+    kernels = [kernel.language for kernel in report.kernels]
+    statuses = [entry.status for function in report.functions for entry in function.entries]
+    say(
+        model=name,
+        ok=worst < 1e-4,
+        error=float(f"{worst:.2g}"),
+        seconds=round(seconds, 2),
+        step=times,
+        kernels=len(kernels),
+        triton=kernels.count("triton"),
+        entries=statuses,
+        notes=[n.code for g in report.graphs for n in g.notes][:4],
+    )
+
+
+def gradients(model, call, inputs):
+    model.zero_grad(set_to_none=True)
+    loss = call(*inputs)
+    loss.backward()
+    return [loss.detach(), *(p.grad.clone() for p in model.parameters())]
+
+
+def stepped(model, call, inputs, steps=20):
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(steps):
+        model.zero_grad(set_to_none=True)
+        call(*inputs).backward()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - started) / steps
+
+
 def check_assertion():
     """Last: it ends the CUDA context."""
     look = build(lambda w, t: F.embedding(t, w), [normal(10, 64), tokens(5, 10)])
@@ -237,7 +427,11 @@ def fast_cases():
         ("copy f32", lambda x: x.clone(), rotate(lambda: [normal(1 << 27)], 2)),
         ("softmax bf16", lambda x: torch.softmax(x, -1), rotate(lambda: [normal(*row, dtype=BF16)])),
         ("softmax f32", lambda x: torch.softmax(x, -1), rotate(lambda: [normal(*row)])),
-        ("layer norm bf16", lambda x, w, b: F.layer_norm(x, (4096,), w, b), rotate(lambda: [normal(*row, dtype=BF16), normal(4096, dtype=BF16), normal(4096, dtype=BF16)])),
+        (
+            "layer norm bf16",
+            lambda x, w, b: F.layer_norm(x, (4096,), w, b),
+            rotate(lambda: [normal(*row, dtype=BF16), normal(4096, dtype=BF16), normal(4096, dtype=BF16)]),
+        ),
         ("rms norm bf16", lambda x, w, r: rms(x, r, w), rotate(wide)),
         ("gelu chain bf16", bias_gelu, rotate(wide)),
         ("add f32", lambda x, y: x + y, rotate(lambda: [normal(*row), normal(*row)])),
@@ -246,7 +440,7 @@ def fast_cases():
         ("argmax bf16", lambda x: x.argmax(-1), rotate(lambda: [normal(*row, dtype=BF16)])),
         ("cross entropy f32", cross_entropy, rotate(lambda: [normal(2048, 50304), tokens(2048, 50304)], 3)),
         ("transpose add f32", lambda x, y: x.t() + y, rotate(lambda: [normal(8192, 8192), normal(8192, 8192)])),
-    ]  # fmt: skip
+    ]
 
 
 def moved(inputs, outputs):
@@ -297,7 +491,12 @@ def measure_one(name, function, sets, bandwidth, compiled):
         for rival, call in rivals.items():
             times[rival].append(timed(call, sets))
     shares = {rival: round(size / statistics.median(ts) / bandwidth, 3) for rival, ts in times.items()}
-    say(bench=name, kernels=len(ours.kernels), microseconds=round(1e6 * statistics.median(times["dynascope"]), 1), **shares)
+    say(
+        bench=name,
+        kernels=len(ours.kernels),
+        microseconds=round(1e6 * statistics.median(times["dynascope"]), 1),
+        **shares,
+    )
 
 
 # ---- host ----
@@ -333,7 +532,9 @@ def host_cost(call, calls=400):
 def measure_build():
     kernels = []
     for number in range(20):
-        executor_kernels = KernelsOnly(lambda x, n=number: torch.softmax(x * (n + 1.25), -1), [normal(64, 1000 + number)])
+        executor_kernels = KernelsOnly(
+            lambda x, n=number: torch.softmax(x * (n + 1.25), -1), [normal(64, 1000 + number)]
+        )
         kernels += executor_kernels.kernels
     started = time.perf_counter()
     compile_kernels(kernels, Target(90))
@@ -354,12 +555,19 @@ def main():
     import triton
 
     wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
-    say(torch=torch.__version__, triton=triton.__version__, python=sys.version.split()[0], device=torch.cuda.get_device_name())
+    say(
+        torch=torch.__version__,
+        triton=triton.__version__,
+        python=sys.version.split()[0],
+        device=torch.cuda.get_device_name(),
+    )
     if wanted in ("host", "all"):
         measure_host()
     if wanted in ("right", "all"):
         check_right()
         check_circumstances()
+    if wanted in ("models", "all"):
+        check_models(compiled="--no-compile" not in sys.argv)
     if wanted in ("fast", "all"):
         measure_fast(compiled="--no-compile" not in sys.argv)
     if wanted in ("right", "all"):

@@ -1,6 +1,6 @@
-# The extension: its types, bundle, package, tests, and a real VS Code in the browser. Included by the Makefile.
+# The extension: its types, bundle, package, tests, and a real VS Code in the browser. Included by the Makefile, whose PY
+# is a Python with torch once READY is made; packaging alone needs no torch and takes PYTHON.
 
-PYTHON ?= python3
 EDITOR_PORT ?= 8123
 VSIX := dist/dynascope.vsix
 RIG := .build/rig
@@ -33,9 +33,9 @@ test-extension: $(NODE_MODULES)
 	npm run --silent test
 
 # A real VS Code in a real browser. Says why, and succeeds, on a machine without Chromium.
-test-editor: $(VSIX)
-	tests/editor/run.sh $(VSIX) $(RIG) $(PYTHON)
+test-editor: $(VSIX) $(READY)
+	tests/editor/run.sh $(VSIX) $(RIG) $(PY)
 
-editor: $(VSIX)
+editor: $(VSIX) $(READY)
 	tests/editor/rig/setup.sh $(RIG)
-	tests/editor/rig/serve.sh $(RIG) .build/editor $(VSIX) examples $(EDITOR_PORT) $(PYTHON)
+	tests/editor/rig/serve.sh $(RIG) .build/editor $(VSIX) examples $(EDITOR_PORT) $(PY)

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.backends import backend_name
 from dynascope.capture import Captured, Refused
+from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel
 from dynascope.frame.printing import print_code
 from dynascope.graph_compiler import CompiledGraph, KernelSet
 from dynascope.grad.printing import print_graph, type_of
 from dynascope.guards.guard import Guard
-from dynascope.loops.nodes import ExternCall
-from dynascope.loops.printing import print_program_with_links
 from dynascope.recording import Account, Recorder
 from dynascope.report.facts import (
-    BorderFact,
     EntryFact,
     ExitKind,
-    ExternFact,
     GraphFact,
     GuardFact,
     KernelFact,
@@ -30,8 +27,6 @@ from dynascope.report.facts import (
     StageText,
     ValueFact,
 )
-from dynascope.schedule.groups import NotFused
-from dynascope.schedule.printing import print_schedule_with_links
 
 if TYPE_CHECKING:
     from dynascope.pipeline import Compilation
@@ -47,7 +42,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
 
     def account() -> Account:
         region = compilation.region
-        facts = tuple(_kernel_fact(name, kernel, phase, made, identifier) for name, kernel, phase, made in kernels)
+        facts = tuple(kernel_fact(kernel, name, identifier, phase, made.path) for name, kernel, phase, made in kernels)
         fact = _graph_fact(identifier, graph, compilation, facts) if graph is not None else None
         return Account(region.qualified_name, region.root.span, _entry_fact(compilation, identifier), fact, facts)
 
@@ -98,7 +93,7 @@ def _code_texts(compilation: Compilation) -> Iterator[StageText]:
 
 
 def _graph_fact(identifier: str, graph: CompiledGraph, compilation: Compilation, kernels: tuple[KernelFact, ...]) -> GraphFact:
-    sets = [(phase, made) for phase, made in _phases(graph)]
+    modules = [(phase, made.module) for phase, made in _phases(graph) if made.module is not None]
     return GraphFact(
         identifier=identifier,
         operations=sum(node.op not in ("placeholder", "output") for node in graph.torch_graph.graph.nodes),
@@ -106,8 +101,8 @@ def _graph_fact(identifier: str, graph: CompiledGraph, compilation: Compilation,
         values=tuple(_values(graph)),
         texts=tuple(_graph_texts(graph)),
         kernels=tuple(kernel.identifier for kernel in kernels),
-        externs=tuple(fact for phase, made in sets for fact in _externs(made, phase)),
-        borders=tuple(fact for _, made in sets for fact in _borders(made)),
+        externs=tuple(fact for phase, module in modules for fact in extern_facts(module.schedule, phase)),
+        borders=tuple(fact for _, module in modules for fact in border_facts(module.schedule)),
         saved_bytes=graph.pair.saved_bytes if graph.pair is not None else None,
         notes=tuple(dict.fromkeys(graph.notes)),
     )
@@ -142,25 +137,7 @@ def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
         text, links = print_graph(made.aten, phase)
         yield StageText(f"aten-{phase}", "python", text, links)
         if made.module is not None:
-            schedule = made.module.schedule
-            yield StageText(f"loops-{phase}", "python", *print_program_with_links(schedule.program))
-            yield StageText(f"groups-{phase}", "python", *print_schedule_with_links(schedule))
-            yield StageText(f"wrapper-{phase}", "python", made.module.wrapper, made.module.wrapper_links)
-
-
-def _externs(made: KernelSet, phase: Phase) -> Iterator[ExternFact]:
-    if made.module is not None:
-        for step in made.module.schedule.steps:
-            if isinstance(step, ExternCall):
-                yield ExternFact(step.origin.operator, phase, step.origin.span)
-
-
-def _borders(made: KernelSet) -> Iterator[BorderFact]:
-    if made.module is not None:
-        for border in made.module.schedule.borders:
-            if isinstance(border, NotFused):
-                explanation = border.reason.explain(border.origin.span, border.origin.stack)
-                yield BorderFact(border.producer, border.consumer, explanation)
+            yield from stage_texts(made.module, phase)
 
 
 def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, KernelSet]]:
@@ -168,21 +145,3 @@ def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, KernelSet]]:
         for kernel in made.module.kernels if made.module is not None else ():
             if kernel is not None:
                 yield kernel, phase, made
-
-
-def _kernel_fact(identifier: str, kernel: Kernel, phase: Phase, made: KernelSet, graph: str | None) -> KernelFact:
-    spans = [origin.span for origin in kernel.group.origins if origin.span is not None]
-    return KernelFact(
-        identifier=identifier,
-        name=kernel.name,
-        language=kernel.language,
-        phase=phase,
-        graph=graph or "",
-        text=kernel.text,
-        links=kernel.links,
-        spans=tuple(dict.fromkeys(spans)),
-        operations=tuple(dict.fromkeys(origin.operator for origin in kernel.group.origins)),
-        bytes_read=kernel.bytes_read,
-        bytes_written=kernel.bytes_written,
-        path=made.path,
-    )

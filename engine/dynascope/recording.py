@@ -200,7 +200,7 @@ def environment() -> EnvironmentFact:
         torch=str(getattr(torch, "__version__", "")),
         dynascope=dynascope.__version__,
         device=_device_name(torch),
-        compiler=str(compiler) if compiler else None,
+        compiler=compiler.title if compiler else None,
         triton=getattr(triton, "__version__", None),
     )
 

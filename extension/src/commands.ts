@@ -128,8 +128,8 @@ async function restartServer(tools: Tools): Promise<void> {
 async function usable({ server, log }: Tools): Promise<boolean> {
   let client = await server.running();
   if (client === undefined || server.interpreter?.problem !== undefined) {
-    // What was missing may have been installed since.
-    await server.restartIfInterpreterChanged();
+    // What was missing may have been installed since, and a server that crashed deserves another try.
+    await server.restart();
     client = await server.running();
   }
   const problem = server.interpreter?.problem;

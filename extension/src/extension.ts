@@ -18,13 +18,13 @@ export function activate(context: vscode.ExtensionContext): void {
   const runs = new Runs(server);
   const output = registerOutput(server);
   context.subscriptions.push(
-    log,
     server,
     runs,
     output,
     registerStatus(server),
     registerDocuments(server),
     registerCommands({ context, server, runs, log, output }),
+    log,
   );
   if (vscode.workspace.isTrusted) {
     start(context, server);

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
-import sys
 from typing import BinaryIO
 
 from dynascope_server import VERSION, greeting
@@ -18,7 +16,6 @@ def main(words: list[str] | None = None) -> None:
     options = _parser().parse_args(words)
     _start_logging(options.log_file, options.log_level)
     stdin, stdout = _take_streams()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     first = greeting.read_message(stdin)
     if first is None:
         return

@@ -8,12 +8,11 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-import dynascope_server
 from dynascope_server.settings import Settings
 
 FOLDER_INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
 PATH_INTERPRETERS = ("python3", "python")
-OWN_PACKAGES = ("dynascope_server", "pygls", "lsprotocol")
+OWN_PACKAGES = ("dynascope_server", "dynascope", "pygls", "lsprotocol")
 
 
 def find_interpreter(settings: Settings, folder: str, path: str | None = None) -> str | None:
@@ -46,8 +45,7 @@ def program_environment(settings: Settings, inherited: Mapping[str, str]) -> dic
 
 def _is_ours(entry: str) -> bool:
     """Folders from which the server itself was imported: the user's program must not see the server's libraries."""
-    folders = {Path(dynascope_server.__file__).parent.parent}
-    folders |= {Path(spec.origin).parent.parent for name in OWN_PACKAGES if (spec := _spec(name)) and spec.origin}
+    folders = {Path(spec.origin).parent.parent for name in OWN_PACKAGES if (spec := _spec(name)) and spec.origin}
     return Path(entry).resolve() in {folder.resolve() for folder in folders}
 
 

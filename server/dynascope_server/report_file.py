@@ -1,47 +1,34 @@
-"""The report on disk as a report, or in words why it is none."""
+"""The report on disk with absolute file names, or in words why there is none."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from dynascope.report.facts import VERSION, CompileReport
-from dynascope.report.json_format import from_json
+from dynascope.report.facts import CompileReport
+from dynascope.report.store import ReportUnreadable
+from dynascope.report.store import read_report as read_stored
 
 from dynascope_server.ide.user_files import absolute
 
 
 class UnreadableReport(Exception):
-    """The message says what is wrong and what to do; `missing` tells a file that was never written."""
+    """The message says what is wrong, the remedy what to do."""
 
-    def __init__(self, message: str, remedy: str, code: str = "unreadable-report"):
+    def __init__(self, code: str, message: str, remedy: str):
         super().__init__(message)
-        self.remedy = remedy
         self.code = code
+        self.remedy = remedy
 
 
 def read_report(path: Path, folder: str) -> CompileReport:
-    """The report with every file name absolute, relative ones being relative to `folder`."""
+    """Relative file names are taken as relative to `folder`. Raises `UnreadableReport`."""
     try:
-        data = json.loads(path.read_bytes())
+        return absolute(read_stored(path), folder)
     except FileNotFoundError:
-        raise UnreadableReport(
-            "The engine ended without writing a report.",
-            "See the program's output for the cause; `dynascope doctor` checks the installation.",
-            "no-report",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise UnreadableReport(f"The engine's report cannot be read: {error}.", f"The file is {path}.") from error
-    version = data.get("version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise UnreadableReport(
-            f"The engine's report has version {version}; this server reads versions up to {VERSION}.",
-            "Update the Dynascope extension, or the server, to the engine's version.",
-            "newer-report",
-        )
-    try:
-        return absolute(from_json(CompileReport, data), folder)
-    except (ValueError, TypeError, KeyError) as error:
-        raise UnreadableReport(
-            f"The engine's report does not fit its schema: {error}.", f"The file is {path}."
-        ) from error
+        message = "The engine ended without writing a report."
+        remedy = "See the program's output for the cause; `dynascope doctor` checks the installation."
+        raise UnreadableReport("no-report", message, remedy) from None
+    except (ReportUnreadable, OSError, ValueError) as error:
+        message = f"The engine's report cannot be read: {error}."
+        remedy = "Bring the engine and the Dynascope extension or server to the same version."
+        raise UnreadableReport("unreadable-report", message, remedy) from error

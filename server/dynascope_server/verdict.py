@@ -15,8 +15,8 @@ from dynascope.report.reason import Explanation
 from dynascope_server.events import Stage
 
 State = Literal["starting", "running", "errored", "exited"]
-UNUSABLE = 78
-"""The engine's exit code where the interpreter has no torch, or one it does not know."""
+EXPLAINED = (2, 78, 124)
+"""The engine's own exit codes: no such file, an interpreter it cannot use, a time limit. It says more as a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Seen:
     last_stage: Stage | None = None
     last_words: str = ""
     """The end of standard error."""
+
+    @property
+    def errors(self) -> tuple[Explanation, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,8 @@ def _timed_out(seen: Seen) -> Verdict:
     return failed("run-timeout", message, "Raise the setting `dynascope.run.timeout`, or set it to 0 for no limit.")
 
 
-def _unusable(seen: Seen) -> Verdict:
-    return Verdict("errored", seen.problems[-1])
+def _explained(seen: Seen) -> Verdict:
+    return Verdict("errored", seen.errors[-1])
 
 
 def _crashed(seen: Seen) -> Verdict:
@@ -95,7 +99,7 @@ def _left_early(seen: Seen) -> Verdict:
 CASES: tuple[tuple[Callable[[Seen], bool], Callable[[Seen], Verdict]], ...] = (
     (lambda seen: seen.cancelled, lambda seen: Verdict("exited")),
     (lambda seen: seen.timed_out is not None, _timed_out),
-    (lambda seen: seen.return_code == UNUSABLE and bool(seen.problems), _unusable),
+    (lambda seen: bool(seen.errors) and (seen.return_code in EXPLAINED or seen.return_code < 0), _explained),
     (lambda seen: seen.return_code < 0, _crashed),
     (
         lambda seen: not seen.end_announced and "No module named dynascope" in seen.last_words.replace("'", ""),

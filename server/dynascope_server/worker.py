@@ -34,7 +34,7 @@ TERMINATION_SECONDS = 2.0
 """From SIGTERM to SIGKILL."""
 DRAIN_SECONDS = 0.5
 """After the end, for output still in the pipes; children that hold them longer are read on in the background."""
-TIMEOUT_MARGIN = 10.0
+TIMEOUT_MARGIN = 3.0
 """The engine ends the program at its time limit; where it cannot, the server does, this much later."""
 LAST_WORDS = 4096
 
@@ -52,8 +52,8 @@ class Launch:
     timeout: float = 0.0
 
     def command(self, events: int) -> list[str]:
-        engine = [self.interpreter, "-m", "dynascope", "run", self.file]
-        return [*engine, "--json", f"{self.report}", "--events-fd", f"{events}", *self.options, "--", *self.arguments]
+        engine = [self.interpreter, "-m", "dynascope", "run", "--json", f"{self.report}", "--events-fd", f"{events}"]
+        return [*engine, *self.options, self.file, "--", *self.arguments]
 
 
 class Listener(Protocol):

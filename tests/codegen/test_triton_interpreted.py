@@ -13,12 +13,11 @@ import torch
 import torch.nn.functional as F
 
 from triton_interpreter import launchers_for  # isort: skip
-from recording import record
-from triton_executor import Executor
-
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse
+from recording import record
+from triton_executor import Executor
 
 SMALL = DeviceModel(multiprocessors=2)
 """Few multiprocessors: fewer programs for the interpreter to run one after another."""
@@ -69,7 +68,7 @@ def test_no_mask_where_the_block_divides():
     assert "mask" not in executor.kernels[0].text
 
 
-@pytest.mark.parametrize("columns", [5, 64, 1000, 40000])
+@pytest.mark.parametrize("columns", [5, 64, 1000, 20000])
 def test_softmax(columns):
     check(lambda x: torch.softmax(x, -1), normal(3, columns), kernels=1)
 
@@ -94,7 +93,7 @@ def test_reductions_of_each_dimension(dim, name):
     check(lambda x: getattr(torch, name)(x, dim), normal(9, 33, 20))
 
 
-@pytest.mark.parametrize("sizes", [(1, 70000), (70000,), (3000, 8), (100, 100)])
+@pytest.mark.parametrize("sizes", [(1, 9000), (9000,), (3000, 8), (100, 100)])
 def test_whole_sums_are_split(sizes):
     executor = check(lambda x: x.sum(), normal(*sizes), kernels=1, tolerance={"rtol": 1e-5, "atol": 1e-3})
     split = any(kernel.workspace_bytes for kernel in executor.kernels)
@@ -106,7 +105,7 @@ def test_column_sums_are_split():
     assert executor.kernels[0].workspace_bytes
 
 
-@pytest.mark.parametrize("sizes", [(4, 100), (2, 20000)])
+@pytest.mark.parametrize("sizes", [(4, 100), (2, 9000)])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_positions(sizes, name):
     x = torch.randint(0, 50, sizes, generator=torch.Generator().manual_seed(1)).float()

@@ -1,7 +1,7 @@
 """Runs a schedule step by step with Triton kernels, plainly: the reference for what a wrapper must do.
 
-    run = executor(schedule, launcher_for)
-    outputs = run(*inputs)
+run = executor(schedule, launcher_for)
+outputs = run(*inputs)
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.loops.nodes import Buffer, ExternCall, ScalarInput, TensorView
 from dynascope.schedule.groups import ScatterGroup

@@ -1,16 +1,15 @@
 """Fusion groups written by hand, small enough to read: what the Triton tests feed the generator.
 
-    g = GroupWriter("softmax", rows=(64,), columns=(1000,))
-    x = g.load("x", torch.float32, g.index(1000, 1))
-    m = g.reduce("max", x)
-    g.store("out", torch.float32, g.compute("subtract", x, m), g.index(1000, 1))
-    group, buffers = g.finish()
+g = GroupWriter("softmax", rows=(64,), columns=(1000,))
+x = g.load("x", torch.float32, g.index(1000, 1))
+m = g.reduce("max", x)
+g.store("out", torch.float32, g.compute("subtract", x, m), g.index(1000, 1))
+group, buffers = g.finish()
 """
 
 from __future__ import annotations
 
 import torch
-
 from dynascope.loops.index import Symbol, affine, variable
 from dynascope.loops.nodes import (
     Buffer,
@@ -46,7 +45,9 @@ class GroupWriter:
         """A load, computed in f32 where the buffer is 16 bits wide."""
         self._buffer(buffer, dtype, index, size)
         guards = () if guard is None else (guard,)
-        number = self._add(Load(dtype, guards + tuple(sorted(index.loaded())), self._origin("load"), buffer, index, guard))
+        number = self._add(
+            Load(dtype, guards + tuple(sorted(index.loaded())), self._origin("load"), buffer, index, guard)
+        )
         return self.cast(number, torch.float32) if dtype in (torch.bfloat16, torch.float16) else number
 
     def compute(self, name, *arguments):

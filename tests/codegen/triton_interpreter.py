@@ -18,17 +18,33 @@ if not triton.knobs.runtime.interpret:
 
 import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
-from triton.runtime.interpreter import TensorHandle  # noqa: E402
-
 from dynascope.runtime.cuda_compile import load_text  # noqa: E402
+from triton.runtime.interpreter import TensorHandle  # noqa: E402
 
 FUNCTIONS = {
     "rint": torch.round, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2, "copysign": torch.copysign,
     "hypot": torch.hypot, "nextafter": torch.nextafter, "rsqrt": torch.rsqrt,
 }  # fmt: skip
-for _name in "floor ceil trunc exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan".split():
+for _name in [
+    "floor",
+    "ceil",
+    "trunc",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "erfc",
+    "sin",
+    "cos",
+    "tan",
+]:
     FUNCTIONS[_name] = getattr(torch, _name)
-for _name in "asin acos atan sinh cosh asinh acosh atanh lgamma".split():
+for _name in ["asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma"]:
     FUNCTIONS[_name] = getattr(torch, _name)
 
 

@@ -276,6 +276,9 @@ def main() -> None:
                 print(f"--- seed {seed}: {type(error).__name__}: {str(error)[:400]}", flush=True)
                 if len(failed) <= 3:
                     traceback.print_exc(limit=-4)
+    from comparing import REASONS
+
+    print(", ".join(f"{code} {count}" for code, count in REASONS.most_common()))
     print(f"{options.count - len(failed)} passed, {len(failed)} failed: {failed[:60]}")
     sys.exit(bool(failed))
 

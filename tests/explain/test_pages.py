@@ -17,7 +17,7 @@ BREAK = re.compile(r"# break: \[([a-z-]+)\]")
 
 def reason_classes():
     for module in pkgutil.walk_packages(dynascope.__path__, "dynascope."):
-        if module.name.rsplit(".", 1)[-1] == "reasons":
+        if module.name != "dynascope.__main__":
             importlib.import_module(module.name)
     pending = list(Reason.__subclasses__())
     while pending:

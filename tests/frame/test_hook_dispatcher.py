@@ -1,5 +1,6 @@
 """The dispatcher: who serves a call, that arguments bind as Python binds them, and that nothing is kept alive."""
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -413,10 +414,8 @@ def test_no_reference_is_leaked():
         call(1, b, c, c=d, e=e)
         table(original, a, b)
         for wrong in ({"b": a}, {"a": a}):
-            try:
+            with contextlib.suppress(TypeError):
                 call(a, b, **wrong)
-            except TypeError:
-                pass
 
     use()
     before = [sys.getrefcount(thing) for thing in (*tokens, original, specialised.__code__, table, None.__class__)]
@@ -500,17 +499,20 @@ def test_loads(operation, base, operand, number, expected):
     "operation, base, operand, number",
     [
         ("LOAD_ATTRIBUTE", Base(), "missing", 0), ("LOAD_DICTIONARY_ATTRIBUTE", Base(), "shared", 0),
-        ("LOAD_DICTIONARY_ATTRIBUTE", 5, "x", 0), ("LOAD_KEY", {}, "k", 0), ("LOAD_KEY", [], "k", 0), ("LOAD_ITEM", [], 0, 0),
-        ("LOAD_ITEM", (1,), -2, 0), ("LOAD_ITEM", {}, 0, 0), ("LOAD_ITEM", [1], 10**30, 0), ("LOAD_GLOBAL", None, "missing", 0),
-        ("LOAD_MODULE_GLOBAL", None, ("no such module", "x"), 0), ("LOAD_CELL", None, None, 0),
+        ("LOAD_DICTIONARY_ATTRIBUTE", 5, "x", 0), ("LOAD_KEY", {}, "k", 0), ("LOAD_KEY", [], "k", 0),
+        ("LOAD_ITEM", [], 0, 0), ("LOAD_ITEM", (1,), -2, 0), ("LOAD_ITEM", {}, 0, 0), ("LOAD_ITEM", [1], 10**30, 0),
+        ("LOAD_GLOBAL", None, "missing", 0), ("LOAD_MODULE_GLOBAL", None, ("no such module", "x"), 0),
+        ("LOAD_CELL", None, None, 0),
     ],
 )  # fmt: skip
 def test_places_that_do_not_exist_do_not_hold(operation, base, operand, number):
     assert not run([(operation, 0, number, operand)], base)
 
 
-CONSTANTS = [0, 1, True, False, 1.0, 0.0, -0.0, float("nan"), 1 + 0j, complex(0.0, -0.0), "1", b"1", None, ..., (), (1,), (1.0,), (True,),
-             ((1,), "x"), ((1.0,), "x"), [1], 10**30, range(3), "longer text"]  # fmt: skip
+CONSTANTS = [
+    *(0, 1, True, False, 1.0, 0.0, -0.0, float("nan"), 1 + 0j, complex(0.0, -0.0), "1", b"1", None, ..., 10**30),
+    *((), (1,), (1.0,), (True,), ((1,), "x"), ((1.0,), "x"), [1], range(3), "longer text"),
+]
 
 
 @pytest.mark.parametrize("left", range(len(CONSTANTS)))

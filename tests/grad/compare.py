@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from dynascope.grad import GradOptions, GradPair, bridge, differentiate
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from dynascope.grad import GradOptions, GradPair, bridge, differentiate
 
-
-def graph_of_call(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[fx.GraphModule, list[torch.Tensor], Any]:
+def graph_of_call(
+    function: Callable[..., Any], args: Any, kwargs: Any
+) -> tuple[fx.GraphModule, list[torch.Tensor], Any]:
     """(a graph that calls `function` once, its tensor inputs, how its outputs nest)."""
     graph, inputs, nodes = fx.Graph(), [], {}
 
@@ -40,7 +41,8 @@ def flat_graph(graph: fx.GraphModule, outputs: Any) -> fx.GraphModule:
             for key in path:
                 index = getattr(key, "idx", getattr(key, "key", getattr(key, "name", None)))
                 value = (
-                    graph.graph.call_function(getattr, (value, index)) if isinstance(index, str) and hasattr(outputs, index)
+                    graph.graph.call_function(getattr, (value, index))
+                    if isinstance(index, str) and hasattr(outputs, index)
                     else graph.graph.call_function(__import__("operator").getitem, (value, index))
                 )
         leaves.append(value)
@@ -62,13 +64,22 @@ def compile_graph(graph: fx.GraphModule, inputs: list[Any], options: GradOptions
     return pair, bridge(pair, pair.forward, pair.backward)
 
 
-def check(function: Callable[..., Any], inputs: list[Any], *, leaves: bool = True, tolerance: float = 1e-5) -> GradPair:
+def check(
+    function: Callable[..., Any],
+    inputs: list[Any],
+    *,
+    leaves: bool = True,
+    tolerance: float = 1e-5,
+    layouts: str = "all",
+) -> GradPair:
     """Trace `function` with fx, and compare: outputs, their metadata and aliasing, mutated inputs, gradients."""
     graph = fx.symbolic_trace(function)
-    return check_graph(graph, function, inputs, leaves=leaves, tolerance=tolerance)
+    return check_graph(graph, function, inputs, leaves=leaves, tolerance=tolerance, layouts=layouts)
 
 
-def check_graph(graph: Any, function: Any, inputs: list[Any], *, leaves: bool = True, tolerance: float = 1e-5) -> GradPair:
+def check_graph(
+    graph: Any, function: Any, inputs: list[Any], *, leaves: bool = True, tolerance: float = 1e-5, layouts: str = "all"
+) -> GradPair:
     ours, eager = _prepared(inputs, leaves), _prepared(inputs, leaves)
     pair, compiled = compile_graph(graph, ours)
     torch.manual_seed(7)
@@ -77,7 +88,9 @@ def check_graph(graph: Any, function: Any, inputs: list[Any], *, leaves: bool = 
     expected = _flat(function(*eager))
     compare_results(list(found), expected, ours, eager, tolerance)
     wanted = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and given.requires_grad]
-    compare_gradients(list(found), expected, [_leaves(ours)[i] for i in wanted], [_leaves(eager)[i] for i in wanted], tolerance)
+    compare_gradients(
+        list(found), expected, [_leaves(ours)[i] for i in wanted], [_leaves(eager)[i] for i in wanted], tolerance
+    )
     return pair
 
 
@@ -100,19 +113,29 @@ def _leaves(inputs: list[Any]) -> list[Any]:
 
 
 def _flat(outputs: Any) -> list[Any]:
-    return list(pytree.tree_leaves(outputs)) if not isinstance(outputs, (tuple, list)) else pytree.tree_flatten(outputs, lambda x: x is None)[0]
+    return (
+        list(pytree.tree_leaves(outputs))
+        if not isinstance(outputs, (tuple, list))
+        else pytree.tree_flatten(outputs, lambda x: x is None)[0]
+    )
 
 
-def compare_results(found: list[Any], expected: list[Any], ours: list[Any], eager: list[Any], tolerance: float = 1e-5) -> None:
+def compare_results(
+    found: list[Any], expected: list[Any], ours: list[Any], eager: list[Any], tolerance: float = 1e-5
+) -> None:
     assert len(found) == len(expected), f"{len(found)} outputs, eager has {len(expected)}"
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         compare_value(a, b, f"output {i}", tolerance)
         if isinstance(b, torch.Tensor):
-            assert a.requires_grad == b.requires_grad, f"output {i}: requires_grad {a.requires_grad}, eager {b.requires_grad}"
+            assert a.requires_grad == b.requires_grad, (
+                f"output {i}: requires_grad {a.requires_grad}, eager {b.requires_grad}"
+            )
     for i, (a, b) in enumerate(zip(ours, eager, strict=True)):
         if isinstance(b, torch.Tensor):
             compare_value(a, b, f"input {i} afterwards", tolerance)
-    assert _sharing([*found, *ours]) == _sharing([*expected, *eager]), "outputs and inputs share memory otherwise than in eager"
+    assert _sharing([*found, *ours]) == _sharing([*expected, *eager]), (
+        "outputs and inputs share memory otherwise than in eager"
+    )
 
 
 def compare_value(a: Any, b: Any, name: str, tolerance: float) -> None:
@@ -123,14 +146,22 @@ def compare_value(a: Any, b: Any, name: str, tolerance: float) -> None:
     assert a.dtype is b.dtype, f"{name}: {a.dtype}, eager {b.dtype}"
     assert a.shape == b.shape, f"{name}: {list(a.shape)}, eager {list(b.shape)}"
     assert a.stride() == b.stride(), f"{name}: strides {a.stride()}, eager {b.stride()}"
-    torch.testing.assert_close(a.detach(), b.detach(), rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda m: f"{name}: {m}")
+    torch.testing.assert_close(
+        a.detach(), b.detach(), rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda m: f"{name}: {m}"
+    )
 
 
-def compare_gradients(found: list[Any], expected: list[Any], ours: list[Any], eager: list[Any], tolerance: float = 1e-5) -> None:
+def compare_gradients(
+    found: list[Any], expected: list[Any], ours: list[Any], eager: list[Any], tolerance: float = 1e-5, layouts: str = "all"
+) -> None:
     gradients = [_gradients(outputs, inputs) for outputs, inputs in ((found, ours), (expected, eager))]
     for i, (a, b) in enumerate(zip(*gradients, strict=True)):
-        assert (a is None) == (b is None), f"gradient {i}: {a is not None and 'a tensor' or None}, eager {b is not None and 'a tensor' or None}"
+        assert (a is None) == (b is None), (
+            f"gradient {i}: {a is not None and 'a tensor' or None}, eager {b is not None and 'a tensor' or None}"
+        )
         if b is not None:
+            if layouts == "outputs":
+                a, b = a.contiguous(), b.contiguous()
             compare_value(a, b, f"gradient {i}", tolerance * 5)
 
 
@@ -140,7 +171,9 @@ def _gradients(outputs: list[Any], inputs: list[Any]) -> list[Any]:
     if not wanted or not roots:
         return [None] * len(wanted)
     generator = torch.Generator().manual_seed(3)
-    tangents = [torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.dtype) for r in roots]
+    tangents = [
+        torch.empty_like(r).copy_(torch.randn(r.shape, generator=generator, dtype=torch.float64)) for r in roots
+    ]
     return list(torch.autograd.grad(roots, wanted, tangents, allow_unused=True))
 
 

@@ -13,14 +13,13 @@ from typing import Any
 
 import torch
 from compare import compare_gradients, compare_results, compile_graph, flat_graph, fresh, graph_of_call
+from dynascope.grad import DifferentiationRefused
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from dynascope.grad import DifferentiationRefused
-
 
 def outcome(info: Any, sample: Any) -> str:
-    """"equal", "refused: ...", "eager: ..." where eager itself fails, or "WRONG: ..."."""
+    """ "equal", "refused: ...", "eager: ..." where eager itself fails, or "WRONG: ..."."""
     function, args, kwargs = info.op, (sample.input, *sample.args), sample.kwargs
     if not hasattr(function, "__name__"):
         return "skipped: not a function"
@@ -31,7 +30,7 @@ def outcome(info: Any, sample: Any) -> str:
         eager_result = _call(function, args, kwargs, inputs, eager_inputs)
     except Exception as error:
         return f"eager: {type(error).__name__}"
-    expected = [leaf for leaf in pytree.tree_leaves(eager_result)]
+    expected = list(pytree.tree_leaves(eager_result))
     if any(isinstance(e, torch.Tensor) and e.layout is not torch.strided for e in expected):
         return "skipped: sparse"
     try:
@@ -69,7 +68,11 @@ def main() -> None:
     counts: collections.Counter[str] = collections.Counter()
     part, parts = map(int, chosen.part.split("/"))
     for index, info in enumerate(op_db):
-        if index % parts != part or (chosen.names and info.name not in chosen.names) or torch.float32 not in info.dtypes:
+        if (
+            index % parts != part
+            or (chosen.names and info.name not in chosen.names)
+            or torch.float32 not in info.dtypes
+        ):
             continue
         samples = info.sample_inputs("cpu", torch.float32, requires_grad=info.supports_autograd)
         for number, sample in zip(range(chosen.samples), samples, strict=False):

@@ -27,7 +27,9 @@ def test_mlp():
     check(program, [torch.randn(8, 32), parameter(64, 32), parameter(64), parameter(16, 64)])
 
 
-@pytest.mark.parametrize("activation", ["relu", "silu", "leaky_relu", "softplus", "tanh", "sigmoid", "hardtanh", "elu", "mish"])
+@pytest.mark.parametrize(
+    "activation", ["relu", "silu", "leaky_relu", "softplus", "tanh", "sigmoid", "hardtanh", "elu", "mish"]
+)
 def test_activations(activation):
     check(lambda x: getattr(F, activation)(x), [parameter(4, 9)])
 
@@ -51,7 +53,9 @@ def test_convolution_and_batch_norm(training):
 
 def test_channels_last_stays():
     image = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
-    check(lambda i, k: F.max_pool2d(F.relu(F.conv2d(i, k, padding=1)), 2), [image, parameter(4, 3, 3, 3)], tolerance=1e-4)
+    check(
+        lambda i, k: F.max_pool2d(F.relu(F.conv2d(i, k, padding=1)), 2), [image, parameter(4, 3, 3, 3)], tolerance=1e-4
+    )
 
 
 def test_layer_norm():
@@ -63,7 +67,10 @@ def test_group_norm():
 
 
 def test_softmax_attention():
-    check(lambda q, k, v: F.softmax(q @ k.transpose(-1, -2) / 3, -1) @ v, [parameter(2, 5, 8), parameter(2, 6, 8), parameter(2, 6, 8)])
+    check(
+        lambda q, k, v: F.softmax(q @ k.transpose(-1, -2) / 3, -1) @ v,
+        [parameter(2, 5, 8), parameter(2, 6, 8), parameter(2, 6, 8)],
+    )
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -86,7 +93,7 @@ def test_embedding_and_cross_entropy(reduction):
 
 
 def test_dropout_draws_the_numbers_of_eager():
-    check(lambda x: F.dropout(x, 0.5, True) * torch.rand_like(x) + torch.randn(8), [parameter(4, 8)])
+    check(lambda x: F.dropout(x, 0.5, True) * torch.rand_like(x) + torch.randn_like(x), [parameter(4, 8)])
 
 
 def test_dropout_in_place():
@@ -113,12 +120,20 @@ def test_writes_through_views_reach_all_aliases():
 def test_set_item():
     def program(x, rows):
         y = x * 1
-        operator.setitem(y, (slice(None), 0), 5.0)
-        operator.setitem(y, rows, y[0])
-        operator.setitem(y, [1, 2], 0.0)
+        y[:, 0] = 5.0
+        y[rows] = y[0] * 2
+        y[[1, 2]] = 0.0
         return y[[0, 1]], y
 
-    check(program, [parameter(4, 8), torch.tensor([2, 3])])
+    graph = fx.Graph()
+    x, rows = graph.placeholder("x"), graph.placeholder("rows")
+    y = graph.call_function(torch.mul, (x, 1))
+    graph.call_function(operator.setitem, (y, (slice(None), 0), 5.0))
+    first = graph.call_function(operator.getitem, (y, 0))
+    graph.call_function(operator.setitem, (y, rows, graph.call_function(torch.mul, (first, 2))))
+    graph.call_function(operator.setitem, (y, [1, 2], 0.0))
+    graph.output((graph.call_function(operator.getitem, (y, [0, 1])), y))
+    check_graph(fx.GraphModule({}, graph), program, [parameter(4, 8), torch.tensor([2, 3])])
 
 
 def test_out_argument():
@@ -126,7 +141,7 @@ def test_out_argument():
 
 
 def test_shapes_changed_in_place():
-    check(lambda x: (x * 1).unsqueeze_(0).transpose_(1, 2).squeeze_(0).mul_(2), [parameter(4, 8)])
+    check(lambda x: (x * 1).unsqueeze_(0).transpose_(1, 2).squeeze_(0).mul_(2).contiguous(), [parameter(4, 8)])
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -221,5 +236,17 @@ def test_storage_offset_of_inputs():
 @pytest.mark.parametrize("scalar", [2.5, 3])
 def test_varying_numbers_stay_symbolic(scalar):
     pair = check(lambda x, s: (x * s + (s * 2 - 1), x / s, x - s), [parameter(4, 8), scalar])
-    text = pair.forward.code + pair.backward.code
-    assert str(scalar) not in text.replace("add_3", "").replace("mul_3", ""), text
+    operands = [
+        a for g in (pair.forward, pair.backward) for n in g.graph.nodes if n.op == "call_function" for a in n.args
+    ]
+    assert scalar not in [a for a in operands if isinstance(a, (int, float))]
+
+
+def test_saved_value_of_unforeseen_strides_that_shares_memory_with_an_output():
+    """LAPACK's results are column-major where the meta kernel says row-major."""
+
+    def program(x):
+        parts = torch.linalg.svd(x, full_matrices=False)
+        return parts[0], parts[1], parts[2].t()
+
+    check(program, [parameter(4, 3)], tolerance=1e-3)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from compare import compile_graph
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import fx
-
 from dynascope.grad import GradOptions
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.pair import InputItself
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import fx
 
 
 def pair_of(program, inputs, **options):
@@ -44,6 +43,7 @@ def test_minimum_cut_keeps_no_more_than_everything():
     assert pair_of(program, inputs).saved_bytes <= pair_of(program, inputs, saving="everything").saved_bytes
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(1, 9)), max_size=15), st.data())
 def test_the_cut_separates_and_costs_the_maximum_flow(edges, data):
     import networkx

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from compare import compile_graph
-from torch import fx
-
 from dynascope.grad.printing import print_graph
 from dynascope.report.span import Span, UserFrame
+from torch import fx
 
 
 def traced():

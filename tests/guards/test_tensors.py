@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import warnings
 import weakref
 
 import pytest
@@ -48,18 +49,21 @@ class Dispatching(torch.Tensor):
 def tensors():
     with torch.inference_mode():
         inference = torch.ones(2, 3)
-    frozen = torch.ones(2, 3, requires_grad=True)
-    frozen.requires_grad_(False)
+    complex_ones = torch.ones(2, 3, dtype=torch.complex64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compressed = torch.ones(2, 3).to_sparse_csr()
     return {
         "plain": torch.ones(2, 3), "double": torch.ones(2, 3, dtype=torch.float64), "wide": torch.ones(2, 4),
         "transposed": torch.ones(3, 2).t(), "flat": torch.ones(6), "scalar": torch.tensor(1.0), "empty": torch.ones(0),
         "grad": torch.ones(2, 3, requires_grad=True), "graph": torch.ones(2, 3, requires_grad=True) * 2,
         "parameter": torch.nn.Parameter(torch.ones(2, 3)), "inference": inference,
-        "meta": torch.ones(2, 3, device="meta"), "complex": torch.ones(2, 3, dtype=torch.complex64),
-        "conj": torch.ones(2, 3, dtype=torch.complex64).conj(), "neg": torch.ones(2, 3, dtype=torch.complex64).conj().imag,
-        "sparse": torch.ones(2, 3).to_sparse(), "csr": torch.ones(2, 3).to_sparse_csr(), "subclass": torch.ones(2, 3).as_subclass(Plain),
-        "dispatching": torch.Tensor._make_subclass(Dispatching, torch.ones(2, 3)), "many": torch.ones(1, 2, 1, 3, 1, 2, 1),
-        "quantized": torch.ones(2, 3, dtype=torch.uint8), "strided": torch.ones(4, 3)[::2], "expanded": torch.ones(1, 3).expand(2, 3),
+        "meta": torch.ones(2, 3, device="meta"), "complex": complex_ones, "conj": complex_ones.conj(),
+        "neg": complex_ones.conj().imag, "sparse": torch.ones(2, 3).to_sparse(), "csr": compressed,
+        "subclass": torch.ones(2, 3).as_subclass(Plain), "many": torch.ones(1, 2, 1, 3, 1, 2, 1),
+        "dispatching": torch.Tensor._make_subclass(Dispatching, torch.ones(2, 3)),
+        "bytes": torch.ones(2, 3, dtype=torch.uint8), "strided": torch.ones(4, 3)[::2],
+        "expanded": torch.ones(1, 3).expand(2, 3),
     }  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from dynascope.native.toolchain import find_compiler
 from dynascope.runtime import cuda_launch
 

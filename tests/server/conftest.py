@@ -15,7 +15,7 @@ from pytest_lsp.client import make_test_lsp_client
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 FAKE_ENGINE = HERE / "fake_engine"
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Editor:
@@ -70,7 +70,9 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [change]))
 
     async def command(self, name, *arguments):
-        return plain(await self.client.workspace_execute_command_async(types.ExecuteCommandParams(name, list(arguments))))
+        return plain(
+            await self.client.workspace_execute_command_async(types.ExecuteCommandParams(name, list(arguments)))
+        )
 
     async def run(self, path, *arguments):
         """Runs to the end; returns the last state."""
@@ -110,6 +112,15 @@ class Editor:
         params = types.CodeLensParams(types.TextDocumentIdentifier(path.as_uri()))
         return await self.client.text_document_code_lens_async(params) or []
 
+    async def actions(self, path, where, diagnostics=(), only=None):
+        """As plain JSON: lsprotocol's clients take an action that has a command for that command."""
+        context = types.CodeActionContext(list(diagnostics), only=only)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(path.as_uri()), where, context)
+        protocol = self.client.protocol
+        future = protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params)
+        protocol._result_types.clear()
+        return plain(await asyncio.wrap_future(future))
+
     async def hover(self, path, line, column=4):
         where = types.TextDocumentIdentifier(path.as_uri())
         found = await self.client.text_document_hover_async(types.HoverParams(where, types.Position(line - 1, column)))
@@ -117,6 +128,14 @@ class Editor:
 
     async def request(self, method, params):
         return plain(await self.client.protocol.send_request_async(method, params))
+
+
+def is_alive(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def over(state):
@@ -137,8 +156,9 @@ async def editor(tmp_path):
     """Not yet started: a test says with which options."""
     editor = Editor(make_test_lsp_client(), tmp_path)
     yield editor
-    await editor.client.shutdown_session()
-    await editor.client.stop()
+    if not editor.client.stopped:
+        await editor.client.shutdown_session()
+        await editor.client.stop()
 
 
 @pytest.fixture

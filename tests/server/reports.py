@@ -45,7 +45,10 @@ def span_of(path, line, text=None):
 
 def branch_reason(path):
     span = span_of(path, BRANCH_LINE, "y.sum() > 0")
-    stack = (UserFrame("<module>", span_of(path, CALL_LINE, "forward(torch.ones(8, 64), 3)")), UserFrame("forward", span))
+    stack = (
+        UserFrame("<module>", span_of(path, CALL_LINE, "forward(torch.ones(8, 64), 3)")),
+        UserFrame("forward", span),
+    )
     message, remedy = "`y.sum() > 0` needs the value of a tensor.", "Use `torch.where`."
     return Explanation("data-dependent-branch", "warning", message, remedy, span, stack)
 
@@ -53,7 +56,9 @@ def branch_reason(path):
 def kernel(path):
     softmax = span_of(path, SOFTMAX_LINE, "torch.softmax(x, -1)")
     links = (facts.LineLink(3, softmax),)
-    return facts.KernelFact("k0", "softmax", "cpp", "forward", "g0", KERNEL, links, (softmax,), ("softmax",), 2048, 2048)
+    return facts.KernelFact(
+        "k0", "softmax", "cpp", "forward", "g0", KERNEL, links, (softmax,), ("softmax",), 2048, 2048
+    )
 
 
 def graph(path):
@@ -62,7 +67,9 @@ def graph(path):
         facts.ValueFact("softmax", "f32[8, 64] cpu", "torch.softmax", softmax),
         facts.ValueFact("add", "f32[8, 64] cpu", "operator.add", span_of(path, SOFTMAX_LINE)),
     )
-    torch_ir = facts.StageText("torch", "python", "def forward(x):\n    a = softmax(x)  # model.py:9\n", (facts.LineLink(2, softmax),))
+    torch_ir = facts.StageText(
+        "torch", "python", "def forward(x):\n    a = softmax(x)  # model.py:9\n", (facts.LineLink(2, softmax),)
+    )
     return facts.GraphFact("g0", 2, "dynascope", values, (torch_ir,), ("k0",))
 
 
@@ -70,9 +77,19 @@ def forward_function(path):
     guard = facts.GuardFact("x", "is a float32 tensor of shape [8, 64]", "TensorMatches", span_of(path, SOFTMAX_LINE))
     again = Explanation("guard-failed", "warning", "`größe` was 3 and is 4.", "Pass it as a tensor.")
     first = facts.EntryFact(
-        "f0.e0", "function", Span(path, 8), "compiled", "break", "g0", (guard,), branch_reason(path), seconds={"capture": 0.1}
+        "f0.e0",
+        "function",
+        Span(path, 8),
+        "compiled",
+        "break",
+        "g0",
+        (guard,),
+        branch_reason(path),
+        seconds={"capture": 0.1},
     )
-    second = facts.EntryFact("f0.e1", "function", Span(path, 8), "compiled", "break", "g0", (), branch_reason(path), again)
+    second = facts.EntryFact(
+        "f0.e1", "function", Span(path, 8), "compiled", "break", "g0", (), branch_reason(path), again
+    )
     return facts.FunctionFact("f0", "forward", Span(path, 8, 0, 12, 12), (first, second))
 
 

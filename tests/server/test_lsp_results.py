@@ -2,6 +2,7 @@
 
 import pytest
 import reports
+from conftest import plain
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from lsprotocol import types
@@ -99,15 +100,12 @@ async def test_every_lens_is_also_a_code_action_and_works(editor):
     path = editor.program()
     editor.open(path)
     await editor.run(path)
-    where = types.TextDocumentIdentifier(path.as_uri())
-    lenses = await editor.lenses(path)
-    for lens in lenses:
-        context = types.CodeActionContext([])
-        params = types.CodeActionParams(where, lens.range, context)
-        actions = await editor.client.text_document_code_action_async(params)
-        assert (lens.command.command, lens.command.arguments) in [(a.command.command, a.command.arguments) for a in actions]
+    for lens in await editor.lenses(path):
+        offered = [action["command"] for action in await editor.actions(path, lens.range)]
+        wanted = (lens.command.command, plain(lens.command.arguments))
+        assert wanted in [(command["command"], command["arguments"]) for command in offered]
         assert await editor.command(lens.command.command, *lens.command.arguments) is not None
-        await editor.until(lambda: all(s["state"] != "running" for s in editor.seen_states()[-1:]))
+        await editor.until(lambda: editor.seen_states()[-1]["state"] == "exited")
 
 
 async def test_a_diagnostic_has_an_action_that_explains_it(editor):
@@ -116,10 +114,9 @@ async def test_a_diagnostic_has_an_action_that_explains_it(editor):
     editor.open(path)
     await editor.run(path)
     (branch,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
-    context = types.CodeActionContext([branch], only=[types.CodeActionKind.QuickFix])
-    params = types.CodeActionParams(types.TextDocumentIdentifier(path.as_uri()), branch.range, context)
-    (action,) = await editor.client.text_document_code_action_async(params)
-    assert action.title == "Explain data-dependent-branch" and action.diagnostics == [branch]
+    (action,) = await editor.actions(path, branch.range, [branch], [types.CodeActionKind.QuickFix])
+    assert action["title"] == "Explain data-dependent-branch"
+    assert [diagnostic["code"] for diagnostic in action["diagnostics"]] == ["data-dependent-branch"]
 
 
 async def test_hover_tells_what_became_of_the_line(editor):

@@ -98,3 +98,12 @@ def test_a_server_that_is_left_alone_goes():
 def test_position_encoding(offered, chosen):
     client = {} if offered is None else {"general": {"positionEncodings": offered}}
     assert capabilities.choose_encoding(client) == chosen
+
+
+def test_a_server_that_is_told_to_go_goes():
+    with start() as server:
+        server.stdin.write(framed(INITIALIZE))
+        server.stdin.flush()
+        greeting.read_message(server.stdout)
+        server.terminate()
+        server.wait(10)

@@ -47,6 +47,7 @@ from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, NotSameObject
 from dynascope.guards.source import CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span, UserStack
 
@@ -87,7 +88,8 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     session = Session(region, values, options)
     grad_mode, autocast = torch.is_grad_enabled(), torch.get_default_dtype()
     try:
-        return session.capture()
+        with without_compiler_imports():
+            return session.capture()
     finally:
         torch._C._set_grad_enabled(grad_mode)
         assert torch.get_default_dtype() is autocast

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule
 
@@ -30,6 +31,8 @@ class Kernel:
     bytes_read: int
     bytes_written: int
     scratch_bytes: int = 0
+    triton: TritonKernel | None = None
+    """How to build and launch it, where `language` is triton."""
 
 
 @dataclass(frozen=True, slots=True)

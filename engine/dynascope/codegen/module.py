@@ -1,6 +1,6 @@
 """A schedule's kernels and wrapper.
 
-    emit(schedule, options) -> KernelModule
+emit(schedule, options) -> KernelModule
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from dynascope.codegen.cpp.emitter import emit_kernel
 from dynascope.codegen.cpp.unit import unit, vector_bytes
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.triton.emit import triton_kernel
 from dynascope.codegen.wrapper import emit_wrapper
 from dynascope.schedule.groups import ExternCall, ScatterGroup, Schedule, Step
 
@@ -31,6 +32,8 @@ def _kernel(step: Step, schedule: Schedule, taken: set[str], options: Any) -> Ke
     if isinstance(step, ExternCall):
         return None
     group = step.group if isinstance(step, ScatterGroup) else step
+    if group.device.type == "cuda":
+        return triton_kernel(group, _new_name(group.name, taken), schedule.buffers)
     return emit_kernel(group, _new_name(group.name, taken), schedule.buffers, vector_bytes())
 
 

@@ -1,9 +1,9 @@
 """The Python function that runs a graph: allocations, kernel calls and library calls in order, nothing else.
 
-    def graph(x, w):
-        softmax = empty((64, 1000), (1000, 1), float32)
-        softmax_0(x, w, softmax)                          # model.py:3: return softmax(x + w)
-        return (softmax,)
+def graph(x, w):
+    softmax = empty((64, 1000), (1000, 1), float32)
+    softmax_0(x, w, softmax)                          # model.py:3: return softmax(x + w)
+    return (softmax,)
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.def
 """Library calls whose result is laid out as the meta function says."""
 
 
-def emit_wrapper(schedule: Schedule, kernels: tuple[Kernel | None, ...]) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
+def emit_wrapper(
+    schedule: Schedule, kernels: tuple[Kernel | None, ...]
+) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
     """The text, its links, and the constants that it refers to by name (operators, dtypes, devices)."""
     return _Wrapper(schedule, kernels).emit()
 
@@ -65,6 +67,8 @@ class _Wrapper:
     def _empty(self, buffer: Buffer) -> str:
         if buffer.device.type == "cpu":
             return f"empty({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
+        if buffer.device.type == "cuda" and not buffer.device.index:
+            return f"empty_cuda({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
         device = self._value("device", buffer.device)
         return f"empty_on({buffer.sizes}, {buffer.strides}, dtype={self._named(buffer.dtype)}, device={device})"
 
@@ -86,7 +90,9 @@ class _Wrapper:
         self._line(f"{left} = {name}({', '.join(operands)})", step.origin)
         for buffer in step.results:
             if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT and buffer.elements > 1:
-                self._line(f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})")
+                self._line(
+                    f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})"
+                )
 
     # -- operands ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -69,16 +70,16 @@ def _compiler() -> Finding:
         build_shared_object('extern "C" int answer() { return 42; }\n', language="c++", flags=("-O2",), name="doctor")
     except ToolchainError as error:
         return _from_reason("C++ compiler", "optional", error.reason)
-    return Finding("C++ compiler", "ok", str(found))
+    return Finding("C++ compiler", "ok", found.title if found else "found")
 
 
 def _triton() -> Finding:
-    if importlib.util.find_spec("triton") is None:
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
         repair = f"{sys.executable} -m pip install triton (needed for GPU kernels only)"
         return Finding("Triton", "optional", "not installed", repair)
-    import importlib.metadata
-
-    return Finding("Triton", "ok", f"triton {importlib.metadata.version('triton')}")
+    return Finding("Triton", "ok", f"triton {version}")
 
 
 def _gpu() -> Finding:

@@ -256,11 +256,11 @@ find_stack_floor(void)
     pthread_attr_t attributes;
     void *lowest = NULL;
     size_t size;
-    /* Unknown: as if there were none left, so that CPython's own limit holds. */
-    stack_floor = (char *)UINTPTR_MAX;
+    /* Unknown: it is never short. Linux and glibc know. */
+    stack_floor = (char *)1;
     if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
         if (pthread_attr_getstack(&attributes, &lowest, &size) == 0) {
-            stack_floor = (char *)lowest + STACK_MARGIN;
+            stack_floor = (char *)lowest + (size / 4 < STACK_MARGIN ? size / 4 : STACK_MARGIN);
         }
         pthread_attr_destroy(&attributes);
     }
@@ -275,6 +275,25 @@ stack_is_short(const char *here)
     return here < stack_floor;
 }
 
+/* RecursionError, raised by the interpreter itself where it clears the frame (with none of its C recursion left). */
+static __attribute__((noinline)) PyObject *
+evaluate_refused(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
+{
+#if CALLEE_CLEARS_FRAME
+    int remaining = thread->c_recursion_remaining;
+    thread->c_recursion_remaining = 0;
+    PyObject *result = previous_evaluator(thread, frame, throwing);
+    thread->c_recursion_remaining = remaining;
+    return result;
+#else
+    if (frame->owner != FRAME_OWNED_BY_THREAD || throwing) {
+        return previous_evaluator(thread, frame, throwing);
+    }
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded while frames are watched");
+    return NULL;
+#endif
+}
+
 /* Deep recursions pass here: keep the C frame small, and lend what a C call costs while the stack has room for it. */
 static PyObject *
 evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
@@ -286,19 +305,13 @@ evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
         }
     }
     char here;
-    if (!stack_is_short(&here)) {
-        lend_recursion(thread, EVALUATION_UNITS);
-        PyObject *result = previous_evaluator(thread, frame, throwing);
-        lend_recursion(thread, -EVALUATION_UNITS);
-        return result;
+    if (stack_is_short(&here)) {
+        return evaluate_refused(thread, frame, throwing);
     }
-#if !CALLEE_CLEARS_FRAME
-    if (stack_floor != (char *)UINTPTR_MAX && frame->owner == FRAME_OWNED_BY_THREAD && !throwing) {
-        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded while frames are watched");
-        return NULL;
-    }
-#endif
-    return previous_evaluator(thread, frame, throwing);
+    lend_recursion(thread, EVALUATION_UNITS);
+    PyObject *result = previous_evaluator(thread, frame, throwing);
+    lend_recursion(thread, -EVALUATION_UNITS);
+    return result;
 }
 
 /* ---- switching it on and off ---- */

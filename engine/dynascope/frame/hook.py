@@ -2,7 +2,7 @@
 
     table = EntryTable(function.__code__, on_miss)       the compiled entries of one code object
     table.add(Entry(program, specialised_code, owner))
-    compiled = table.bind(function)                      a callable: the first entry whose guards hold runs, else on_miss
+    compiled = table.bind(function)                      a callable: the first entry that holds runs, else on_miss
     watch(choose)                                        frames of chosen codes go through their tables too (PEP 523)
 
 Where the C part cannot be built, the same names come from `hook_fallback` (right, and slower; nothing can be watched):

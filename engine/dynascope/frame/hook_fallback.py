@@ -178,7 +178,7 @@ def _values_of(function: types.FunctionType, arguments: tuple, keywords: dict) -
 
 @functools.lru_cache(maxsize=1024)
 def _binding_code(code: types.CodeType) -> types.CodeType:
-    """The code of a function with the same parameters that returns them: Python itself binds (inspect errs on 3.13.0)."""
+    """A function with the same parameters that returns them: Python itself binds (inspect errs on 3.13.0)."""
     names = iter(code.co_varnames)
     positional = [next(names) for _ in range(code.co_argcount)]
     keyword_only = [next(names) for _ in range(code.co_kwonlyargcount)]

@@ -17,7 +17,7 @@ class HookNotBuilt(Reason):
     cure: str
 
     def message(self) -> str:
-        return f"The C part of the frame hook could not be built, so each call of a compiled function is slower. {self.cause}"
+        return f"The C frame hook could not be built, so each call of a compiled function is slower. {self.cause}"
 
     def remedy(self) -> str:
         return self.cure
@@ -54,7 +54,7 @@ class HookUnfit(Reason):
         return f"The frame hook does not work in this interpreter (Python {self.python}): {self.cause}."
 
     def remedy(self) -> str:
-        return "Use a release of CPython 3.11, 3.12 or 3.13 with the GIL; until then compiled functions are called more slowly."
+        return "Use CPython 3.11, 3.12 or 3.13 with the GIL; until then compiled functions are called more slowly."
 
 
 @dataclass(frozen=True)

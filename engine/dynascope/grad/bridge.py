@@ -5,8 +5,9 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
     class Region(Function):
         def forward(ctx, *inputs):
             outputs = run_forward(*inputs)
-            ctx.save_for_backward(inputs[1], outputs[2])
-            return outputs[0], outputs[1]
+            anchor = EMPTY.detach()         # leads to the region from a second derivative
+            ctx.save_for_backward(inputs[1], outputs[2], anchor)
+            return outputs[0], outputs[1], anchor
 
     def call(x, w):
         outputs = apply(x, w)
@@ -20,15 +21,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 
 from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
+from dynascope.grad.partition import VIEWS
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
 
 aten = torch.ops.aten
 
 
-def bridge(pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None) -> Callable[..., Any]:
+def bridge(
+    pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None
+) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
     environment = {
         "run_forward": forward_callable,
@@ -38,7 +43,8 @@ def bridge(pair: GradPair, forward_callable: Callable[..., Any], backward_callab
         "is_grad_enabled": torch.is_grad_enabled,
         "zeros": _zeros,
         "laid_out": _laid_out,
-        "refuse_second_derivative": _refuse_second_derivative,
+        "EMPTY": torch.empty(0),
+        "refuse_second_derivative": _SecondDerivative.apply,
         "view": _view,
         "REGION": pair.region,
     }
@@ -57,6 +63,7 @@ def bridge_source(pair: GradPair, environment: dict[str, Any]) -> str:
 
 def _function_source(pair: GradPair) -> list[str]:
     count = pair.visible_count
+    views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
     numbers = [saved for saved in pair.saved if saved.layout is None]
     plain = [i for i in range(count) if i not in {tangent.output for tangent in pair.tangents} and _is_tensor(pair, i)]
@@ -65,11 +72,13 @@ def _function_source(pair: GradPair) -> list[str]:
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
         "        outputs = run_forward(*inputs)",
-        f"        ctx.save_for_backward({', '.join(map(_saved_source, tensors))})",
-        f"        ctx.numbers = ({''.join(_saved_source(n) + ', ' for n in numbers)})",
-        f"        ctx.mark_non_differentiable({', '.join(f'outputs[{i}]' for i in plain)})" if plain else "        pass",
+        *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
+        "        anchor = EMPTY.detach()",
+        f"        ctx.save_for_backward({''.join(_saved_source(s, pair, views) + ', ' for s in tensors)}anchor)",
+        f"        ctx.numbers = ({''.join(_saved_source(n, pair, views) + ', ' for n in numbers)})",
+        *([f"        ctx.mark_non_differentiable({', '.join(f'o{i}' for i in plain)})"] if plain else []),
         "        ctx.set_materialize_grads(False)",
-        f"        return ({''.join(f'outputs[{i}], ' for i in range(count))})",
+        f"        return ({''.join(f'o{i}, ' for i in range(count))}anchor)",
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
@@ -93,26 +102,51 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved])
         "        if is_grad_enabled():",
         "            with no_grad():",
         f"                gradients = run_backward({', '.join(arguments)})",
-        "            return refuse_second_derivative(REGION, gradients)",
+        "            return refuse_second_derivative(REGION, saved[-1], *gradients)",
         f"        return tuple(run_backward({', '.join(arguments)}))",
     ]
 
 
-def _saved_source(saved: Saved) -> str:
-    kind = "inputs" if isinstance(saved.origin, InputItself) else "outputs"
-    return f"{kind}[{saved.origin.index}]"
+def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> str:
+    """A saved value that shares memory with an output shares its version counter too, as in eager."""
+    if isinstance(saved.origin, InputItself):
+        return f"inputs[{saved.origin.index}]"
+    index = saved.origin.index
+    if index < pair.visible_count:
+        return f"o{index}"
+    root = _root(_output_nodes(pair)[index])
+    sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if _root(node) is root), None)
+    if sharing is None or saved.layout is None:
+        return f"outputs[{index}]"
+    own = f"outputs[{index}]"
+    return f"o{sharing}.as_strided({own}.shape, {own}.stride(), {own}.storage_offset())"
+
+
+def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
+    """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager does not."""
+    nodes = _output_nodes(pair)[: pair.visible_count]
+    return {i: node for i, node in enumerate(nodes) if _root(node) is not node}
+
+
+def _root(node: fx.Node) -> fx.Node:
+    while node.target in VIEWS:
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+def _output_nodes(pair: GradPair) -> Any:
+    return next(node for node in pair.forward.graph.nodes if node.op == "output").args[0]
 
 
 def _is_tensor(pair: GradPair, index: int) -> bool:
-    output = next(node for node in pair.forward.graph.nodes if node.op == "output")
-    return isinstance(output.args[0][index].meta["val"], torch.Tensor)
+    return isinstance(_output_nodes(pair)[index].meta["val"], torch.Tensor)
 
 
 def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
     parameters = ", ".join(f"i{i}" for i in range(pair.input_count))
     run = "apply" if pair.backward is not None else "run_forward"
     lines = [f"def call({parameters}):"]
-    if pair.backward is None and any(_is_tensor(pair, i) for i in range(pair.computed_count)):
+    if pair.backward is None and pair.inputs_require_grad:
         lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
     else:
         lines.append(f"    outputs = {run}({parameters})")
@@ -166,12 +200,17 @@ def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
     return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).copy_(tangent)
 
 
-def _refuse_second_derivative(region: str, gradients: Any) -> tuple[Any, ...]:
-    """The gradients, with a history that says why it cannot be followed."""
-    message = (
-        f"dynascope: {region} was compiled for first derivatives; differentiating its gradients again is not supported. "
-        "Exclude it with dynascope.disable, or compute the second derivative without create_graph through it."
-    )
-    present = [g for g in gradients if isinstance(g, torch.Tensor)]
-    delayed = iter(torch._C._functions.DelayedError(message, len(present))(*(g.detach().requires_grad_() for g in present)))  # type: ignore[attr-defined]
-    return tuple(next(delayed) if isinstance(g, torch.Tensor) else None for g in gradients)
+class _SecondDerivative(torch.autograd.Function):
+    """Hands the gradients on, with a history that leads through the region and says why it cannot be followed."""
+
+    @staticmethod
+    def forward(ctx: Any, region: str, anchor: torch.Tensor, *gradients: Any) -> tuple[Any, ...]:
+        ctx.region = region
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            f"dynascope: {ctx.region} was compiled for first derivatives; differentiating its gradients again is not "
+            "supported. Run it uncompiled (dynascope.disable) where a second derivative is taken through it."
+        )

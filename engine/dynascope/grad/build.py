@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from dynascope.grad.metadata import output_layouts
-from dynascope.grad.tape import Layout, Number, Tape, Value
-from dynascope.grad.views import APPLY, ViewRecipe
+from dynascope.grad.tape import Layout, Tape, Value
+from dynascope.grad.views import APPLY
 
 aten = torch.ops.aten
 Decomposition = Callable[..., Any]
@@ -43,7 +43,9 @@ class StepBuilder:
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value:
         return self.tape.write(target, (source, *arguments), {}, [layout]).outputs[0]  # type: ignore[return-value]
 
-    def write(self, target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], layouts: list[Layout | None]) -> Any:
+    def write(
+        self, target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], layouts: list[Layout | None]
+    ) -> Any:
         return self.tape.write(target, arguments, keywords, layouts).outputs
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -66,10 +68,6 @@ class StepBuilder:
 def _returns_list(target: Any) -> bool:
     returns = target._schema.returns
     return len(returns) == 1 and str(returns[0].type).startswith("List")
-
-
-def recipe_result(builder: StepBuilder, recipe: ViewRecipe, source: Value) -> Value:
-    return recipe.apply(builder, source)
 
 
 SHORT: dict[str, Any] = {
@@ -102,10 +100,6 @@ SHORT: dict[str, Any] = {
     "var_mean": aten.var_mean.correction,
     **{
         name: getattr(aten, name).default
-        for name in "exp log log1p expm1 sqrt rsqrt sin cos tan tanh sigmoid erf abs neg sign floor ceil reciprocal".split()
+        for name in ("exp", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "abs", "neg")
     },
 }
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, Number)) and not isinstance(value, bool)

@@ -43,7 +43,12 @@ class FlowNetwork:
         after = self._reaching(end)
         cut = []
         for name, number in self.numbers.items():
-            if isinstance(name, tuple) and name[1] == "out" and number in after and self.numbers[(name[0], "in")] not in after:
+            if (
+                isinstance(name, tuple)
+                and name[1] == "out"
+                and number in after
+                and self.numbers[(name[0], "in")] not in after
+            ):
                 cut.append(name[0])
         return cut
 

@@ -16,12 +16,12 @@ from torch import fx
 
 from dynascope.grad.decompose import table_for
 from dynascope.grad.emit import emit_graphs
-from dynascope.grad.interpret import make_inputs, run
+from dynascope.grad.interpret import make_inputs, refusal_within, run
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results, check_inputs, describe_results
 from dynascope.grad.pair import GradPair
 from dynascope.grad.partition import partition
-from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
+from dynascope.grad.reasons import AutocastActive, DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Value
@@ -33,12 +33,15 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
     names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     check_inputs(names, example_inputs)
+    _check_autocast(example_inputs)
     recorder = Recorder(table_for(options), _main_device(example_inputs))
     grad_mode = torch.is_grad_enabled()
     try:
         with torch.set_grad_enabled(grad_mode and options.gradients == "as-needed"), recorder:
             values, leaves, handles = make_inputs(names, example_inputs, recorder)
-            before = [(h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles]
+            before = [
+                (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
+            ]
             outputs = run(graph, handles, recorder)
             _check_metadata(names, handles, before)
             results = describe_results(recorder, names, example_inputs, handles, before, outputs)
@@ -54,6 +57,14 @@ def _main_device(example_inputs: list[Any]) -> torch.device:
     """Where most of the program runs: the first input that is not on the CPU says."""
     devices = [example.device for example in example_inputs if isinstance(example, torch.Tensor)]
     return next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.device("cpu"))
+
+
+def _check_autocast(example_inputs: list[Any]) -> None:
+    """Autocast does not act on meta tensors, so that its conversions would be missing from the recording."""
+    kinds = {"cpu"} | {example.device.type for example in example_inputs if isinstance(example, torch.Tensor)}
+    for kind in sorted(kinds - {"meta"}):
+        if torch.is_autocast_enabled(kind):
+            raise DifferentiationRefused(AutocastActive(f"torch.autocast({kind!r})"))
 
 
 def _check_metadata(names: list[str], handles: list[Any], before: list[Any]) -> None:
@@ -86,7 +97,16 @@ def _backward(
 def _run_autograd(outputs: list[torch.Tensor], tangents: list[torch.Tensor], inputs: list[torch.Tensor]) -> Any:
     """`torch.autograd.grad(..., allow_unused=True)` without its checks of the tangents' sizes, which import sympy."""
     engine = torch.autograd.Variable._execution_engine
-    return engine.run_backward(tuple(outputs), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False)
+    try:
+        return engine.run_backward(
+            tuple(outputs), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False
+        )
+    except DifferentiationRefused:
+        raise
+    except Exception as error:
+        cause = refusal_within(error)
+        reason = cause.reason if cause else OperatorFailed("backward", f"{type(error).__name__}: {error}")
+        raise DifferentiationRefused(reason) from error
 
 
 def _gradient_value(recorder: Recorder, gradient: torch.Tensor, source: Value) -> Value:

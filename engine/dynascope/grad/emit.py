@@ -44,12 +44,14 @@ def emit_graphs(
         input_count=len(inputs),
         outputs=tuple(results.outputs),
         mutations=tuple(
-            Mutation(m.index, len(results.computed) + i, m.records_history, m.is_hidden) for i, m in enumerate(results.mutated)
+            Mutation(m.index, len(results.computed) + i, m.records_history, m.is_hidden)
+            for i, m in enumerate(results.mutated)
         ),
         computed_count=len(results.computed),
         saved=tuple(saved),
         tangents=tuple(Tangent(o, t.layout) for o, t in zip(results.differentiable_outputs, tangents, strict=False)),
         gradient_inputs=tuple(i for i, gradient in enumerate(gradients) if gradient is not None),
+        inputs_require_grad=results.inputs_require_grad,
     )
 
 

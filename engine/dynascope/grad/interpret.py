@@ -26,7 +26,6 @@ from dynascope.grad.tape import Number, Origin
 from dynascope.grad.torch_rules import RULES
 
 
-
 def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
     """The outputs, as handles. Raises `DifferentiationRefused` with the node's name."""
     environment: dict[fx.Node, Any] = {}
@@ -72,7 +71,7 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder)
     except DifferentiationRefused as refused:
         raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
     except Exception as error:
-        cause = _refusal_within(error)
+        cause = refusal_within(error)
         reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
         raise DifferentiationRefused(_named(reason, name), node.name) from error
 
@@ -83,7 +82,7 @@ def _named(reason: Any, name: str) -> Any:
     return reason
 
 
-def _refusal_within(error: BaseException | None) -> DifferentiationRefused | None:
+def refusal_within(error: BaseException | None) -> DifferentiationRefused | None:
     while error is not None:
         if isinstance(error, DifferentiationRefused):
             return error
@@ -94,7 +93,10 @@ def _refusal_within(error: BaseException | None) -> DifferentiationRefused | Non
 def _refuse_by_name(node: fx.Node, name: str) -> None:
     if node.op == "call_method" and name in ("item", "tolist", "numpy"):
         raise DifferentiationRefused(DataDependentResult(name))
-    if (node.op == "call_method" and name == "backward") or node.target in (torch.autograd.grad, torch.autograd.backward):
+    if (node.op == "call_method" and name == "backward") or node.target in (
+        torch.autograd.grad,
+        torch.autograd.backward,
+    ):
         raise DifferentiationRefused(BackwardInsideGraph(name))
     if node.target in _AUTOCAST:
         raise DifferentiationRefused(AutocastActive(name))
@@ -141,5 +143,3 @@ class _Entry(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gradient, None
-
-

@@ -1,6 +1,6 @@
 """The layouts of an operator's outputs: by a rule of ours, else by torch's meta kernel.
 
-    output_layouts(aten.mul.Tensor, (f32[4, 8], 2.0), {})  ->  [f32[4, 8]]
+output_layouts(aten.mul.Tensor, (f32[4, 8], 2.0), {})  ->  [f32[4, 8]]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dynascope.grad.quiet_torch import without_compiler_imports
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import (
     ShapeMismatch,
@@ -145,9 +145,9 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
 
 
 def overloads(*names: str) -> list[Any]:
-    """`"add.Tensor"` -> aten.add.Tensor; `"exp"` -> aten.exp.default. Names this torch lacks are left out."""
+    """`"add.Tensor exp"` -> [aten.add.Tensor, aten.exp.default]. Names that this torch lacks are left out."""
     found = []
-    for name in names:
+    for name in " ".join(names).split():
         packet, _, overload = name.partition(".")
         operator = getattr(getattr(aten, packet, None), overload or "default", None)
         if operator is not None:
@@ -162,22 +162,23 @@ def _pointwise(operands: Sequence[Any], dtype: torch.dtype) -> Layout:
 
 
 PROMOTING = overloads(
-    *"add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Tensor rsub.Scalar mul.Tensor mul.Scalar maximum minimum fmod.Tensor".split(),
-    *"fmod.Scalar remainder.Tensor remainder.Scalar remainder.Scalar_Tensor floor_divide floor_divide.Scalar".split(),
-    *"bitwise_and.Tensor bitwise_and.Scalar bitwise_or.Tensor bitwise_or.Scalar bitwise_xor.Tensor bitwise_xor.Scalar".split(),
-    *"pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar fmax fmin".split(),
-    *"bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar".split(),
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Tensor rsub.Scalar mul.Tensor mul.Scalar maximum minimum",
+    "fmod.Tensor fmod.Scalar remainder.Tensor remainder.Scalar remainder.Scalar_Tensor floor_divide floor_divide.Scalar",
+    "bitwise_and.Tensor bitwise_and.Scalar bitwise_or.Tensor bitwise_or.Scalar bitwise_xor.Tensor bitwise_xor.Scalar",
+    "pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar fmax fmin",
+    "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar",
+    "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar",
 )
 FLOATING_UNARY = overloads(
-    *"exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh".split(),
-    *"sigmoid erf erfc erfinv reciprocal lgamma digamma special_i0 special_i1".split(),
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh",
+    "sigmoid erf erfc erfinv reciprocal lgamma digamma special_i0 special_i1",
 )
 SAME_UNARY = overloads(
-    *"neg sign sgn floor ceil round trunc frac relu bitwise_not positive square".split(),
+    "neg sign sgn floor ceil round trunc frac relu bitwise_not positive square",
 )
 COMPARISONS = overloads(
     *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
-    *"logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit".split(),
+    "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit",
 )
 
 
@@ -285,12 +286,22 @@ def _extreme(a: Value, dimensions: Any = (), keep: Any = False) -> Layout:
 
 @rule(*overloads("any.dim", "any.dims", "all.dim", "all.dims"))
 def _any(a: Value, dimensions: Any = None, keep: Any = False) -> Layout:
-    return fresh(reduced_sizes(a.sizes, wrap_dimensions([dimensions] if isinstance(dimensions, int) else dimensions, a.rank), keep), torch.bool, a.device)
+    return fresh(
+        reduced_sizes(
+            a.sizes, wrap_dimensions([dimensions] if isinstance(dimensions, int) else dimensions, a.rank), keep
+        ),
+        torch.bool,
+        a.device,
+    )
 
 
 @rule(*overloads("argmax", "argmin"))
 def _index_of_extreme(a: Value, dimension: Any = None, keep: Any = False) -> Layout:
-    return fresh(reduced_sizes(a.sizes, wrap_dimensions(None if dimension is None else [dimension], a.rank), keep), torch.int64, a.device)
+    return fresh(
+        reduced_sizes(a.sizes, wrap_dimensions(None if dimension is None else [dimension], a.rank), keep),
+        torch.int64,
+        a.device,
+    )
 
 
 @rule(aten.var_mean.correction)
@@ -319,6 +330,67 @@ def _bmm(a: Value, b: Value) -> Layout:
     if a.rank != 3 or b.rank != 3 or a.sizes[0] != b.sizes[0] or a.sizes[2] != b.sizes[1] or a.dtype != b.dtype:
         raise ShapeMismatch(f"batches {a.dtype}{list(a.sizes)} and {b.dtype}{list(b.sizes)} cannot be multiplied")
     return fresh((a.sizes[0], a.sizes[1], b.sizes[2]), a.dtype, a.device)
+
+
+@rule(aten.convolution.default)
+def _convolution(
+    a: Value,
+    weight: Value,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: Any,
+    extra: Any,
+    groups: int,
+) -> Layout:
+    if a.rank != weight.rank or a.dtype != weight.dtype or a.rank < 3:
+        raise ShapeMismatch(
+            f"input {a.dtype}{list(a.sizes)} and weight {weight.dtype}{list(weight.sizes)} cannot be convolved"
+        )
+    inner = weight.sizes[0] if transposed else weight.sizes[1] * groups
+    if inner != a.sizes[1]:
+        raise ShapeMismatch(f"the input has {a.sizes[1]} channels, the weight {list(weight.sizes)} expects {inner}")
+    each = lambda numbers: list(numbers) * (a.rank - 2) if len(numbers) == 1 else list(numbers)  # noqa: E731
+    sizes = [a.sizes[0], weight.sizes[1] * groups if transposed else weight.sizes[0]]
+    places = zip(a.sizes[2:], weight.sizes[2:], each(stride), each(padding), each(dilation), each(extra), strict=True)
+    for size, kernel, step, pad, spread, more in places:
+        reach = spread * (kernel - 1)
+        sizes.append(
+            (size - 1) * step - 2 * pad + reach + more + 1 if transposed else (size + 2 * pad - reach - 1) // step + 1
+        )
+    if min(sizes) < 0:
+        raise ShapeMismatch(f"the kernel {list(weight.sizes)} is larger than the input {list(a.sizes)}")
+    return Layout(tuple(sizes), _convolved_strides(sizes, (a, weight)), a.dtype, a.device)
+
+
+def _convolved_strides(sizes: Sequence[int], operands: Sequence[Value]) -> tuple[int, ...]:
+    """Channels last where an operand is, as the libraries do."""
+    like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(len(sizes))
+    if like is not None and any(_is_channels_last(operand) for operand in operands):
+        return torch.empty(tuple(sizes), device=META, memory_format=like).stride()
+    return contiguous_strides(tuple(sizes))
+
+
+def _is_channels_last(value: Value) -> bool:
+    if value.rank not in (4, 5) or value.strides == contiguous_strides(value.sizes) or value.strides[1] != 1:
+        return False
+    order = [0, *range(2, value.rank), 1]
+    moved = tuple(value.sizes[d] for d in order)
+    return tuple(value.strides[d] for d in order) == contiguous_strides(moved)
+
+
+@rule(aten.convolution_backward.default)
+def _convolution_backward(
+    gradient: Value, a: Value, weight: Value, bias_sizes: Any, *arguments: Any
+) -> list[Layout | None]:
+    mask = arguments[-1]
+    make = lambda v: Layout(v.sizes, _convolved_strides(v.sizes, (a, weight)), v.dtype, v.device)  # noqa: E731
+    return [
+        make(a) if mask[0] else None,
+        make(weight) if mask[1] else None,
+        fresh(bias_sizes or (weight.sizes[0],), weight.dtype, weight.device) if mask[2] else None,
+    ]
 
 
 @rule(aten.embedding.default)
@@ -352,13 +424,17 @@ def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
     dimension = wrap_dimension(dimension, kept[0].rank)
     sizes = list(kept[0].sizes)
     sizes[dimension] = sum(t.sizes[dimension] for t in kept)
-    if any(t.sizes[:dimension] + t.sizes[dimension + 1 :] != (*sizes[:dimension], *sizes[dimension + 1 :]) for t in kept):
+    if any(
+        t.sizes[:dimension] + t.sizes[dimension + 1 :] != (*sizes[:dimension], *sizes[dimension + 1 :]) for t in kept
+    ):
         raise ShapeMismatch(f"sizes {[list(t.sizes) for t in tensors]} cannot be joined along dimension {dimension}")
     layout = fresh(sizes, promoted(tensors), common_device(tensors))
     if all(not is_contiguous_value(t) for t in kept) and len(sizes) in (4, 5):
         like = torch.channels_last if len(sizes) == 4 else torch.channels_last_3d
         if all(t.meta().is_contiguous(memory_format=like) for t in kept):
-            return Layout(layout.sizes, torch.empty(sizes, device=META, memory_format=like).stride(), layout.dtype, layout.device)
+            return Layout(
+                layout.sizes, torch.empty(sizes, device=META, memory_format=like).stride(), layout.dtype, layout.device
+            )
     return layout
 
 

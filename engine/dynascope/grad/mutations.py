@@ -1,7 +1,7 @@
 """In-place operators whose new contents are not simply their functional form's result.
 
-    y.copy_(x)     y := x, converted and expanded to y
-    y.zero_()      y := full(0)
+y.copy_(x)     y := x, converted and expanded to y
+y.zero_()      y := full(0)
 """
 
 from __future__ import annotations

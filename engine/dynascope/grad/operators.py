@@ -1,8 +1,8 @@
 """What an operator does to memory, read off its schema once.
 
-    traits(aten.select.int)   -> VIEW
-    traits(aten.add_.Tensor)  -> MUTATING, writes (0,), functional form aten.add.Tensor
-    traits(aten.detach)       -> SAME: the very same elements
+traits(aten.select.int)   -> VIEW
+traits(aten.add_.Tensor)  -> MUTATING, writes (0,), functional form aten.add.Tensor
+traits(aten.detach)       -> SAME: the very same elements
 """
 
 from __future__ import annotations

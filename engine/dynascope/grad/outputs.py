@@ -1,6 +1,6 @@
 """What the program's outputs and mutated inputs are, read off the handles after the recording.
 
-    return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Computed(0), ViewOf(Computed(0))
+return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Computed(0), ViewOf(Computed(0))
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Results:
     differentiable: list[tuple[torch.Tensor, Value]] = field(default_factory=list)
     differentiable_outputs: list[int] = field(default_factory=list)
     """The forward output of each of `differentiable`."""
+    inputs_require_grad: bool = False
 
 
 def check_inputs(names: list[str], examples: list[Any]) -> None:
@@ -68,7 +69,7 @@ def _unsupported_kind(tensor: torch.Tensor) -> str:
 def describe_results(
     recorder: Recorder, names: list[str], examples: list[Any], handles: list[Any], before: list[Any], outputs: Any
 ) -> Results:
-    results = Results()
+    results = Results(inputs_require_grad=any(isinstance(e, torch.Tensor) and e.requires_grad for e in examples))
     if not isinstance(outputs, (tuple, list)):
         outputs = (outputs,)
     described = _Outputs(recorder, handles, results)
@@ -123,7 +124,9 @@ class _Outputs:
         if cell.input_index is not None:
             detached = self.handles[cell.input_index].requires_grad and not output.requires_grad
             if output.requires_grad and not self.handles[cell.input_index].requires_grad:
-                raise DifferentiationRefused(OutputNotReproducible(str(position), "a view that requires grad of an input that does not"))
+                raise DifferentiationRefused(
+                    OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
+                )
             return ViewOf(InputItself(cell.input_index), path(cell, output), detached)
         if shared[id(cell)] == 1 and is_dense(tuple(output.shape), output.stride()):
             return self._computed(output, output)
@@ -149,7 +152,9 @@ class _Outputs:
                 base = self._whole(position, output, cell)
             known = self.bases[id(cell)] = self._computed(base, base)
         if output.requires_grad and known.index not in self.results.differentiable_outputs:
-            raise DifferentiationRefused(OutputNotReproducible(str(position), "it shares memory with an output without history"))
+            raise DifferentiationRefused(
+                OutputNotReproducible(str(position), "it shares memory with an output without history")
+            )
         return known
 
     def _whole(self, position: int, output: torch.Tensor, cell: Cell) -> torch.Tensor:
@@ -164,7 +169,10 @@ def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
     if value.strides == output.stride() or value.layout.element_count > 1:
         return value
     return recorder.builder.write_view(
-        torch.ops.aten.as_strided.default, value, (list(output.shape), list(output.stride())), _layout_like(value, output)
+        torch.ops.aten.as_strided.default,
+        value,
+        (list(output.shape), list(output.stride())),
+        _layout_like(value, output),
     )
 
 
@@ -194,9 +202,11 @@ def _describe_mutations(
         if cell is None or not cell.writes:
             continue
         _check_overlap(names, examples, index)
-        value = with_strides(recorder.builder, recorder.memory.read(handle), handle.stride()) if is_dense(
-            tuple(handle.shape), handle.stride()
-        ) else recorder.memory.read(handle)
+        value = (
+            with_strides(recorder.builder, recorder.memory.read(handle), handle.stride())
+            if is_dense(tuple(handle.shape), handle.stride())
+            else recorder.memory.read(handle)
+        )
         history = handle.requires_grad and handle.grad_fn is not before[index][0]
         results.mutated.append(MutatedInput(index, value, history, handle._version == before[index][1]))
     for order, mutated in enumerate(results.mutated):
@@ -208,7 +218,12 @@ def _describe_mutations(
 def _check_overlap(names: list[str], examples: list[Any], index: int) -> None:
     mutated = examples[index]
     for other, example in enumerate(examples):
-        if other != index and isinstance(example, torch.Tensor) and example.device == mutated.device and _overlap(mutated, example):
+        if (
+            other != index
+            and isinstance(example, torch.Tensor)
+            and example.device == mutated.device
+            and _overlap(mutated, example)
+        ):
             raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
 
 

@@ -94,6 +94,7 @@ class GradPair:
     saved: tuple[Saved, ...]
     tangents: tuple[Tangent, ...]
     gradient_inputs: tuple[int, ...]
+    inputs_require_grad: bool
 
     @property
     def saved_bytes(self) -> int:

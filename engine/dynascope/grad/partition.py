@@ -25,15 +25,15 @@ aten = torch.ops.aten
 
 VIEWS = set(
     overloads(
-        *"view permute transpose.int expand unsqueeze squeeze.dims slice.Tensor select.int as_strided diagonal unfold".split(),
-        *"view.dtype view_as_real view_as_complex".split(),
+        "view permute transpose.int expand unsqueeze squeeze.dims slice.Tensor select.int as_strided diagonal unfold",
+        "view.dtype view_as_real view_as_complex",
     )
 )
 CHEAP = (
     VIEWS
     | set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
-    | set(overloads(*"div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full".split()))
-    | set(overloads(*"gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh".split()))
+    | set(overloads("div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full"))
+    | set(overloads("gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh"))
 )
 """Steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
 
@@ -60,14 +60,13 @@ def partition(
     forward = [step for step in tape.steps if step.phase == "forward"]
     backward = [step for step in tape.steps if step.phase == "backward"]
     border = _read_by_backward(backward, tangents, gradients)
-    if options.saving == "minimum-cut":
-        saved = _minimum_cut(border)
-    else:
-        saved = border
+    saved = _minimum_cut(border) if options.saving == "minimum-cut" else border
     return Parts(used(forward, [*visible, *saved]), _with_recomputation(backward, gradients, saved), saved)
 
 
-def _read_by_backward(backward: list[Step], tangents: list[Value], gradients: list[Value | None]) -> list[Value | Number]:
+def _read_by_backward(
+    backward: list[Step], tangents: list[Value], gradients: list[Value | None]
+) -> list[Value | Number]:
     """The forward values that backward steps read, or that are gradients themselves."""
     made = {id(output) for step in backward for output in step.outputs} | {id(tangent) for tangent in tangents}
     found: dict[int, Any] = {}

@@ -1,9 +1,9 @@
 """A graph as readable, runnable Python: types as `f32[8, 64]`, and the user's line above the operators it became.
 
-    def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
-        # model.py:7: x = self.fc1(x)
-        permute: f32[32, 64] = torch.ops.aten.permute.default(w, [1, 0])
-        addmm: f32[8, 64] = torch.ops.aten.addmm.default(b, x, permute)
+def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
+    # model.py:7: x = self.fc1(x)
+    permute: f32[32, 64] = torch.ops.aten.permute.default(w, [1, 0])
+    addmm: f32[8, 64] = torch.ops.aten.addmm.default(b, x, permute)
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from dynascope.grad.numbers import NumberNode
 from dynascope.grad.operators import Traits, traits
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.storage import Memory
-from dynascope.grad.tape import META, Layout, Number, Origin, Tape, Value, layout_of
+from dynascope.grad.tape import META, Number, Origin, Tape, Value, layout_of
 from dynascope.grad.views import ViewRecipe, single_views
 
 aten = torch.ops.aten
@@ -98,7 +98,9 @@ class Recorder(TorchDispatchMode):
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
         if isinstance(result, torch.Tensor):
-            if traits(func).kind == "view" and func is not aten.as_strided.default:  # relative to the storage, not to `source`
+            if (
+                traits(func).kind == "view" and func is not aten.as_strided.default
+            ):  # relative to the storage, not to `source`
                 self.memory.add_view(result, source, ViewRecipe(func, arguments))
             return result
         recipe = single_views(func, source, arguments)
@@ -112,18 +114,25 @@ class Recorder(TorchDispatchMode):
         defaults = {a.name: a.default_value for a in func._schema.arguments if a.default_value is not None}
         bound = defaults | dict(zip(names, args, strict=False)) | kwargs
         if facts.functional is None:
-            raise DifferentiationRefused(UnsupportedMutation(func.name().replace("::", "."), "it has no functional form"))
+            raise DifferentiationRefused(
+                UnsupportedMutation(func.name().replace("::", "."), "it has no functional form")
+            )
         targets = [bound[name] for name in facts.writes]
         inputs = {n: v for n, v in bound.items() if not (facts.is_out and n in facts.writes)}
         positional, keywords = _split(facts.functional, inputs)
         result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)
-        for target, value in zip(targets, results, strict=True):
+        lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
+        for target, value in zip(targets[0] if lists else targets, results, strict=True):
             store(self, target, value, func.name().replace("::", "."))
+        if lists:
+            return None
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     def _keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        kwargs = {name: self.values(value) for name, value in kwargs.items() if name not in ("pin_memory", "non_blocking")}
+        kwargs = {
+            name: self.values(value) for name, value in kwargs.items() if name not in ("pin_memory", "non_blocking")
+        }
         if kwargs.get("device") == META:
             kwargs["device"] = self.main_device
         return kwargs
@@ -163,7 +172,8 @@ class Recorder(TorchDispatchMode):
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor that is part of the program, such as `torch.tensor([1, 2])`."""
         name = f"constant_{len(self.tape.constants)}"
-        self.tape.constants[name] = tensor.detach().clone()
+        with torch.utils._python_dispatch._disable_current_modes():
+            self.tape.constants[name] = tensor.detach().clone()
         value = Value(layout_of(self.tape.constants[name], tensor.device), name=name)
         return self.wrap(value)
 
@@ -202,5 +212,3 @@ def _split(func: Any, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]
             else:
                 positional.append(bound[argument.name])
     return positional, keywords
-
-

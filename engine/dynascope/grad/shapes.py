@@ -71,7 +71,10 @@ def iterator_strides(shape: Sizes, operands: Sequence[Value]) -> Sizes:
 
 def _expanded_strides(operand: Value, shape: Sizes) -> Sizes:
     missing = len(shape) - operand.rank
-    own = (0 if size == 1 and shape[missing + i] != 1 else s for i, (size, s) in enumerate(zip(operand.sizes, operand.strides, strict=True)))
+    own = (
+        0 if size == 1 and shape[missing + i] != 1 else s
+        for i, (size, s) in enumerate(zip(operand.sizes, operand.strides, strict=True))
+    )
     return (0,) * missing + tuple(own)
 
 
@@ -186,7 +189,9 @@ def viewed_strides(sizes: Sizes, strides: Sizes, wanted: Sizes) -> Sizes | None:
     tensor_count, view_count = 1, 1
     for dimension in reversed(range(len(sizes))):
         tensor_count *= sizes[dimension]
-        ends_chunk = dimension == 0 or (sizes[dimension - 1] != 1 and strides[dimension - 1] != tensor_count * chunk_step)
+        ends_chunk = dimension == 0 or (
+            sizes[dimension - 1] != 1 and strides[dimension - 1] != tensor_count * chunk_step
+        )
         if not ends_chunk:
             continue
         while position >= 0 and (view_count < tensor_count or wanted[position] == 1):

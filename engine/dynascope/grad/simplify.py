@@ -1,6 +1,6 @@
 """Steps that change nothing: duplicates, and steps nobody reads.
 
-    t1 = t(w); t2 = t(w)   ->   t1 alone
+t1 = t(w); t2 = t(w)   ->   t1 alone
 """
 
 from __future__ import annotations

@@ -63,7 +63,12 @@ class Memory:
     def add_view(self, view: torch.Tensor, source: torch.Tensor, recipe: ViewRecipe) -> None:
         cell = self.cells[source.untyped_storage()._cdata]
         geometry, parent = geometry_of(view), geometry_of(source)
-        if geometry != parent and geometry != cell.root and geometry not in cell.recipes and not self._descends(cell, parent, geometry):
+        if (
+            geometry != parent
+            and geometry != cell.root
+            and geometry not in cell.recipes
+            and not self._descends(cell, parent, geometry)
+        ):
             cell.recipes[geometry] = (parent, recipe)
 
     def read(self, tensor: torch.Tensor) -> Value:

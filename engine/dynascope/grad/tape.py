@@ -162,7 +162,11 @@ class Tape:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def write(
-        self, target: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], layouts: list[Layout | None]
+        self,
+        target: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        layouts: list[Layout | None],
     ) -> Step:
         """Add a step with one output for each layout; None stands for an output that the operator leaves undefined."""
         step = Step(target, arguments, keywords, self.origin, self.phase, is_random=is_random(target))

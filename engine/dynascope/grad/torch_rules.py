@@ -32,7 +32,13 @@ def _attention(
     device = recorder.value(query).device
     if device.type not in ("cpu", "cuda"):
         return NotImplemented
-    masks = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    masks = {
+        "attn_mask": attn_mask,
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+    }
     choice = _attention_choice(device, query, key, value, masks)
     if device.type == "cpu" and choice == FLASH_ATTENTION:
         mask = _additive_mask(attn_mask, query)
@@ -55,7 +61,9 @@ def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, op
         ]
         mask = options["attn_mask"]
         if mask is not None:
-            mask = torch.empty_strided(mask.shape, mask.stride(), dtype=mask.dtype, device=device, requires_grad=mask.requires_grad)
+            mask = torch.empty_strided(
+                mask.shape, mask.stride(), dtype=mask.dtype, device=device, requires_grad=mask.requires_grad
+            )
         return torch._fused_sdp_choice(*real, **{**options, "attn_mask": mask})
 
 
@@ -74,10 +82,14 @@ def _cuda_attention(choice: int, query: Any, key: Any, value: Any, options: dict
     if bias is not None:
         bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-    return aten._scaled_dot_product_efficient_attention(query, key, value, bias, needs_gradient, dropout, causal, scale=scale)[0]
+    return aten._scaled_dot_product_efficient_attention(
+        query, key, value, bias, needs_gradient, dropout, causal, scale=scale
+    )[0]
 
 
-def _dropout(recorder: Recorder, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def _dropout(
+    recorder: Recorder, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Any:
     """CUDA has a fused kernel of its own, with its own random numbers."""
     if not inplace and training and 0 < p < 1 and recorder.value(input).device.type == "cuda" and input.numel():
         return aten.native_dropout(input, p, True)[0]
@@ -98,7 +110,10 @@ def _to(recorder: Recorder, tensor: torch.Tensor, *arguments: Any, **keywords: A
     wanted = keywords.get("device") or next((a for a in arguments if isinstance(a, torch.device)), None)
     tensors = [a for a in (*arguments, *keywords.values()) if isinstance(a, torch.Tensor)]
     if tensors:
-        wanted, keywords = recorder.value(tensors[0]).device, {k: v for k, v in keywords.items() if k != "other"} | {"dtype": tensors[0].dtype}
+        wanted, keywords = (
+            recorder.value(tensors[0]).device,
+            {k: v for k, v in keywords.items() if k != "other"} | {"dtype": tensors[0].dtype},
+        )
         arguments = tuple(a for a in arguments if not isinstance(a, torch.Tensor))
     arguments = tuple(a for a in arguments if not isinstance(a, torch.device))
     keywords.pop("device", None)
@@ -157,7 +172,9 @@ def _set_index(recorder: Recorder, tensor: Any, index: Any, value: Any) -> Any:
 
 
 def _holds_list(index: Any) -> bool:
-    return isinstance(index, list) or (isinstance(index, tuple) and any(isinstance(item, (list, tuple)) for item in index))
+    return isinstance(index, list) or (
+        isinstance(index, tuple) and any(isinstance(item, (list, tuple)) for item in index)
+    )
 
 
 def _with_constants(recorder: Recorder, index: Any) -> Any:

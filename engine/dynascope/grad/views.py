@@ -1,7 +1,7 @@
 """Views as values: how a view is cut out of its source, and how new contents of a view are put back.
 
-    select(x, 0, 2)          apply    -> aten.select.int(x, 0, 2)
-    x.select(0, 2).zero_()   scatter  -> aten.select_scatter(x, zeros, 0, 2)
+select(x, 0, 2)          apply    -> aten.select.int(x, 0, 2)
+x.select(0, 2).zero_()   scatter  -> aten.select_scatter(x, zeros, 0, 2)
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import torch
 
+from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Value, contiguous_strides, layout_of
-from dynascope.grad.metadata import call_meta_kernel
 
 aten = torch.ops.aten
 
@@ -98,8 +98,13 @@ def expand(builder: Builder, source: Value, sizes: Any, implicit: Any = False) -
     own = [source.sizes[i - missing] if size == -1 else size for i, size in enumerate(sizes)]
     if tuple(own) == source.sizes:
         return source
-    strides = [0 if i < missing or (source.sizes[i - missing] == 1 and own[i] != 1) else source.strides[i - missing] for i in range(len(own))]
-    return builder.write_view(aten.expand.default, source, (own,), Layout(tuple(own), tuple(strides), source.dtype, source.device))
+    strides = [
+        0 if i < missing or (source.sizes[i - missing] == 1 and own[i] != 1) else source.strides[i - missing]
+        for i in range(len(own))
+    ]
+    return builder.write_view(
+        aten.expand.default, source, (own,), Layout(tuple(own), tuple(strides), source.dtype, source.device)
+    )
 
 
 def unsqueeze(builder: Builder, source: Value, dimension: int) -> Value:
@@ -107,7 +112,9 @@ def unsqueeze(builder: Builder, source: Value, dimension: int) -> Value:
     step = source.sizes[dimension] * source.strides[dimension] if dimension < source.rank else 1
     sizes = (*source.sizes[:dimension], 1, *source.sizes[dimension:])
     strides = (*source.strides[:dimension], step, *source.strides[dimension:])
-    return builder.write_view(aten.unsqueeze.default, source, (dimension,), Layout(sizes, strides, source.dtype, source.device))
+    return builder.write_view(
+        aten.unsqueeze.default, source, (dimension,), Layout(sizes, strides, source.dtype, source.device)
+    )
 
 
 def squeeze(builder: Builder, source: Value, dimensions: Any = None) -> Value:
@@ -119,11 +126,15 @@ def squeeze(builder: Builder, source: Value, dimensions: Any = None) -> Value:
     if not gone:
         return source
     kept = [d for d in range(source.rank) if d not in gone]
-    layout = Layout(tuple(source.sizes[d] for d in kept), tuple(source.strides[d] for d in kept), source.dtype, source.device)
+    layout = Layout(
+        tuple(source.sizes[d] for d in kept), tuple(source.strides[d] for d in kept), source.dtype, source.device
+    )
     return builder.write_view(aten.squeeze.dims, source, (gone,), layout)
 
 
-def slice_along(builder: Builder, source: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+def slice_along(
+    builder: Builder, source: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
     size = source.sizes[dimension]
     first, last, _ = slice(start, end).indices(size)
@@ -141,10 +152,20 @@ def select(builder: Builder, source: Value, dimension: int, index: int) -> Value
     index = index + source.sizes[dimension] if index < 0 else index
     sizes = source.sizes[:dimension] + source.sizes[dimension + 1 :]
     strides = source.strides[:dimension] + source.strides[dimension + 1 :]
-    return builder.write_view(aten.select.int, source, (dimension, index), Layout(sizes, strides, source.dtype, source.device))
+    return builder.write_view(
+        aten.select.int, source, (dimension, index), Layout(sizes, strides, source.dtype, source.device)
+    )
 
 
-def _as_strided(builder: Builder, source: Value, sizes: list[int], strides: list[int], offset: int, root_strides: Any, root_offset: int) -> Value:
+def _as_strided(
+    builder: Builder,
+    source: Value,
+    sizes: list[int],
+    strides: list[int],
+    offset: int,
+    root_strides: Any,
+    root_offset: int,
+) -> Value:
     _check_within(source, sizes, strides, offset - root_offset)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
@@ -153,7 +174,9 @@ def _as_strided(builder: Builder, source: Value, sizes: list[int], strides: list
             source = recipe.apply(builder, source)
         return source
     layout = Layout(tuple(sizes), tuple(strides), source.dtype, source.device)
-    return builder.write_view(aten.as_strided.default, source, (list(sizes), list(strides), offset - root_offset), layout)
+    return builder.write_view(
+        aten.as_strided.default, source, (list(sizes), list(strides), offset - root_offset), layout
+    )
 
 
 def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
@@ -161,7 +184,9 @@ def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
     reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     extent = sum((size - 1) * stride for size, stride in zip(source.sizes, source.strides, strict=True))
     if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(source.sizes, source.strides)):
-        raise DifferentiationRefused(OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from"))
+        raise DifferentiationRefused(
+            OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from")
+        )
 
 
 def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
@@ -240,7 +265,9 @@ def _put_back_expanded(builder: Builder, source: Value, value: Value, *_: Any) -
     return reshape(builder, value, source.sizes) if value.layout.element_count == source.layout.element_count else None
 
 
-def _put_back_slice(builder: Builder, source: Value, value: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+def _put_back_slice(
+    builder: Builder, source: Value, value: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
     first, last, _ = slice(start, end).indices(source.sizes[dimension])
     if (first, last, step) == (0, source.sizes[dimension], 1):
@@ -256,7 +283,16 @@ def _put_back_diagonal(builder: Builder, source: Value, value: Value, *arguments
     return builder.op(aten.diagonal_scatter.default, source, value, *arguments)
 
 
-def _put_back_strided(builder: Builder, source: Value, value: Value, sizes: Any, strides: Any, offset: int, root_strides: Any, root_offset: int) -> Value:
+def _put_back_strided(
+    builder: Builder,
+    source: Value,
+    value: Value,
+    sizes: Any,
+    strides: Any,
+    offset: int,
+    root_strides: Any,
+    root_offset: int,
+) -> Value:
     _check_within(source, sizes, strides, offset - root_offset)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)

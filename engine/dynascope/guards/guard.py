@@ -20,7 +20,7 @@ from dynascope.report.span import Span, UserStack
 
 
 class Predicate:
-    """A frozen dataclass. `check` completes "`x` ..."; `failure` is a sentence about the expression and its value now."""
+    """A frozen dataclass. `check` completes "`x` ..."; `failure` is a sentence about the expression's value now."""
 
     __slots__ = ()
 
@@ -85,9 +85,10 @@ class TypeIs(Predicate):
         return f"is {with_article(self.type.__name__)}"
 
     def failure(self, expression: str, value: Any) -> str:
-        now = type(value).__name__
-        again = "another " if now == self.type.__name__ else ""
-        return f"{expression} is {again or with_article(now)}{now if again else ''}, and was {with_article(self.type.__name__)}"
+        now, before = type(value).__name__, self.type.__name__
+        if now == before:
+            return f"{expression} is of another class named {now} than the first time"
+        return f"{expression} is {with_article(now)}, and was {with_article(before)}"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FrameValues:
-    """What a region can see when it is entered: locals and free variables by name (cells dereferenced), globals, builtins.
+    """What a region can see when it is entered: locals and free variables by name (cells read), globals, builtins.
 
     `stack` holds the values left on the evaluation stack when the region starts after a break, bottom first.
     """

@@ -31,13 +31,13 @@ class TensorMatches(Predicate):
 
     @classmethod
     def of(cls, tensor: torch.Tensor, sizes: Sequence[int | None] | None = None) -> TensorMatches:
-        """The facts of a tensor; `sizes` may leave some open, and then every stride that depends on them is open too."""
+        """The facts of a tensor; `sizes` may leave some open: then every stride that depends on them is open too."""
         with torch._C.DisableTorchFunction():
             actual = tuple(tensor.shape)
             strides = tuple(tensor.stride()) if tensor.layout == torch.strided else None
             wanted = actual if sizes is None else tuple(sizes)
             if sizes is not None and strides is not None and None in wanted:
-                strides = _open_strides(wanted, actual, strides)
+                strides = _open_strides(wanted, strides)
             keys = torch._C._dispatch_keys(tensor).raw_repr()
             return cls(type(tensor), tensor.dtype, tensor.device, wanted, strides, tensor.requires_grad, keys)
 
@@ -46,7 +46,8 @@ class TensorMatches(Predicate):
 
     def check(self) -> str:
         grad = " that requires grad" if self.requires_grad else ""
-        return f"is {with_article(_dtype_name(self.dtype))} tensor of shape {_sizes_text(self.sizes)} on {self.device}{grad}"
+        kind = with_article(_dtype_name(self.dtype))
+        return f"is {kind} tensor of shape {_sizes_text(self.sizes)} on {self.device}{grad}"
 
     def failure(self, expression: str, value: Any) -> str:
         if type(value) is not self.type:
@@ -61,7 +62,7 @@ class TensorMatches(Predicate):
         return None
 
     def _comparisons(self, value: torch.Tensor):
-        """(differs, "has dtype float64", "had float32") for each fact, the most telling first; read one after another."""
+        """(differs, "has dtype float64", "had float32") for each fact, the most telling first, read one by one."""
         yield value.dtype != self.dtype, f"has dtype {_dtype_name(value.dtype)}", f"had {_dtype_name(self.dtype)}"
         yield value.device != self.device, f"is on {value.device}", f"was on {self.device}"
         shape = tuple(value.shape)
@@ -103,19 +104,12 @@ def _extents_match(expected: Sequence[int | None], found: Sequence[int]) -> bool
     return len(expected) == len(found) and all(e is None or e == f for e, f in zip(expected, found, strict=True))
 
 
-def _open_strides(
-    sizes: tuple[int | None, ...], actual: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int | None, ...]:
-    """A stride stays fixed where no open size lies inside it: in memory order, the open size is not among the inner ones."""
+def _open_strides(sizes: tuple[int | None, ...], strides: tuple[int, ...]) -> tuple[int | None, ...]:
+    """A stride stays fixed where no open size lies inside it, that is, where no open dimension has one as small."""
 
     def depends(dimension: int) -> bool:
-        return any(
-            size is None
-            and strides[other] < strides[dimension]
-            or (size is None and strides[other] == strides[dimension])
-            for other, size in enumerate(sizes)
-            if other != dimension
-        )
+        others = [other for other in range(len(sizes)) if other != dimension and sizes[other] is None]
+        return any(strides[other] <= strides[dimension] for other in others)
 
     return tuple(None if depends(dimension) else stride for dimension, stride in enumerate(strides))
 

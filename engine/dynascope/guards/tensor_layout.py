@@ -154,7 +154,7 @@ def _find() -> TensorLayout | None:
 
 
 def _device_place(dtype: int, probes: list[torch.Tensor]) -> int | None:
-    """The device lies beside the dtype. Two neighbouring half-words tell CPU from meta only if read at the right byte."""
+    """Beside the dtype: of two overlapping half-words that tell CPU from meta, only this one has type and index."""
     return _only((dtype + 2,), lambda at: _distinguishes(at, probes, lambda t: t.device))
 
 

@@ -31,6 +31,7 @@ from dynascope.loops.nodes import (
     Origin,
     Reduce,
     ReduceKind,
+    Store,
     TensorView,
 )
 from dynascope.loops.operations import TABLE
@@ -116,10 +117,14 @@ class NestBuilder(BodyBuilder):
         super().__init__(origin)
         self.sizes = sizes
         letters = ["c" if d in reduced else "i" for d in range(len(sizes))]
-        self.loops = tuple(
-            Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes)
-        )
+        self.loops = tuple(Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes))
         self.indices = tuple(variable(loop.symbol) for loop in self.loops)
+
+    def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:
+        """A reduction of a single element is that element."""
+        if any(loop.reduced and loop.size != 1 for loop in self.loops):
+            return super().reduce(kind, value)
+        return self.constant(0, torch.int64) if kind in ("argmax", "argmin") else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,9 @@ def instantiate(operation: Operation, numbers: Callable[[int], int], index: Call
         case IndexValue():
             new = index(operation.index)
             return replace(operation, arguments=tuple(sorted(new.loaded())), index=new)
+        case Store():
+            new = index(operation.index)
+            return replace(operation, arguments=(*sorted(new.loaded()), arguments[-1]), index=new)
         case _:
             return replace(operation, arguments=arguments)
 

@@ -175,7 +175,7 @@ def modulo(dividend: Index, divisor: Extent) -> Index:
         ((atom, factor),) = rest.terms
         if isinstance(atom, Remainder) and factor == 1 and atom.divisor % divisor == 0:
             return modulo(atom.dividend, divisor)
-    return Index(((Remainder(rest, divisor, divisor), 1),))
+    return Index(((Remainder(_not_negative(rest, divisor)[0], divisor, divisor), 1),))
 
 
 def delinearize(flat: Index, sizes: Iterable[int], strides: Iterable[int]) -> tuple[Index, ...]:
@@ -231,13 +231,21 @@ def _recombine(index: Index) -> Index:
     for atom, coefficient in index.terms:
         if isinstance(atom, Remainder):
             partner = next(
-                (a for a, c in index.terms if isinstance(a, Quotient) and a.divisor == atom.divisor
-                 and a.dividend == atom.dividend and c == coefficient * atom.divisor),
+                (
+                    a
+                    for a, c in index.terms
+                    if isinstance(a, Quotient)
+                    and a.divisor == atom.divisor
+                    and a.dividend == atom.dividend
+                    and c == coefficient * atom.divisor
+                ),
                 None,
             )
             if partner is not None:
                 rest = tuple(t for t in index.terms if t[0] is not atom and t[0] is not partner)
-                return _collect((*rest, *(atom.dividend * coefficient).terms), index.constant + atom.dividend.constant * coefficient)
+                return _collect(
+                    (*rest, *(atom.dividend * coefficient).terms), index.constant + atom.dividend.constant * coefficient
+                )
     return index
 
 
@@ -269,9 +277,16 @@ def _keep_small_constant(index: Index, split: tuple[Index, Index], divisor: int)
 
 
 def _quotient(dividend: Index, divisor: int) -> Index:
-    low, high = dividend.bounds
-    if low >= 0 and len(dividend.terms) == 1 and dividend.constant == 0:
+    if len(dividend.terms) == 1 and dividend.constant == 0:
         ((atom, factor),) = dividend.terms
         if isinstance(atom, Quotient) and factor == 1:
             return floor_divide(atom.dividend, atom.divisor * divisor)
-    return Index(((Quotient(dividend, divisor, high // divisor + 1), 1),))
+    dividend, periods = _not_negative(dividend, divisor)
+    extent = dividend.bounds[1] // divisor + 1
+    return _collect([(Quotient(dividend, divisor, extent), 1)], -periods)
+
+
+def _not_negative(dividend: Index, divisor: int) -> tuple[Index, int]:
+    """The dividend moved up by whole periods until it is never negative: atoms start at 0, and C truncates."""
+    periods = max(0, -(dividend.bounds[0] // divisor))
+    return dividend + periods * divisor, periods

@@ -196,7 +196,7 @@ class LoopNode:
 
     @property
     def kind(self) -> Literal["pointwise", "reduction"]:
-        return "reduction" if any(loop.reduced for loop in self.loops) else "pointwise"
+        return "reduction" if any(loop.reduced and loop.size != 1 for loop in self.loops) else "pointwise"
 
     @property
     def device(self) -> torch.device:

@@ -48,6 +48,11 @@ class Compiler:
     command: tuple[str, ...]
     version: str
 
+    @property
+    def title(self) -> str:
+        """What it calls itself, in one line."""
+        return self.version.splitlines()[0]
+
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:

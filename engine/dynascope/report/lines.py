@@ -56,6 +56,15 @@ def files_of(report: CompileReport) -> list[str]:
     return files
 
 
+SAYS_MOST = ("TensorMatches", "Equals", "TruthIs", "LengthIs", "DictionaryKeysAre")
+"""Kinds of guards that a person reads first: what the values are. The others say that code and modules are the same."""
+
+
+def ranked(guards: list[GuardFact]) -> list[GuardFact]:
+    """The guards of a line, those that say most first."""
+    return sorted(guards, key=lambda guard: SAYS_MOST.index(guard.kind) if guard.kind in SAYS_MOST else len(SAYS_MOST))
+
+
 def same_file(file: str, place: str) -> bool:
     return os.path.abspath(file) == place
 
@@ -86,7 +95,13 @@ def _add_graphs(report: CompileReport, lines: dict[int, LineFacts], place: str) 
                 lines[line].values.append(value)
         for extern in graph.externs:
             if extern.span is not None and same_file(extern.span.file, place):
-                _once(lines[extern.span.line].externs, extern.operation)
+                _once(lines[extern.span.line].externs, short_operation(extern.operation))
+
+
+def short_operation(operation: str) -> str:
+    """`aten.addmm.default` as people say it: `addmm`."""
+    parts = operation.split(".")
+    return parts[1] if len(parts) == 3 else operation
 
 
 def line_in(place: str, span: Span | None, stack: UserStack) -> int | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
-from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts
+from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, ranked
 from dynascope.report.reason import Explanation
 
 Piece = tuple[str, str]
@@ -27,6 +27,7 @@ Line = list[Piece]
 SOURCE_WIDTH = 64
 TEXT_WIDTH = 116
 GUTTER = "     | "
+GUARDS_SHOWN = 3
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
 
 
@@ -94,8 +95,7 @@ def _annotated_line(number: int, text: str, facts: LineFacts | None, report: Com
         start.append((" " * max(2, SOURCE_WIDTH - len(text)), ""))
         start += headline
     lines = [start]
-    for guard in facts.guards:
-        lines.append([(GUTTER, "dim"), (f"  guard: {guard.check}", "dim")])
+    lines += _guards(facts)
     for explanation in facts.recompilations:
         lines += _explained("compiled again", explanation, text)
     for explanation in facts.reasons:
@@ -103,15 +103,33 @@ def _annotated_line(number: int, text: str, facts: LineFacts | None, report: Com
     return lines
 
 
+def _guards(facts: LineFacts) -> list[Line]:
+    """The first few; the rest is in the report, and `dynascope show guards` prints all of them."""
+    shown = ranked(facts.guards)[:GUARDS_SHOWN]
+    lines = [[(GUTTER, "dim"), (f"  guard: {guard.check}", "dim")] for guard in shown]
+    if len(facts.guards) > len(shown):
+        lines.append([(GUTTER, "dim"), (f"  and {counted(len(facts.guards) - len(shown), 'more guard')}", "dim")])
+    return lines
+
+
 def _headline(facts: LineFacts, report: CompileReport) -> Line:
+    """`g0: addmm (library), k0, k1, backward k4 | gelu f32[32, 256]`"""
     parts: Line = [(_totals(report, function), "bold green") for function in facts.functions]
-    went = [f"{name} (library)" for name in facts.externs] + facts.kernels
+    went = [f"{name} (library)" for name in facts.externs] + _kernel_names(facts, report)
     if facts.graphs:
-        parts.append((f"{' '.join(facts.graphs)}: {', '.join(went)}" if went else " ".join(facts.graphs), "green"))
+        graphs = " ".join(facts.graphs)
+        parts.append((f"{graphs}: {', '.join(went)}" if went else graphs, "green"))
     if facts.values:
         named = [f"{value.name} {value.description}" for value in facts.values[-2:]]
-        parts.append((" " + "; ".join(dict.fromkeys(named)), "cyan"))
+        parts.append((f" | {'; '.join(dict.fromkeys(named))}", "cyan"))
     return parts
+
+
+def _kernel_names(facts: LineFacts, report: CompileReport) -> list[str]:
+    phases = {kernel.identifier: kernel.phase for kernel in report.kernels}
+    backward = [name for name in facts.kernels if phases[name] == "backward"]
+    names = [name for name in facts.kernels if phases[name] == "forward"]
+    return names + ([f"backward {' '.join(backward)}"] if backward else [])
 
 
 def _totals(report: CompileReport, function: FunctionFact) -> str:

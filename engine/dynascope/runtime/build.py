@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import linecache
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,9 @@ from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
 from dynascope.codegen.kernels import KernelModule
-from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
+from dynascope.runtime.cuda import cuda_names, cuda_notes
 from dynascope.runtime.launching import launcher, launcher_note
 
 
@@ -45,8 +47,9 @@ def build(module: KernelModule, options: Any = None) -> Built:
         path = str(build_shared_object(module.source, language="c++", flags=flags(), name=module.schedule.program.name))
         library = ctypes.CDLL(path)
         names |= {k.name: launcher(library, k) for k in module.kernels if k is not None and k.language == "cpp"}
+    names |= cuda_names(module)
     note = launcher_note() if module.source else None
-    return Built(_function(module, names), path, () if note is None else (note.explain(),))
+    return Built(_function(module, names), path, (() if note is None else (note.explain(),)) + cuda_notes(module))
 
 
 def flags() -> tuple[str, ...]:
@@ -56,7 +59,7 @@ def flags() -> tuple[str, ...]:
 def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     """The wrapper's function; its text can be read in tracebacks."""
     name = module.schedule.program.name
-    file = f"<dynascope wrapper {name} {abs(hash(module.wrapper)):x}>"
+    file = f"<dynascope wrapper {name} {zlib.crc32(module.wrapper.encode()):x}>"
     linecache.cache[file] = (len(module.wrapper), None, module.wrapper.splitlines(True), file)
     exec(compile(module.wrapper, file, "exec"), names)
     return names[name]

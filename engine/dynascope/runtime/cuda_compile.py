@@ -27,7 +27,7 @@ from typing import Any
 
 from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
 from dynascope.native.cache import CacheError, cache_folder, mark_used, publish
-from dynascope.report.reason import Reason
+from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
 FORMAT = 1
@@ -36,12 +36,8 @@ FORMAT = 1
 _WORKER_SECONDS = 120.0
 
 
-class KernelError(Exception):
+class KernelError(ToolchainError):
     """A kernel could not be built. `reason` says why."""
-
-    def __init__(self, reason: Reason):
-        super().__init__(reason.message())
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,6 +314,8 @@ static Status start(LaunchPlan *plan, Stream stream, uint64_t *values, int *at)
         status = driver.push(plan->context);
     for (*at = 0; !status && *at < plan->launch_count; ++*at) {
         Launch *launch = &plan->launches[*at];
+        if (!launch->grid[0])
+            continue; /* no element to work on */
         for (int i = 0; i < launch->count; i++) {
             int slot = plan->parameters[launch->first + i];
             pointers[i] = slot < 0 ? &nothing : &values[slot];

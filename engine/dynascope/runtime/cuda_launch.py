@@ -115,7 +115,9 @@ class _Plans:
     def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
         cubins = compile_kernels(kernels, target_of(self.device))
         names, kinds = _slot_table(kernels, self.slots)
-        launches = [_launch(kernel, cubin, self._load(cubin), names) for kernel, cubin in zip(kernels, cubins, strict=True)]
+        launches = [
+            _launch(kernel, cubin, self._load(cubin), names) for kernel, cubin in zip(kernels, cubins, strict=True)
+        ]
         needed = max((kernel.workspace_bytes for kernel in kernels), default=0)
         device = torch.device("cuda", self.device.index or 0)
         make_workspace = functools.partial(torch.zeros, max(needed, 16), dtype=torch.uint8, device=device)
@@ -144,7 +146,7 @@ def _never_misaligned(*arguments: Any) -> None:
     raise KernelError(LauncherMissing("a plan without alignment met a misaligned pointer"))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _load_function(launcher: ModuleType, cubin: Cubin, device: int) -> int:
     """Loaded once per process and device: equal kernels of different graphs share one."""
     return launcher.load(cubin.binary, cubin.name, cubin.shared, device)

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import Index, Symbol, ZERO, substitute
-from dynascope.loops.inlining import BodyWriter
+from dynascope.loops.body import BodyBuilder, instantiate
+from dynascope.loops.index import ZERO, Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.inlining import BodyWriter, needed
 from dynascope.loops.nodes import (
     Argument,
+    Body,
     CheckIndex,
     ExternCall,
     Load,
@@ -49,7 +50,7 @@ def _group(unit: Any, stored: frozenset[str]) -> FusionGroup:
                 _store(builder, node, result, symbols, numbers[result.value])
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
-    body, rows, columns = shaped(builder.body, rows, columns)
+    body, rows, columns = shaped(without_unused(builder.body), rows, columns)
     return finished(unit.members[0][0].device, body, rows, columns)
 
 
@@ -58,6 +59,19 @@ def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symb
     for loop, stride in zip(node.loops, result.strides, strict=True):
         index = index + symbols[loop.symbol] * stride
     builder.append(Store(result.buffer.dtype, (value,), node.origin, result.buffer.name, index))
+
+
+def without_unused(body: Body) -> Body:
+    """The body with only what its stores need."""
+    kept = needed(body, [n for n, operation in enumerate(body) if isinstance(operation, Store)])
+    if len(kept) == len(body):
+        return body
+    numbers = {old: new for new, old in enumerate(kept)}
+
+    def renumbered(atom: Atom) -> Index | None:
+        return variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None
+
+    return tuple(instantiate(body[n], numbers.__getitem__, lambda i: substitute(i, renumbered)) for n in kept)
 
 
 def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, columns: Any) -> FusionGroup:
@@ -85,7 +99,14 @@ def _short(operator: str) -> str:
 
 
 def _scatter_group(node: ScatterNode) -> ScatterGroup:
-    store = Store(node.result.dtype, (*sorted(node.index.loaded()), node.value), node.origin, node.result.name, node.index, node.mode)
+    store = Store(
+        node.result.dtype,
+        (*sorted(node.index.loaded()), node.value),
+        node.origin,
+        node.result.name,
+        node.index,
+        node.mode,
+    )
     rows = tuple(loop.symbol for loop in node.loops if loop.size != 1)
     gone = {loop.symbol for loop in node.loops if loop.size == 1}
     body, rows, columns = shaped((*node.body, store), rows, ())

@@ -6,7 +6,7 @@ when the consumer would compute it many times over and it is expensive, nor when
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynascope.loops.inlining import has_reduction
 from dynascope.loops.nodes import Compute, ExternCall, Load, LoopNode, LoopProgram, Node, ScatterNode, TensorView
@@ -86,6 +86,17 @@ def buffers_seen_outside(program: LoopProgram) -> frozenset[str]:
         elif isinstance(node, ScatterNode):
             seen.add(node.base)
     return frozenset(seen)
+
+
+def without_unused(program: LoopProgram) -> LoopProgram:
+    """The program without loops whose results nobody reads. Library calls stay: they may have effects."""
+    read = {view.buffer for view in views_in(program.outputs)}
+    kept = []
+    for node in reversed(program.nodes):
+        if not isinstance(node, LoopNode) or any(result.buffer.name in read for result in node.results):
+            kept.append(node)
+            read.update(reads_of(node))
+    return replace(program, nodes=tuple(reversed(kept)))
 
 
 def readers_of(program: LoopProgram) -> dict[str, list[Node]]:

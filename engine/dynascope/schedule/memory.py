@@ -13,6 +13,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     returned = {view.buffer for view in views_in(program.outputs)}
     allocations, releases = [], []
     free: dict[tuple, list[str]] = {}
+    pooled = _poolable(steps)
     held = peak = 0
     for number, step in enumerate(steps):
         for name in allocated_by(step):
@@ -25,7 +26,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
         for name in _dying(step, number, last_use, returned, program):
             releases.append((number, name))
             buffer = program.buffers[name]
-            if _poolable(name, steps):
+            if name in pooled:
                 free.setdefault(_shape_class(buffer), []).append(name)
             else:
                 held -= buffer.bytes
@@ -67,8 +68,20 @@ def _dying(step: Step, number: int, last_use: dict[str, int], returned: set[str]
     return [n for n in names if last_use[n] == number and n not in returned and program.buffers[n].role == "temporary"]
 
 
-def _poolable(name: str, steps: tuple[Step, ...]) -> bool:
-    return any(isinstance(step, FusionGroup) and name in step.writes for step in steps)
+def _poolable(steps: tuple[Step, ...]) -> frozenset[str]:
+    """Buffers that kernels write, but for those of which a library call may have returned a view."""
+    written, viewed = set(), set()
+    for step in steps:
+        if isinstance(step, FusionGroup):
+            written.update(step.writes)
+        elif isinstance(step, ExternCall) and _may_return_view(step):
+            viewed.update(reads(step))
+    return frozenset(written - viewed)
+
+
+def _may_return_view(step: ExternCall) -> bool:
+    schema = getattr(step.operator, "_schema", None)
+    return schema is None or any(returned.alias_info is not None for returned in schema.returns)
 
 
 def _shape_class(buffer: Buffer) -> tuple:

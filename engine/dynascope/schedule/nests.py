@@ -4,12 +4,11 @@ them apart, and named r0, r1, ... (rows) and c0, c1, ... (columns).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 
 from dynascope.loops.body import instantiate
-from dynascope.loops.index import Atom, Index, Quotient, Remainder, Symbol, affine, substitute, variable
-from dynascope.loops.nodes import Body, IndexValue, Load, Operation, Reduce, Store
+from dynascope.loops.index import Index, Quotient, Remainder, Symbol, affine, substitute, variable
+from dynascope.loops.nodes import Body, Load, Reduce, Store
 from dynascope.schedule.passes import index_of
 
 Symbols = tuple[Symbol, ...]
@@ -29,13 +28,10 @@ def shaped(body: Body, rows: Symbols, columns: Symbols) -> tuple[Body, Symbols, 
 
 def rewritten(body: Body, change: Callable[[Index], Index]) -> Body:
     """The body with every index expression changed."""
-    new: list[Operation] = []
-    for operation in body:
-        if isinstance(operation, Store):
-            new.append(replace(operation, index=change(operation.index)))
-        else:
-            new.append(instantiate(operation, lambda n: n, change) if index_of(operation) is not None else operation)
-    return tuple(new)
+    return tuple(
+        instantiate(operation, lambda n: n, change) if index_of(operation) is not None else operation
+        for operation in body
+    )
 
 
 def indices_of(body: Body) -> list[Index]:

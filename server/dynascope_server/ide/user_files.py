@@ -6,6 +6,7 @@ import dataclasses
 import os
 from typing import TypeVar
 
+from dynascope.report.facts import ProgramFact
 from dynascope.report.span import Span
 
 T = TypeVar("T")
@@ -23,8 +24,8 @@ def is_user_file(path: str) -> bool:
 
 def absolute(value: T, folder: str) -> T:
     """The same report with each relative file name resolved against the folder the program ran in."""
-    if isinstance(value, Span):
-        return dataclasses.replace(value, file=absolute_path(value.file, folder))
+    if isinstance(value, (Span, ProgramFact)):
+        value = dataclasses.replace(value, file=absolute_path(value.file, folder))
     if isinstance(value, tuple):
         return tuple(absolute(item, folder) for item in value)
     if dataclasses.is_dataclass(value):

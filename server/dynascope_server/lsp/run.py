@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.report.reason import Explanation
 
-from dynascope_server.events import Event, ProblemMet, ReportWritten, Stage
+from dynascope_server.events import Event, ReportWritten, Stage
 from dynascope_server.ide.file_facts import breaks_of, entries
 from dynascope_server.ide.lenses import summary
 from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
-from dynascope_server.verdict import UNUSABLE, Seen, State, Verdict, failed, judge
+from dynascope_server.verdict import Seen, State, Verdict, failed, judge
 from dynascope_server.worker import Launch, Worker
 
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ class Run:
                 self._stage = event
             case ReportWritten():
                 self._report_written.set()
-            case ProblemMet(explanation) if explanation.severity == "error":
-                self._server.tell("error", _words(explanation))
 
     async def go(self) -> None:
         """Runs the program to its end and takes in what it found."""
@@ -101,8 +99,10 @@ class Run:
             self.state = "exited"
         self._message = self._ending()
         self._progress.end(self._message)
-        self._server.results_changed(self.path)
-        self._notify()
+        try:
+            self._server.results_changed(self.path)
+        finally:
+            self._notify()
 
     def announce(self, message: str) -> None:
         self._message = message
@@ -115,9 +115,7 @@ class Run:
         self._failure = verdict.failure
         if verdict.failure is not None:
             self._server.session.fail(self.path, verdict.failure)
-            # The engine has said a problem of its own already, as an event.
-            if not (self._seen is not None and self._seen.return_code == UNUSABLE):
-                self._server.tell(verdict.failure.severity, _words(verdict.failure))
+            self._server.tell(verdict.failure.severity, _words(verdict.failure))
 
     def _ending(self) -> str:
         if self.cancelled.is_set():

@@ -97,6 +97,7 @@ class Runs:
         )
 
     async def _go(self, run: Run) -> None:
+        """A run always ends with its last words, unless the server itself is going."""
         try:
             if await self._take_turn(run):
                 try:
@@ -106,9 +107,8 @@ class Runs:
         except Exception as error:
             logger.exception("run %s of %s failed", run.identifier, run.path)
             run.break_down(error)
-        finally:
-            del self._running[run.path]
-            run.finish()
+        del self._running[run.path]
+        run.finish()
 
     async def _take_turn(self, run: Run) -> bool:
         """False where the run was cancelled while it waited."""

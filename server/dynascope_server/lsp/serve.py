@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 from typing import BinaryIO
 
 from pygls.io_ import StdoutWriter
@@ -25,6 +27,7 @@ class Silence:
 
 def serve(first: bytes, answered: bool, stdin: BinaryIO, stdout: BinaryIO) -> None:
     server = DynascopeServer()
+    signal.signal(signal.SIGTERM, lambda *_: _leave(server))
     server.protocol.set_writer(Silence() if answered else StdoutWriter(stdout))
     try:
         server.protocol.handle_message(json.loads(first, object_hook=server.protocol.structure_message))
@@ -34,3 +37,9 @@ def serve(first: bytes, answered: bool, stdin: BinaryIO, stdout: BinaryIO) -> No
         server.start_io(stdin, stdout)
     finally:
         server.runs.kill_all()
+
+
+def _leave(server: DynascopeServer) -> None:
+    """At once: an orderly exit would wait for the thread that reads standard input."""
+    server.runs.kill_all()
+    os._exit(0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import JsonRPCNotification, JsonRPCRequestMessage, default_converter
 
@@ -36,6 +38,8 @@ from dynascope_server.settings import Settings, read_settings
 from dynascope_server.source_text import read_source
 from dynascope_server.storage import open_storage
 
+logger = logging.getLogger(__name__)
+
 
 class DynascopeServer(LanguageServer):
     def __init__(self):
@@ -57,10 +61,16 @@ class DynascopeServer(LanguageServer):
         atexit.register(self.runs.kill_all)
         _register(self)
 
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """To the log, and to the client unless sending is what failed: a message about that would fail again."""
+        logger.error("%s: %s", getattr(source, "__name__", source), error)
+        if source is not JsonRpcInternalError:
+            super().report_server_error(error, source)
+
     @property
     def encoding(self) -> str:
         """The client's position encoding."""
-        return f"{self.workspace.position_encoding.value}"
+        return types.PositionEncodingKind(self.workspace.position_encoding).value
 
     def configure(self, data: Any) -> None:
         before = self.settings.storagePath
@@ -144,6 +154,7 @@ class DynascopeServer(LanguageServer):
 REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.INITIALIZE: configuration.initialize,
     types.INITIALIZED: configuration.initialized,
+    types.SHUTDOWN: lambda server, params: server.runs.kill_all(),
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: configuration.changed,
     "dynascope/configure": configuration.configure,
     types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,

@@ -30,9 +30,9 @@ const QUIET = {
 export async function startServer({ rig, home, vsix, settings, trusted, port }) {
   rmSync(home, { recursive: true, force: true });
   const places = Object.fromEntries(['data', 'extensions', 'cache', 'config', 'state'].map(name => [name, path.join(home, name)]));
-  mkdirSync(path.join(places.data, 'User'), { recursive: true });
-  const all = { ...QUIET, 'security.workspace.trust.enabled': !trusted, ...settings };
-  writeFileSync(path.join(places.data, 'User', 'settings.json'), JSON.stringify(all, undefined, 2));
+  writeSettings(places.data, 'User', { ...QUIET, 'security.workspace.trust.enabled': !trusted });
+  // The extension runs on the server's side, where settings of machine scope, such as an interpreter, have their own file.
+  writeSettings(places.data, 'Machine', settings);
 
   const node = path.join(rig, 'node_modules', '.bin', 'node');
   const entry = [path.join(rig, 'node_modules/code-server/out/node/entry.js'), '--config', '/dev/null'];
@@ -46,6 +46,11 @@ export async function startServer({ rig, home, vsix, settings, trusted, port }) 
   const address = `http://127.0.0.1:${chosen}`;
   await answering(`${address}/healthz`, process);
   return { address, log: path.join(home, 'server.log'), process, stop: () => stopped(process) };
+}
+
+function writeSettings(data, scope, settings) {
+  mkdirSync(path.join(data, scope), { recursive: true });
+  writeFileSync(path.join(data, scope, 'settings.json'), JSON.stringify(settings, undefined, 2));
 }
 
 function environment(home, { cache, config, state }) {

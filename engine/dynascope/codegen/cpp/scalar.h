@@ -24,6 +24,12 @@ INLINE f32 to_f32(i32 x) { return (f32)x; }
 INLINE f32 square_root(f32 x) { return __builtin_sqrtf(x); }
 INLINE f64 square_root(f64 x) { return __builtin_sqrt(x); }
 INLINE f32 splat(f32, f32 x) { return x; }
+// a * b + c, in one rounding where the processor has it. Only inside functions of ours: users' sums round as eager's.
+#ifdef __FMA__
+INLINE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+#else
+INLINE f32 fused(f32 a, f32 b, f32 c) { return a * b + c; }
+#endif
 INLINE f32 bf16_to_f32(u16 x) { return from_bits((i32)((u32)x << 16)); }
 INLINE u16 f32_to_bf16(f32 x) {
   u32 b = (u32)bits(x);

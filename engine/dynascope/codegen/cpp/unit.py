@@ -55,7 +55,9 @@ def _lanes(count: int) -> str:
 
 def _filled(text: str) -> str:
     rare = [f"EACH1({function}, {name})" for name, function in RARE.items() if name not in ("log1p",)]
-    rare += [f"EACH2({function}, {name})" for name, function in RARE_PAIRS.items() if name != "fmod" or "namespace" in text]
+    rare += [
+        f"EACH2({function}, {name})" for name, function in RARE_PAIRS.items() if name != "fmod" or "namespace" in text
+    ]
     return text.replace("@MATHEMATICS@", _resource("mathematics.h")).replace("@RARE@", "\n".join(rare))
 
 

@@ -75,6 +75,13 @@ INLINE F64 square_root(F64 x) { return __builtin_ia32_sqrtpd512_mask(x, x, -1, 4
 INLINE F64 square_root(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = __builtin_sqrt(x[k]); return r; }
 #endif
 
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4); }
+#elif defined(__FMA__) && !defined(__clang__) && @N@ == 8
+INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+#else
+INLINE F32 fused(F32 a, F32 b, F32 c) { return a * b + c; }
+#endif
 INLINE F32 absolute(F32 x) { return (F32)((I32)x & 0x7fffffff); }
 INLINE F64 absolute(F64 x) { return (F64)((I64)x & 0x7fffffffffffffffl); }
 #define ABSOLUTE(V) INLINE V absolute(V x) { return x < 0 ? -x : x; }

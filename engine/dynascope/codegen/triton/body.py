@@ -17,7 +17,7 @@ import torch
 
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
-from dynascope.codegen.triton.operations import helpers_in, render, render_cast
+from dynascope.codegen.triton.operations import Precision, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.index import Index
@@ -35,12 +35,39 @@ from dynascope.loops.nodes import (
 )
 
 _WEAK = frozenset(
-    "add subtract multiply less less_equal greater greater_equal equal not_equal maximum minimum and or xor".split()
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "not_equal",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+    ]
 )
 """Operations that take a bare number beside a tensor, which then has the tensor's dtype."""
 
 
-_RESERVED = ("tl", "triton", "libdevice", "workspace", "program", "part", "first", "start", "step", "tickets", "finished")
+_RESERVED = (
+    "tl",
+    "triton",
+    "libdevice",
+    "workspace",
+    "program",
+    "part",
+    "first",
+    "start",
+    "step",
+    "tickets",
+    "finished",
+)
 
 _DERIVED = ("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element", "_rise", "_share")
 """Endings of names that patterns make from others: nothing else may have them."""
@@ -68,7 +95,16 @@ class Names:
 class BodyPrinter:
     """Writes operations of one body. `values` maps a number to its text, `axes` to the axes it varies along."""
 
-    def __init__(self, body: Body, tile: Tile, writer: KernelWriter, names: Names, buffers: dict[str, str], dtypes):
+    def __init__(
+        self,
+        body: Body,
+        tile: Tile,
+        writer: KernelWriter,
+        names: Names,
+        buffers: dict[str, str],
+        dtypes: dict[str, torch.dtype],
+        precision: Precision,
+    ):
         self.body = body
         self.tile = tile
         self.writer = writer
@@ -78,6 +114,7 @@ class BodyPrinter:
         self.axes: list[frozenset[str]] = []
         self._buffers = buffers
         self._dtypes = dtypes
+        self._precision = precision
         self._names = [names.take(_wish(operation, number, buffers)) for number, operation in enumerate(body)]
         for operation in body:
             self.axes.append(self._axes(operation))
@@ -176,7 +213,7 @@ class BodyPrinter:
             self.assign(number, render_cast(self._typed(source), kinds[0], operation.dtype))
             return
         dtype = operation.dtype if operation.name == "where" else kinds[0]
-        self.assign(number, render(operation.name, dtype, self._operands(operation)))
+        self.assign(number, render(operation.name, dtype, self._operands(operation), self._precision))
 
     def _operands(self, operation: Compute) -> list[str]:
         """Numbers stand bare beside a tensor of their dtype, and typed elsewhere."""

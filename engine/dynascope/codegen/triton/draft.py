@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynascope.codegen.triton.body import BodyPrinter, Names
-from dynascope.codegen.triton.dtypes import SIGNATURE
+from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
 from dynascope.codegen.triton.helpers import helper_texts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, Parameter, TritonKernel
 from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
-from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Store
+from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Store
 from dynascope.loops.operations import TABLE
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
@@ -38,7 +38,21 @@ class GroupFacts:
 
     @property
     def widest_itemsize(self) -> int:
-        return max((buffer.dtype.itemsize for buffer in self.touched), default=4)
+        """Bytes of the widest element that a sweep over the columns touches."""
+        columns = set(self.group.columns)
+        swept = [
+            self.buffers[operation.buffer].dtype.itemsize
+            for operation in self.body
+            if isinstance(operation, (Load, Store)) and not columns.isdisjoint(operation.index.symbols())
+        ]
+        return max(swept, default=4)
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether all that is kept is rounded to 16 bits, by operations that do not jump: an f32 result that is off in
+        its last places is then the same."""
+        kept = [self.buffers[operation.buffer].dtype for operation in self.body if isinstance(operation, Store)]
+        return bool(kept) and SIXTEEN_BIT_FLOATS.issuperset(kept) and not any(map(_jumps, self.body))
 
     @property
     def bytes_read(self) -> int:
@@ -47,6 +61,35 @@ class GroupFacts:
     @property
     def bytes_written(self) -> int:
         return sum(_bytes_moved(self.buffers[name], self.body, Store) for name in self.group.writes)
+
+
+_STEPS = frozenset(
+    [
+        "floor",
+        "ceil",
+        "truncate",
+        "round",
+        "sign",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "truncate_divide",
+        "is_nan",
+        "is_infinite",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+    ]
+)
+
+
+def _jumps(operation: Operation) -> bool:
+    if not isinstance(operation, Compute):
+        return False
+    return operation.name in _STEPS or (operation.name == "cast" and not operation.dtype.is_floating_point)
 
 
 def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> int:
@@ -83,6 +126,7 @@ class Draft:
             self.names,
             {p.source: p.name for p in self._parameters},
             {name: buffer.dtype for name, buffer in facts.buffers.items()},
+            "coarse" if facts.is_coarse else "exact",
         )
 
     def finish(self, programs: int, warps: int, stages: int = 1, scratch_bytes: int = 0) -> TritonKernel:
@@ -145,5 +189,3 @@ def _size(count: int) -> str:
 def _work(facts: GroupFacts) -> int:
     elements = facts.group.row_count * max(facts.group.column_count, 1)
     return elements * sum(TABLE[operation.name].cost for operation in facts.body if isinstance(operation, Compute))
-
-

@@ -1,11 +1,12 @@
-"""A fusion group to a Triton kernel: the generator's one public function."""
+"""A fusion group to a Triton kernel: the generator's public functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from dynascope.codegen.kernels import Kernel
 from dynascope.codegen.triton.device import DeviceModel, device_model
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
@@ -29,7 +30,7 @@ class NoTritonRule(Reason):
         return f"`{self.kernel}` needs {self.operation}, which has no Triton translation."
 
     def remedy(self) -> str:
-        return "Its operations run one by one in eager mode; use another dtype there, or move the line out of the hot path."
+        return "Its operations run one by one in eager mode; use another dtype there, or leave it as it is."
 
 
 class EmitError(Exception):
@@ -40,9 +41,18 @@ class EmitError(Exception):
         self.reason = reason
 
 
-def emit_triton(
-    group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None
-) -> TritonKernel:
+def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer]) -> Kernel:
+    """The kernel of a group, under `name`, as every language's are described. Raises EmitError."""
+    made = emit_triton(replace(group, name=name), buffers)
+    pointers = tuple(p.source for p in made.parameters if p.is_pointer and p.source is not None)
+    scalars = tuple(p.source for p in made.parameters if not p.is_pointer)
+    return Kernel(
+        name, "triton", made.text, made.links, group, pointers, scalars, made.grid[0], made.scalar_operations,
+        made.scalar_operations, made.bytes_read, made.bytes_written, triton=made,
+    )  # fmt: skip
+
+
+def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None) -> TritonKernel:
     """The kernel of a group. Raises EmitError where an operation has no rule."""
     facts = GroupFacts(group, buffers)
     reduces = any(isinstance(operation, Reduce) for operation in group.body)

@@ -30,11 +30,11 @@ def smaller(a, b):
     """The lesser one; NaN if either is."""
     return tl.where((a < b) | (a != a), a, b)
 ''',
-    "product": '''
+    "product": """
 @triton.jit
 def product(a, b):
     return a * b
-''',
+""",
     "first_largest": '''
 @triton.jit
 def first_largest(a, i, b, j):

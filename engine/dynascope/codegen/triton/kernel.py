@@ -12,8 +12,8 @@ ALIGNMENT = 16
 
 MOST_TICKETS = 1024
 TICKET_BYTES = 4 * MOST_TICKETS
-"""At the start of every workspace: counters of finished programs, each set back to 0 by the program that ends last. What
-follows is scratch. So all kernels of a stream share one workspace, one after another."""
+"""At the start of every workspace: counters of finished programs, each set back to 0 by the program that ends last.
+What follows is scratch. So all kernels of a stream share one workspace, one after another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Softmax in one pass fewer: the sum of exponentials found along with the maximum it is taken from.
 
-    pass 0: m = max(x)                    pass 0: m and s together: each lane keeps the sum for its own maximum,
-    pass 1: s = sum(exp(x - m))    ->             and one exponential an element moves either of the two
-                                          end:    s = sum(s of lane * exp(m of lane - m))
+pass 0: m = max(x)                    pass 0: m and s together: each lane keeps the sum for its own maximum,
+pass 1: s = sum(exp(x - m))    ->             and one exponential an element moves either of the two
+                                      end:    s = sum(s of lane * exp(m of lane - m))
 """
 
 from __future__ import annotations

@@ -4,18 +4,28 @@
     render("maximum", torch.int64, ["a1", "b2"])         ->  "tl.maximum(a1, b2)"
 
 The choices keep eager's accuracy: Triton's own `exp` and `/` for f32 are approximations several units in the last place
-off, libdevice's functions and `div_rn` are what eager's kernels call.
+off, libdevice's functions and `div_rn` are what eager's kernels call. Where every result is rounded to 16 bits anyway
+(`coarse`), the approximations do.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
 from dynascope.codegen.triton.dtypes import SIXTEEN_BIT_FLOATS, TEXT
 from dynascope.codegen.triton.helpers import HELPERS
+
+Precision = Literal["exact", "coarse"]
+
+_OF_ONE = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "erfc", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
+)  # fmt: skip
+_OF_TWO = ("pow", "atan2", "hypot", "nextafter", "fmod", "copysign")
 
 _ANY = {
     "negate": "-{0}",
@@ -52,11 +62,9 @@ _ANY = {
     "greater_equal": "{0} >= {1}",
     "divide": "{0} / {1}",
     "where": "tl.where({0}, {1}, {2})",
-    **{name: f"libdevice.{name}({{0}})" for name in (
-        "exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma"
-    ).split()},
-    **{name: f"libdevice.{name}({{0}}, {{1}})" for name in "pow atan2 hypot nextafter fmod copysign".split()},
-}  # fmt: skip
+    **dict.fromkeys(_OF_ONE, "libdevice.{name}({0})"),
+    **dict.fromkeys(_OF_TWO, "libdevice.{name}({0}, {1})"),
+}
 
 _FLOAT = {
     "maximum": "larger({0}, {1})",
@@ -77,6 +85,16 @@ _SINGLE = {
     "truncate_divide": "libdevice.trunc(tl.div_rn({0}, {1}))",
     "sign_bit": "{0}.to(tl.int32, bitcast=True) < 0",
 }
+
+_COARSE = {
+    "exp": "tl.exp({0})",
+    "exp2": "tl.exp2({0})",
+    "divide": "{0} / {1}",
+    "reciprocal": "1 / {0}",
+    "sigmoid": "1 / (1 + tl.exp(-{0}))",
+    "square_root": "tl.sqrt({0})",
+}
+"""For f32 on the way to 16 bits; within some 2**-17."""
 
 _DOUBLE = {**_FLOAT, "sign_bit": "{0}.to(tl.int64, bitcast=True) < 0"}
 
@@ -105,12 +123,13 @@ class UnknownOperation(Exception):
     """No rule for this operation on this dtype."""
 
 
-def render(name: str, dtype: torch.dtype, arguments: Sequence[str]) -> str:
+def render(name: str, dtype: torch.dtype, arguments: Sequence[str], precision: Precision = "exact") -> str:
     """The expression; `dtype` is that of the arguments. Raises UnknownOperation."""
-    rule = _rules(dtype).get(name) or _ANY.get(name)
+    coarse = _COARSE.get(name) if precision == "coarse" and dtype == torch.float32 else None
+    rule = coarse or _rules(dtype).get(name) or _ANY.get(name)
     if rule is None:
         raise UnknownOperation(f"{name} on {dtype}")
-    return rule.format(*(_closed(argument) for argument in arguments), type=TEXT[dtype])
+    return rule.format(*(_closed(argument) for argument in arguments), type=TEXT[dtype], name=name)
 
 
 def render_cast(argument: str, source: torch.dtype, target: torch.dtype) -> str:

@@ -1,6 +1,6 @@
 """How each kind of reduction starts, takes in a block, and ends.
 
-    rule_for("max", torch.float32)   ->  Rule(identity="float('-inf')", join="larger_single({0}, {1})", ...)
+rule_for("max", torch.float32)   ->  Rule(identity="float('-inf')", join="larger_single({0}, {1})", ...)
 """
 
 from __future__ import annotations

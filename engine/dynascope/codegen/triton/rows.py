@@ -1,10 +1,10 @@
 """Groups with reductions: a tile of rows by columns, held, looped over, or split among programs.
 
-    softmax, held           softmax, looped                          sum, split
-    x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
-    max1 = tl.reduce(x0)        max1_lanes = larger(max1_lanes, x0)      sum1_lanes = sum1_lanes + x0
-    ...                     max1 = tl.reduce(max1_lanes)             store the part; the last program adds up the parts
-    tl.store(...)           for start in range(0, C, B): ...
+softmax, held           softmax, looped                          sum, split
+x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
+max1 = tl.reduce(x0)        max1_lanes = larger(max1_lanes, x0)      sum1_lanes = sum1_lanes + x0
+...                     max1 = tl.reduce(max1_lanes)             store the part; the last program adds up the parts
+tl.store(...)           for start in range(0, C, B): ...
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _RowKernel:
         wide = ".to(tl.int64)" if self.tile.wide else ""
         self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
         start = "0" if self.row.blocks == 1 else "program" if self.row.block == 1 else f"program * {self.row.block}"
-        if self.row.count > 1:
+        if self.row.count != 1:
             self.writer.write_all(place_axis(self.tile, self.row, start))
 
     def _pass_count(self) -> int:
@@ -143,7 +143,9 @@ class _RowKernel:
     def _needed(self, number: int) -> list[int]:
         """Element-level values that pass `number` needs, those of earlier passes computed anew."""
         levels, passes, body = self.arrangement.levels, self.arrangement.passes, self.facts.body
-        stores = [n for n, o in enumerate(body) if isinstance(o, Store) and levels[n] == "element" and passes[n] == number]
+        stores = [
+            n for n, o in enumerate(body) if isinstance(o, Store) and levels[n] == "element" and passes[n] == number
+        ]
         pending = stores + [body[reduce].arguments[0] for reduce in self._reduces(number)]
         needed: set[int] = set()
         while pending:
@@ -184,7 +186,7 @@ class _RowKernel:
 
     def _position(self) -> str:
         """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
-        looping = [symbol for symbol in self.column.symbols if symbol.extent > 1]
+        looping = [symbol for symbol in self.column.symbols if symbol.extent != 1]
         flat = looping[0].name if len(looping) == 1 else "column"
         flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
@@ -192,9 +194,18 @@ class _RowKernel:
 
     def _reduce_held(self, reduce: int, operation: Reduce) -> None:
         if operation.kind in INDEXED:
-            self._finish(reduce, self._fold_indexed(operation.kind, self._element(reduce), self._position()))
+            self._find_held(reduce, operation)
         else:
             self._finish(reduce, self._fold(reduce, self._element(reduce)))
+
+    def _find_held(self, reduce: int, operation: Reduce) -> None:
+        """With the whole row at hand: the extremum, then the first place where it stands. Cheaper than both at once."""
+        name, block = self.printer.name(reduce), f"{self.printer.name(reduce)}_element"
+        self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
+        self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
+        # Where the extremum is a NaN, it equals nothing; and if any is, it is the extremum.
+        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {NO_POSITION})"
+        self.printer.assign(reduce, f"{self._kept(f'tl.min({places}, {self.axis})')}.to(tl.int64)", name)
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
         """The accumulators of a reduction: name, identity, type."""

@@ -93,8 +93,8 @@ def place_axis(tile: Tile, axis: Axis, start: str) -> list[str]:
     if tile.wide and positions:
         positions += ".to(tl.int64)"
     total = " + ".join(part for part in (start, positions) if part and part != "0") or "0"
-    single = len([s for s in axis.symbols if s.extent > 1]) == 1
-    flat = next(s.name for s in axis.symbols if s.extent > 1) if single else axis.name
+    single = len([s for s in axis.symbols if s.extent != 1]) == 1
+    flat = next(s.name for s in axis.symbols if s.extent != 1) if single else axis.name
     lines = [f"{flat} = {total}"]
     if axis.is_masked:
         lines.append(f"{axis.mask} = {flat} < {axis.count}")
@@ -103,7 +103,7 @@ def place_axis(tile: Tile, axis: Axis, start: str) -> list[str]:
 
 def _unflatten(axis: Axis) -> list[str]:
     lines, inner = [], 1
-    looping = [symbol for symbol in axis.symbols if symbol.extent > 1]
+    looping = [symbol for symbol in axis.symbols if symbol.extent != 1]
     for symbol in reversed(looping):
         quotient = axis.name if inner == 1 else f"{axis.name} // {inner}"
         outermost = symbol is looping[0]

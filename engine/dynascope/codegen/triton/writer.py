@@ -1,13 +1,13 @@
 """Lines of a kernel's text, each with the user's line that it came from.
 
-    writer.write("x0 = tl.load(x + r0)", origin)     # preceded by `# model.py:3: y = x + 1` where the line changes
+writer.write("x0 = tl.load(x + r0)", origin)     # preceded by `# model.py:3: y = x + 1` where the line changes
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dynascope.loops.nodes import Origin
 from dynascope.report.facts import LineLink

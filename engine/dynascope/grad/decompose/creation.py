@@ -51,7 +51,9 @@ def _full(b: B, sizes: Sequence[int], number: Any, *, dtype: Any = None, device:
     """Dtype and device written out, so that nothing depends on the defaults of the day the graph runs."""
     if dtype is not None and device is not None and not rest:
         return NotImplemented
-    return b.op(aten.full.default, list(sizes), number, dtype=dtype or promoted((number,)), device=torch.device(device or "cpu"))
+    return b.op(
+        aten.full.default, list(sizes), number, dtype=dtype or promoted((number,)), device=torch.device(device or "cpu")
+    )
 
 
 def _scalar_tensor(b: B, number: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
@@ -59,18 +61,24 @@ def _scalar_tensor(b: B, number: Any, *, dtype: Any = None, device: Any = None, 
     return b.op(aten.full.default, [], number, dtype=dtype, device=torch.device(device or "cpu"))
 
 
-def _new_empty_strided(b: B, x: Value, sizes: Any, strides: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+def _new_empty_strided(
+    b: B, x: Value, sizes: Any, strides: Any, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Any:
     return b.op(aten.empty_strided.default, sizes, strides, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def _by_layout(operator: Any) -> Callable[..., Any]:
     """Memory of given strides: `full`, laid out so."""
 
-    def make(b: B, sizes: Sequence[int], places: Sequence[int], *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    def make(
+        b: B, sizes: Sequence[int], places: Sequence[int], *, dtype: Any = None, device: Any = None, **_: Any
+    ) -> Any:
         (layout,) = output_layouts(operator, (sizes, places), {"dtype": dtype, "device": device})
         if layout is None or not is_dense(layout.sizes, layout.strides):
             return NotImplemented
-        return with_strides(b, b.op(aten.full.default, list(sizes), 0, dtype=layout.dtype, device=layout.device), layout.strides)
+        return with_strides(
+            b, b.op(aten.full.default, list(sizes), 0, dtype=layout.dtype, device=layout.device), layout.strides
+        )
 
     return make
 
@@ -94,4 +102,3 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.scalar_tensor.default: _scalar_tensor,
 }
 """What was never written may hold anything: `empty` is zeros here, which fuses and is the same every time."""
-

@@ -103,7 +103,11 @@ def layer_norm_backward(
     axis = x.rank - len(shape)
     inner, outer = list(range(axis, x.rank)), list(range(axis))
     dtype = wide(x.dtype)
-    wide_gradient, mean, scale = b.convert(_contiguous(b, gradient), dtype), b.convert(mean, dtype), b.convert(scale, dtype)
+    wide_gradient, mean, scale = (
+        b.convert(_contiguous(b, gradient), dtype),
+        b.convert(mean, dtype),
+        b.convert(scale, dtype),
+    )
     normal = b.mul(b.sub(b.convert(_contiguous(b, x), dtype), mean), scale)
     weighted = wide_gradient if weight is None else b.mul(wide_gradient, b.convert(weight, dtype))
     to_x = to_weight = to_bias = None
@@ -170,9 +174,7 @@ def channel_shape(x: Value) -> list[int]:
     return [1, x.sizes[1], *([1] * (x.rank - 2))]
 
 
-def batch_norm(
-    b: B, x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Value
-) -> Value:
+def batch_norm(b: B, x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Value) -> Value:
     """Normalised by channel; `mean` and `scale` have one element each channel."""
     shape, dtype = channel_shape(x), wide(x.dtype)
     out = b.mul(b.sub(b.convert(x, dtype), b.view(mean, shape)), b.view(scale, shape))
@@ -212,7 +214,9 @@ def batch_norm_backward(
     to_x = wide_gradient
     if training:
         projected = b.mul(b.mul(aligned, 1.0 / count), b.mul(scale, scale))
-        to_x = b.sub(b.sub(wide_gradient, b.mul(centred, b.view(projected, shape))), b.view(b.mul(total, 1.0 / count), shape))
+        to_x = b.sub(
+            b.sub(wide_gradient, b.mul(centred, b.view(projected, shape))), b.view(b.mul(total, 1.0 / count), shape)
+        )
     to_x = b.convert(b.mul(to_x, b.view(factor, shape)), x.dtype)
     to_weight = b.convert(b.mul(aligned, scale), weight.dtype if weight is not None else x.dtype)
     return (
@@ -220,5 +224,3 @@ def batch_norm_backward(
         to_weight if mask[1] else None,
         b.convert(total, weight.dtype if weight is not None else x.dtype) if mask[2] else None,
     )
-
-

@@ -28,7 +28,9 @@ def _variance(b: B, x: Value, dimensions: Any = None, *, correction: Any = None,
     if not x.dtype.is_floating_point or not x.layout.element_count:
         return NotImplemented
     reduced = list(wrap_dimensions(dimensions, x.rank))
-    value = b.var_mean(b.convert(x, wide(x.dtype)), reduced, correction=1 if correction is None else correction, keepdim=keepdim)[0]
+    value = b.var_mean(
+        b.convert(x, wide(x.dtype)), reduced, correction=1 if correction is None else correction, keepdim=keepdim
+    )[0]
     return b.convert(value, x.dtype)
 
 
@@ -43,7 +45,9 @@ def _select_backward(b: B, gradient: Value, sizes: Sequence[int], dimension: int
     return b.op(aten.select_scatter.default, b.full(sizes, 0, like=gradient), gradient, dimension, index)
 
 
-def _slice_backward(b: B, gradient: Value, sizes: Sequence[int], dimension: int, start: int, end: int, step: int) -> Value:
+def _slice_backward(
+    b: B, gradient: Value, sizes: Sequence[int], dimension: int, start: int, end: int, step: int
+) -> Value:
     dimension = wrap_dimension(dimension, len(sizes))
     first, last, _ = slice(start, end).indices(sizes[dimension])
     return b.op(aten.slice_scatter.default, b.full(sizes, 0, like=gradient), gradient, dimension, first, last, step)

@@ -25,7 +25,7 @@ from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin,
 
 def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None) -> LoopProgram:
     """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call."""
-    state = _LoweringState()
+    state = _LoweringState(_writes_in_place(graph))
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
         if node.op == "placeholder":
@@ -44,7 +44,8 @@ def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None
 class _LoweringState:
     """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, writes_in_place: bool) -> None:
+        self.writes_in_place = writes_in_place
         self.values: dict[fx.Node, Any] = {}
         self.buffers: dict[str, Buffer] = {}
         self.inputs: list[Any] = []
@@ -109,7 +110,7 @@ class _LoweringState:
         if view is not None:
             self.values[node] = view
             return
-        lowered = _apply_rule(call)
+        lowered = NotLowered("the graph writes into tensors in place") if self.writes_in_place else _apply_rule(call)
         if isinstance(lowered, NotLowered):
             lowered = _extern(call, lowered.why)
         for new in lowered.nodes:
@@ -133,6 +134,13 @@ class _LoweringState:
         self.nodes.append(node)
         for buffer in result_buffers(node):
             self.buffers[buffer.name] = buffer
+
+
+def _writes_in_place(graph: fx.GraphModule) -> bool:
+    """Whether some operator changes its operand. Loops assume that values never change: such a graph stays a sequence
+    of library calls, in the order of the program."""
+    schemas = (getattr(node.target, "_schema", None) for node in graph.graph.nodes)
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def result_buffers(node: Node) -> tuple[Buffer, ...]:
@@ -185,8 +193,11 @@ def _extern(call: Lowering, why: str) -> Lowered:
 
 def _with_device(call: Lowering) -> dict[str, Any]:
     """The keywords, with the device that the user's call ran on where the graph was recorded on meta tensors."""
-    wants = any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments) \
-        if hasattr(call.operator, "_schema") else False
+    wants = (
+        any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments)
+        if hasattr(call.operator, "_schema")
+        else False
+    )
     given = call.keywords.get("device")
     is_meta = given is not None and torch.device(given).type == "meta"
     makes = wants and given is None and not _tensors((call.arguments, call.keywords))

@@ -36,7 +36,9 @@ def compile_and_run(options, say):
         print("There is no torch here. Install it.", file=sys.stderr)
         sys.exit(78)
     if WAY == "garbage events":
-        os.write(int(options.events_fd), b"not json\n" + b"x" * 5_000_000 + b"\n[1, 2]\n" + b'{"event": "unheard-of"}\n')
+        os.write(
+            int(options.events_fd), b"not json\n" + b"x" * 5_000_000 + b"\n[1, 2]\n" + b'{"event": "unheard-of"}\n'
+        )
     for stage in ("capture", "fuse", "build"):
         say(event="stage", stage=stage, function="forward", span=None)
     if WAY != "no report":

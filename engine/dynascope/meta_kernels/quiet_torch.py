@@ -3,7 +3,8 @@
 Three spots of torch import them on first use, for programs that torch itself is tracing:
 - `torch._compile._disable_dynamo` wraps nearly all of `torch._refs` and `torch._decomp`. It looks for a ready-made
   wrapper in the attribute `__dynamo_disable` of the function, so one is put there, and taken away afterwards.
-- `torch._check` evaluates its condition through `torch.fx.experimental.symbolic_shapes`, though it is a plain bool here.
+- `torch.fx.experimental.symbolic_shapes` is asked about sizes in some forty places, though they are plain integers here:
+  a stand-in that answers for plain numbers takes its place in `sys.modules` for the time of the call.
 - `elementwise_dtypes` and `_maybe_broadcast` import sympy for symbolic operands, of which there are none here.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import sys
 import types
 from collections.abc import Iterator
@@ -21,20 +23,17 @@ import torch._meta_registrations
 import torch._prims_common as common
 import torch._refs
 
-from dynascope.grad.shapes import broadcast
-
 _MARK = "__dynamo_disable"
 
 
 @contextlib.contextmanager
 def without_compiler_imports() -> Iterator[None]:
     """Torch's Python kernels run plainly inside. Nothing is changed where torch._dynamo is loaded already."""
-    if "torch._dynamo" in sys.modules or torch._check_with is _plain_check:
+    if "torch._dynamo" in sys.modules or common.elementwise_dtypes is _plain_elementwise_dtypes:
         yield
         return
     marked = [function for function in _wrapped_functions() if _MARK not in function.__dict__]
     replaced = [
-        (torch, "_check_with", _plain_check),
         (common, "elementwise_dtypes", _plain_elementwise_dtypes),
         (torch._meta_registrations, "elementwise_dtypes", _plain_elementwise_dtypes),
         (torch._refs, "_maybe_broadcast", _plain_maybe_broadcast),
@@ -44,26 +43,86 @@ def without_compiler_imports() -> Iterator[None]:
         setattr(function, _MARK, function)
     for module, name, plain in replaced:
         setattr(module, name, plain)
+    stands_in = sys.modules.setdefault(_SYMBOLIC, _PLAIN_SIZES) is _PLAIN_SIZES
+    module_count = len(sys.modules)
     try:
         yield
     finally:
+        if stands_in:
+            _withdraw(module_count)
         for (module, name, _), original in zip(replaced, originals, strict=True):
             setattr(module, name, original)
         for function in marked:
             function.__dict__.pop(_MARK, None)
 
 
-def _plain_check(error_type: type[Exception], condition: bool, message: Any = None) -> None:
-    if not condition:
-        raise error_type(str(message() if callable(message) else message or "a condition does not hold"))
+_SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
+
+
+def _withdraw(module_count: int) -> None:
+    """Take the stand-in away, and with it modules first imported meanwhile, which may have bound its functions."""
+    if sys.modules.get(_SYMBOLIC) is _PLAIN_SIZES:
+        del sys.modules[_SYMBOLIC]
+        module_count -= 1
+    for name in list(sys.modules)[module_count:]:
+        if getattr(sys.modules[name], "__name__", "").startswith("torch."):
+            bound = vars(sys.modules[name]).values()
+            if any(value is known for value in bound for known in vars(_PLAIN_SIZES).values() if callable(known)):
+                del sys.modules[name]
+
+
+def _plain_sizes() -> types.ModuleType:
+    """What `symbolic_shapes` answers where all sizes are integers."""
+    module = types.ModuleType(_SYMBOLIC)
+    same = lambda condition, *_, **__: condition  # noqa: E731
+    for name in (
+        *("expect_true", "guard_or_false", "guard_or_true", "statically_known_true", "statically_known_false"),
+        *("guard_bool", "guard_int", "guard_float", "guard_scalar", "guard_size_oblivious", "definitely_true"),
+        *("size_hint", "optimization_hint"),
+    ):
+        setattr(module, name, same)
+    module.sym_not = lambda condition: not condition  # type: ignore[attr-defined]
+    module.sym_and = lambda *conditions: all(conditions)  # type: ignore[attr-defined]
+    module.sym_or = lambda *conditions: any(conditions)  # type: ignore[attr-defined]
+    module.sym_eq = lambda a, b: tuple(a) == tuple(b) if isinstance(a, (tuple, list)) else a == b  # type: ignore[attr-defined]
+    module.is_nested_int = lambda _: False  # type: ignore[attr-defined]
+    module.is_symbolic = lambda _: False  # type: ignore[attr-defined]
+    module.has_free_symbols = lambda _: False  # type: ignore[attr-defined]
+    module.free_unbacked_symbols = lambda _: set()  # type: ignore[attr-defined]
+    module.has_hint = lambda _: True  # type: ignore[attr-defined]
+    module.__getattr__ = _from_the_real_one  # type: ignore[attr-defined]
+    return module
+
+
+def _from_the_real_one(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if sys.modules.get(_SYMBOLIC) is _PLAIN_SIZES:
+        del sys.modules[_SYMBOLIC]
+    return getattr(importlib.import_module(_SYMBOLIC), name)
+
+
+_PLAIN_SIZES = _plain_sizes()
 
 
 def _plain_maybe_broadcast(*operands: Any, preserve_cpu_scalar_tensors: object = True) -> tuple[Any, ...]:
     tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
     if not tensors:
         return operands
-    sizes = broadcast(*(tuple(tensor.shape) for tensor in tensors))
+    sizes = _broadcast([tuple(tensor.shape) for tensor in tensors])
     return tuple(operand.expand(sizes) if isinstance(operand, torch.Tensor) else operand for operand in operands)
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """`torch.broadcast_shapes` without its import of symbolic sizes. Raises `RuntimeError` where the shapes do not fit."""
+    result = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for position, size in enumerate(shape, len(result) - len(shape)):
+            if size != 1 and result[position] not in (1, size):
+                raise RuntimeError(f"sizes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+            if size != 1:
+                result[position] = size
+    return tuple(result)
 
 
 _Kind = common.ELEMENTWISE_TYPE_PROMOTION_KIND
@@ -92,7 +151,11 @@ def _join(a: Any, b: Any) -> torch.Tensor | int | float:
     """An operand that promotes with others as `a` and `b` together do."""
     tensors = [operand for operand in (a, b) if isinstance(operand, torch.Tensor)]
     if not tensors:
-        return a if isinstance(b, bool) or isinstance(a, complex) or (isinstance(a, float) and not isinstance(b, complex)) else b
+        return (
+            a
+            if isinstance(b, bool) or isinstance(a, complex) or (isinstance(a, float) and not isinstance(b, complex))
+            else b
+        )
     rank = max(min(tensor.dim(), 1) for tensor in tensors)
     return torch.empty((1,) * rank, dtype=torch.result_type(a, b), device="meta")
 
@@ -107,7 +170,13 @@ def _wrapped_functions() -> tuple[types.FunctionType, ...]:
     pending: list[Any] = []
     for table in torch._decomp.global_decomposition_table.values():
         pending += table.values()
-    for name in ("torch._refs", "torch._refs.nn.functional", "torch._refs.special", "torch._refs.linalg", "torch._refs.fft"):
+    for name in (
+        "torch._refs",
+        "torch._refs.nn.functional",
+        "torch._refs.special",
+        "torch._refs.linalg",
+        "torch._refs.fft",
+    ):
         if name in sys.modules:
             pending += vars(sys.modules[name]).values()
     found: dict[int, types.FunctionType] = {}

@@ -1,0 +1,95 @@
+"""The report's facts about a compiled graph, read off its artefacts.
+
+facts = graph_facts(module, graph="g0", phase="forward", first_kernel=3)
+facts.kernels, facts.borders, facts.externs, facts.texts
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.reasons import LibraryCall
+from dynascope.loops.nodes import ExternCall, LoopProgram
+from dynascope.loops.printing import print_program_with_links
+from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, Phase, StageText
+from dynascope.report.reason import Explanation
+from dynascope.report.span import Span
+from dynascope.schedule.groups import NotFused, Schedule
+from dynascope.schedule.printing import print_schedule_with_links
+
+LANGUAGES = {"cpp": "cpp", "triton": "python"}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """What the report says of one graph's kernels, in one phase."""
+
+    kernels: tuple[KernelFact, ...]
+    borders: tuple[BorderFact, ...]
+    externs: tuple[ExternFact, ...]
+    texts: tuple[StageText, ...]
+
+
+def graph_facts(
+    module: KernelModule, graph: str, phase: Phase, first_kernel: int = 0, path: str | None = None
+) -> CodeFacts:
+    """`graph` is the graph's identifier in the report; kernels are numbered from `first_kernel`."""
+    own = [kernel for kernel in module.kernels if kernel is not None]
+    kernels = tuple(kernel_fact(k, f"k{first_kernel + n}", graph, phase, path) for n, k in enumerate(own))
+    return CodeFacts(
+        kernels, border_facts(module.schedule), extern_facts(module.schedule, phase), stage_texts(module, phase)
+    )
+
+
+def kernel_fact(kernel: Kernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:
+    spans = tuple(dict.fromkeys(o.span for o in kernel.group.origins if o.span is not None))
+    operations = tuple(dict.fromkeys(o.operator for o in kernel.group.origins))
+    return KernelFact(
+        identifier, kernel.name, kernel.language, phase, graph, kernel.text, kernel.links, spans, operations,
+        kernel.bytes_read, kernel.bytes_written, path,
+    )  # fmt: skip
+
+
+def border_facts(schedule: Schedule) -> tuple[BorderFact, ...]:
+    places = _places(schedule.program)
+    facts = []
+    for border in schedule.borders:
+        if isinstance(border, NotFused):
+            explanation = border.reason.explain(border.origin.span, border.origin.stack)
+            facts.append(BorderFact(border.producer, border.consumer, explanation, places.get(border.producer)))
+    return tuple(facts)
+
+
+def extern_facts(schedule: Schedule, phase: Phase) -> tuple[ExternFact, ...]:
+    return tuple(
+        ExternFact(step.origin.operator, phase, step.origin.span, _why(step))
+        for step in schedule.steps
+        if isinstance(step, ExternCall)
+    )
+
+
+def _why(step: ExternCall) -> Explanation | None:
+    if not step.why:
+        return None
+    return LibraryCall(step.origin.operator, step.why).explain(step.origin.span, step.origin.stack)
+
+
+def stage_texts(module: KernelModule, phase: Phase) -> tuple[StageText, ...]:
+    """Loops, groups and wrapper, printed."""
+    loops, loop_links = print_program_with_links(module.schedule.program)
+    groups, group_links = print_schedule_with_links(module.schedule)
+    return (
+        StageText(f"loops-{phase}", "plaintext", loops, loop_links),
+        StageText(f"groups-{phase}", "plaintext", groups, group_links),
+        StageText(f"wrapper-{phase}", "python", module.wrapper, module.wrapper_links),
+    )
+
+
+def _places(program: LoopProgram) -> dict[str, Span | None]:
+    return {node.origin.node: node.origin.span for node in program.nodes}
+
+
+def linked_lines(links: tuple[LineLink, ...], span: Span) -> tuple[int, ...]:
+    """The generated lines that came from a line of the user's."""
+    return tuple(link.line for link in links if link.span.file == span.file and link.span.line == span.line)

@@ -1,0 +1,130 @@
+"""What the Triton generator writes: readable, linked to the user's lines, and with no more masks than needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import pytest
+import torch
+import triton_groups as groups
+from dynascope.codegen.triton import operations
+from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.triton.emit import EmitError, emit_triton
+from dynascope.codegen.triton.kernel import kernel_fact
+from dynascope.codegen.triton.operations import UnknownOperation, render
+from dynascope.loops.operations import TABLE
+
+H200 = DeviceModel()
+
+
+def emit(group):
+    return emit_triton(*group, H200)
+
+
+def body_of(kernel):
+    return kernel.text.split("@triton.jit")[-1]
+
+
+def test_a_line_of_the_users_stands_over_what_it_became():
+    kernel = emit(groups.pointwise())
+    lines = kernel.text.splitlines()
+    for link in kernel.links:
+        assert link.span.file == "model.py"
+    erf = next(n for n, line in enumerate(lines, 1) if "libdevice.erf" in line)
+    assert {link.span.line for link in kernel.links if link.line == erf} == {3}
+    comment = next(n for n, line in enumerate(lines) if "# model.py:3" in line)
+    assert comment < erf
+
+
+def test_the_same_group_gives_the_same_text():
+    assert emit(groups.layer_norm()) == emit(groups.layer_norm())
+
+
+def test_the_text_is_python_with_the_sizes_on_top():
+    kernel = emit(groups.softmax(64, 1000))
+    compile(kernel.text, "kernel.py", "exec")
+    assert "64 rows of 1000; reads 256.0 kB, writes 256.0 kB" in kernel.text.splitlines()[0]
+
+
+def test_masks_only_where_a_block_runs_over():
+    assert "mask" not in body_of(emit(groups.pointwise(1 << 20)))
+    assert "mask" in body_of(emit(groups.pointwise(1000)))
+    assert "mask" not in body_of(emit(groups.softmax(64, 4096)))
+    held = body_of(emit(groups.softmax(64, 1000)))
+    assert "row_in" not in held and "column_in" in held
+
+
+def test_a_row_is_read_once_where_it_fits_and_twice_where_not():
+    assert body_of(emit(groups.softmax(4096, 4096))).count("tl.load") == 1
+    assert body_of(emit(groups.softmax(4096, 50304))).count("tl.load") == 2
+    assert body_of(emit(groups.layer_norm(4096, 50304))).count("tl.load(x") == 3
+
+
+def test_few_long_rows_are_split_in_one_launch():
+    kernel = emit(groups.reduction("sum", 1, 1 << 27))
+    assert kernel.grid[0] > 4 * H200.multiprocessors
+    assert "atomic_add(tickets, 1" in kernel.text
+    assert kernel.workspace_bytes >= 4 * kernel.grid[0]
+
+
+def test_warps_follow_the_row():
+    assert emit(groups.softmax(16384, 4096, torch.bfloat16)).warps == 4
+    assert emit(groups.softmax(16384, 4096)).warps == 16
+
+
+def test_positions_past_int32_are_wide():
+    assert ".to(tl.int64)" in emit(groups.pointwise(1 << 31)).text
+    assert ".to(tl.int64)" not in emit(groups.pointwise(1 << 20)).text
+
+
+def test_approximations_only_on_the_way_to_16_bits():
+    assert "tl.exp(" in emit(groups.softmax(dtype=torch.bfloat16)).text
+    assert "libdevice.exp(" in emit(groups.softmax()).text
+    assert "div_rn" in emit(groups.softmax()).text
+
+
+def test_indices_are_checked_and_then_kept_inside():
+    kernel = emit(groups.embedding())
+    assert kernel.asserts
+    assert "tl.device_assert(" in kernel.text
+    assert "tl.where((checked1 >= 0) & (checked1 < 50), checked1, 0)" in kernel.text
+
+
+def test_names_that_would_hide_something_are_changed():
+    g = groups.GroupWriter("lambda_like", (100,))
+    x = g.load("tl", torch.float32, g.index(1))
+    y = g.load("product", torch.float32, g.index(1))
+    g.store("lambda", torch.float32, g.compute("add", x, y), g.index(1))
+    kernel = emit(g.finish())
+    names = [p.name for p in kernel.parameters]
+    assert not {"tl", "product", "lambda"} & set(names)
+    assert [p.source for p in kernel.parameters] == ["tl", "product", "lambda"]
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
+def test_every_operation_has_an_expression(name, dtype):
+    if name == "cast":
+        pytest.skip("has a rule of its own")
+    arguments = ["a1", "b2", "c3"][: TABLE[name].arity]
+    try:
+        assert render(name, dtype, arguments)
+    except UnknownOperation:
+        assert not dtype.is_floating_point
+
+
+def test_an_operation_without_a_rule_is_refused_with_a_reason(monkeypatch):
+    monkeypatch.delitem(operations._ANY, "erf")
+    with pytest.raises(EmitError) as caught:
+        emit(groups.pointwise())
+    assert "erf" in caught.value.reason.message() and caught.value.reason.remedy()
+
+
+def test_the_report_has_the_kernel():
+    kernel = emit(groups.softmax())
+    fact = kernel_fact(kernel, "k0", "g0", "forward")
+    assert fact.language == "triton" and fact.bytes_read == 256000
+    assert [span.line for span in fact.spans] == [1, 2]

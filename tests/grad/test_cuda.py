@@ -1,0 +1,65 @@
+"""Programs on the GPU against eager: devices beside meta tensors, attention kernels, dropout."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compare import check
+
+pytestmark = pytest.mark.gpu
+
+
+def parameter(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, device="cuda", dtype=dtype, requires_grad=True)
+
+
+def test_devices_travel_beside_the_meta_tensors():
+    def program(x, w, scale):
+        y = (x @ w) * scale + torch.arange(8, device="cuda")
+        return y, y.cpu() * 2, torch.zeros(3), y.new_zeros(2)
+
+    pair = check(program, [parameter(4, 8), parameter(8, 8), torch.tensor(2.0)], tolerance=1e-3)
+    for node in pair.forward.graph.nodes:
+        if node.target is torch.ops.aten.mm.default:
+            assert node.meta["device"].type == "cuda"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention(dtype, causal):
+    heads = [parameter(2, 4, 32, 64, dtype=dtype) for _ in range(3)]
+    tolerance = 1e-3 if dtype is torch.float32 else 3e-2
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), heads, tolerance=tolerance)
+
+
+def test_attention_with_a_mask():
+    heads = [parameter(2, 4, 32, 64) for _ in range(3)]
+    mask = torch.rand(32, 32, device="cuda") > 0.3
+    check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), [*heads, mask], tolerance=1e-3)
+
+
+def test_dropout_draws_the_numbers_of_eager():
+    check(lambda x: F.dropout(x, 0.5, True) * 2, [parameter(64, 64)])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_convolution_and_batch_norm(training):
+    def program(image, kernel, weight, bias, mean, variance):
+        return F.relu(F.batch_norm(F.conv2d(image, kernel, padding=1), mean, variance, weight, bias, training))
+
+    statistics = [torch.zeros(4, device="cuda"), torch.ones(4, device="cuda")]
+    check(
+        program, [parameter(2, 3, 8, 8), parameter(4, 3, 3, 3), parameter(4), parameter(4), *statistics], tolerance=1e-2
+    )
+
+
+def test_layer_norm_and_cross_entropy():
+    def program(x, w, b, target):
+        return F.cross_entropy(F.layer_norm(x, (16,), w, b), target)
+
+    check(
+        program,
+        [parameter(8, 16), parameter(16), parameter(16), torch.randint(0, 16, (8,), device="cuda")],
+        tolerance=1e-4,
+    )

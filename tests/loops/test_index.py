@@ -1,0 +1,75 @@
+"""Index expressions against plain arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from dynascope.loops.index import (
+    Index,
+    Quotient,
+    Remainder,
+    Symbol,
+    affine,
+    delinearize,
+    floor_divide,
+    linear,
+    modulo,
+    variable,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+I, J, K = Symbol("i", 4), Symbol("j", 6), Symbol("k", 5)
+
+
+def value(index: Index, at: dict[Symbol, int]) -> int:
+    total = index.constant
+    for atom, factor in index.terms:
+        if isinstance(atom, Symbol):
+            total += factor * at[atom]
+        else:
+            inner = value(atom.dividend, at)
+            total += factor * (inner // atom.divisor if isinstance(atom, Quotient) else inner % atom.divisor)
+    return total
+
+
+def places() -> list[dict[Symbol, int]]:
+    return [dict(zip((I, J, K), p, strict=True)) for p in itertools.product(*(range(s.extent) for s in (I, J, K)))]
+
+
+coefficients = st.integers(-30, 30)
+
+
+@given(coefficients, coefficients, coefficients, st.integers(-50, 50), st.integers(1, 40), st.integers(1, 12))
+def test_division_is_exact(a: int, b: int, c: int, offset: int, divisor: int, second: int) -> None:
+    index = affine({I: a, J: b, K: c}, offset)
+    quotient, remainder = floor_divide(index, divisor), modulo(index, divisor)
+    nested = floor_divide(modulo(index, divisor * second), divisor)
+    for at in places():
+        plain = value(index, at)
+        assert value(quotient, at) == plain // divisor
+        assert value(remainder, at) == plain % divisor
+        assert value(nested, at) == plain % (divisor * second) // divisor
+        assert index.bounds[0] <= plain <= index.bounds[1]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_delinearize_undoes_linear(order: tuple[int, ...]) -> None:
+    sizes, strides, step = (4, 6, 5), [0, 0, 0], 1
+    for dimension in order:
+        strides[dimension], step = step, step * sizes[dimension]
+    indices = tuple(variable(s) for s in (I, J, K))
+    assert delinearize(linear(indices, strides), sizes, strides) == indices
+
+
+def test_merged_dimensions_recombine() -> None:
+    flat = Symbol("f", 24)
+    split = delinearize(variable(flat), (4, 6), (6, 1))
+    assert [str(s) for s in split] == ["(f // 6)", "(f % 6)"]
+    assert linear(split, (6, 1)) == variable(flat)
+
+
+def test_loops_that_run_once_vanish() -> None:
+    assert str(affine({Symbol("one", 1): 7, I: 2}, 3)) == "2*i + 3"
+    assert isinstance(modulo(variable(J), 4).terms[0][0], Remainder)

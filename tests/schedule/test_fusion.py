@@ -1,0 +1,126 @@
+"""What shares a kernel, and what is said where it does not."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
+
+import torch
+from dynascope.loops.lower import lower
+from dynascope.loops.nodes import ExternCall, Load, Reduce, Store
+from dynascope.loops.printing import print_program
+from dynascope.schedule.fusion import fuse
+from dynascope.schedule.groups import FusionGroup, NotFused, Schedule
+from dynascope.schedule.passes import arrange
+from dynascope.schedule.printing import print_schedule
+from recording import record
+from torch.nn import functional
+
+
+def schedule(function, *inputs) -> Schedule:
+    return fuse(lower(record(function, list(inputs))))
+
+
+def groups(function, *inputs) -> list[FusionGroup]:
+    return [step for step in schedule(function, *inputs).steps if isinstance(step, FusionGroup)]
+
+
+def loads(group: FusionGroup) -> list[Load]:
+    return [operation for operation in group.body if isinstance(operation, Load)]
+
+
+X, W = torch.randn(16, 32), torch.randn(32)
+
+
+def test_a_chain_is_one_kernel_that_reads_each_input_once() -> None:
+    (group,) = groups(lambda x, w: functional.gelu(x * w + 1).tanh(), X, W)
+    assert [op.buffer for op in loads(group)] == ["x", "w"] and len(group.writes) == 1
+
+
+def test_contiguous_loops_merge() -> None:
+    (group,) = groups(lambda x: x + 1, torch.randn(2, 3, 4))
+    assert [s.extent for s in group.rows] == [24]
+
+
+def test_softmax_is_one_kernel_of_three_passes() -> None:
+    (group,) = groups(lambda x: x.softmax(-1), X)
+    assert arrange(group.body, group.columns).pass_count == 3
+    assert len(loads(group)) == 1
+
+
+def test_norm_with_residual_is_one_kernel() -> None:
+    (group,) = groups(lambda x, w: functional.layer_norm(x + 1, (32,), w) * 2 + x, X, W)
+    assert sum(isinstance(op, Reduce) for op in group.body) == 2
+    assert [op.buffer for op in loads(group)] == ["x", "w"]
+
+
+def test_views_cost_nothing() -> None:
+    (group,) = groups(lambda x: (x.t()[1:] * 2).reshape(31, 4, 4).permute(2, 0, 1).exp(), X)
+    assert len(group.body) == 5
+
+
+def test_group_norm_shape_splits_loops() -> None:
+    def f(x):
+        rows = x.reshape(2, 4, 3, 5)
+        return ((rows - rows.mean((2, 3), keepdim=True)).reshape(2, 12, 5)) * 2
+
+    (group,) = groups(f, torch.randn(2, 12, 5))
+    assert [s.extent for s in group.rows] == [8] and [s.extent for s in group.columns] == [15]
+
+
+def test_siblings_share_a_kernel() -> None:
+    (group,) = groups(lambda x: (x.exp(), x.tanh()), X)
+    assert len(group.writes) == 2
+
+
+def test_unused_values_are_not_computed() -> None:
+    (group,) = groups(lambda x: (x.exp(), x + 1)[1:], X)
+    assert not any(getattr(op, "name", "") == "exp" for op in group.body)
+
+
+def test_reductions_over_other_dimensions_say_so() -> None:
+    result = schedule(lambda x: x.exp().sum(0) + x.exp().sum(1).sum(), torch.randn(8, 8))
+    codes = {b.reason.code for b in result.borders if isinstance(b, NotFused)}
+    assert codes and all(b.reason.message() and b.reason.remedy() for b in result.borders if isinstance(b, NotFused))
+
+
+def test_nothing_runs_between_what_must_wait() -> None:
+    def f(x):
+        a = x.exp()
+        return a + torch.sort(a, 1)[0]
+
+    steps = schedule(f, X).steps
+    assert [isinstance(step, ExternCall) for step in steps] == [False, True, False]
+
+
+def test_memory_is_taken_over() -> None:
+    def f(x):
+        for _ in range(4):
+            x = torch.sort(x.exp(), 1)[0]
+        return x
+
+    plan = schedule(f, X)
+    assert any(allocation.reuses for allocation in plan.allocations)
+
+
+def test_graphs_that_write_in_place_stay_library_calls() -> None:
+    assert not groups(lambda x: x.clone().add_(1) * 2, X)
+
+
+def test_texts_are_deterministic_and_name_lines() -> None:
+    def f(x):
+        return x.softmax(-1) * 2
+
+    program = lower(record(f, [X]))
+    text = print_schedule(fuse(program))
+    assert text == print_schedule(fuse(lower(record(f, [X]))))
+    assert f"{__file__}:{f.__code__.co_firstlineno + 1}: return x.softmax(-1) * 2" in text
+    assert "reduction(i0: 16, c1: 32)" in print_program(program)
+
+
+def test_stores_do_not_overlap_loads() -> None:
+    for group in groups(lambda x: (x.exp().sum(1), x.exp()), X):
+        stored = {op.buffer for op in group.body if isinstance(op, Store)}
+        assert not stored & set(group.reads)

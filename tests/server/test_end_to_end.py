@@ -1,0 +1,89 @@
+"""The real engine behind the real server: a small program with a break, from its text to the marks on its lines."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, is_alive
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.compiler,
+    pytest.mark.skipif(
+        importlib.util.find_spec("dynascope.__main__") is None, reason="the engine's command is not there"
+    ),
+]
+
+PROGRAM = """\
+import torch
+
+
+def step(x):
+    y = torch.softmax(x * 2, -1)
+    if y.sum() > 0:
+        y = y + 1
+    return y
+
+
+compiled = torch.compile(step)
+print("result", float(compiled(torch.ones(8, 64)).sum()))
+"""
+BRANCH_LINE = 6
+
+
+async def start(editor):
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    await editor.start(enginePath=str(ROOT / "engine"), environment=cache)
+
+
+async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
+    await start(editor)
+    path = editor.program(PROGRAM)
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0), (end, editor.printed("stderr"))
+    assert editor.printed().startswith("result 520")
+    breaks = [d for d in editor.diagnostics(path) if d.range.start.line == BRANCH_LINE - 1]
+    assert breaks and breaks[0].code and breaks[0].source == "dynascope"
+    assert end["kernels"] >= 1
+    uri = (await editor.command("dynascope.showKernel", path.as_uri(), {"function": "step"}))["uri"]
+    document = await editor.request("dynascope/document", {"uri": uri})
+    assert document["languageId"] == "cpp" and f"{path.name}:5" in document["text"]
+    assert "f32[8, 64]" in await editor.hover(path, 5)
+
+
+@pytest.mark.parametrize(
+    "text, printed",
+    [
+        ("def f(:\n", "SyntaxError"),
+        ("import torch\nraise ValueError('no good')\n", "ValueError: no good"),
+    ],
+)
+async def test_programs_that_fail_say_so_on_their_line(editor, text, printed):
+    await start(editor)
+    path = editor.program(text)
+    editor.open(path)
+    end = await editor.run(path)
+    assert end["exitCode"] == 1
+    assert printed in editor.printed("stderr")
+    assert [d.range.start.line for d in editor.diagnostics(path)] == [len(text.splitlines()) - 1]
+
+
+async def test_an_interpreter_without_torch(editor):
+    bare = editor.folder / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare / "bin" / "python"))
+    end = await editor.run(editor.program(PROGRAM))
+    assert end["state"] == "errored" and end["exitCode"] == 78
+    assert any("torch" in message for message in editor.messages)
+
+
+async def test_cancelling_ends_the_program_and_its_engine(editor):
+    await start(editor)
+    path = editor.program("import os, time\nprint(os.getpid(), os.getppid(), flush=True)\nwhile True: time.sleep(1)\n")
+    handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+    processes = [int(word) for word in (await editor.until(editor.printed)).split()]
+    await editor.command("dynascope.cancel", path.as_uri())
+    assert (await editor.ending(handle["run"]))["cancelled"]
+    await editor.until(lambda: not any(is_alive(process) for process in processes))
