@@ -118,12 +118,12 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
     sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if _root(node) is root), None)
     if sharing is None or saved.layout is None:
         return f"outputs[{index}]"
-    layout = saved.layout
-    return f"o{sharing}.as_strided({layout.sizes}, {layout.strides}, outputs[{index}].storage_offset())"
+    own = f"outputs[{index}]"
+    return f"o{sharing}.as_strided({own}.shape, {own}.stride(), {own}.storage_offset())"
 
 
 def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
-    """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager allows it here."""
+    """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager does not."""
     nodes = _output_nodes(pair)[: pair.visible_count]
     return {i: node for i, node in enumerate(nodes) if _root(node) is not node}
 

@@ -114,7 +114,11 @@ class _Emitter:
         rest = "item"
         for position in range(len(nest.outer) - 1, -1, -1):
             symbol = nest.outer[position]
-            self._line(f"const long {symbol} = {rest};" if position == 0 else f"const long {symbol} = {rest} % {symbol.extent};")
+            self._line(
+                f"const long {symbol} = {rest};"
+                if position == 0
+                else f"const long {symbol} = {rest} % {symbol.extent};"
+            )
             rest = f"{rest} / {symbol.extent}"
         if nest.lane is not None and nest.lane_in_rows:
             self._values(self._at_item())
@@ -160,7 +164,11 @@ class _Emitter:
         self._values(self._row_values(None))
 
     def _pass(self, number: int, plan: dict[int, int]) -> None:
-        reduces = [n for n, op in enumerate(self.body) if isinstance(op, Reduce) and self.nest.arrangement.passes[n] == number + 1]
+        reduces = [
+            n
+            for n, op in enumerate(self.body)
+            if isinstance(op, Reduce) and self.nest.arrangement.passes[n] == number + 1
+        ]
         wanted = self._pass_values(number)
         if not wanted and not reduces:
             return
@@ -241,7 +249,9 @@ class _Emitter:
 
     def _pass_roots(self, number: int) -> list[int]:
         passes = self.nest.arrangement.passes
-        roots = [op.arguments[0] for n, op in enumerate(self.body) if isinstance(op, Reduce) and passes[n] == number + 1]
+        roots = [
+            op.arguments[0] for n, op in enumerate(self.body) if isinstance(op, Reduce) and passes[n] == number + 1
+        ]
         stores = [
             n for n, op in enumerate(self.body)
             if isinstance(op, Store) and passes[n] == number and self.nest.arrangement.levels[n] == "element"
@@ -318,7 +328,9 @@ class _Emitter:
                 return read
             return f"{self.names[operation.guard]} ? {read} : ({ELEMENT[operation.dtype]})0"
         guard = operation.guard
-        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends) and (guard is None or not self.nest.varies(guard)):
+        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends) and (
+            guard is None or not self.nest.varies(guard)
+        ):
             read = self._from_memory(f"load({buffer} + {self._index(operation.index)}, n)", operation.dtype)
             kind = vector(ELEMENT[operation.dtype])
             return read if guard is None else f"{self.names[guard]} ? {read} : {kind}{{}}"
@@ -353,7 +365,9 @@ class _Emitter:
     def _check(self, number: int, operation: CheckIndex) -> str:
         wraps = int(operation.wraps == "negative")
         options = f"{operation.extent}, {operation.dimension}, {wraps}, error"
-        return f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
+        return (
+            f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
+        )
 
     def _store(self, number: int, operation: Store) -> str:
         buffer, value = identifier(operation.buffer), operation.value
