@@ -4,13 +4,17 @@ import contextlib
 import copy
 import io
 
+import instruction_programs
 import programs
 import pytest
 import torch
 from harness import compiled
 
 
-@pytest.mark.parametrize(("function", "arguments"), programs.CASES, ids=[f.__name__ for f, _ in programs.CASES])
+CASES = programs.CASES + instruction_programs.CASES
+
+
+@pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f.__name__ for f, _ in CASES])
 def test_program_does_what_python_does(function, arguments):
     plain, captured = copy.deepcopy(arguments), copy.deepcopy(arguments)
     dispatch = compiled(function)
@@ -21,7 +25,7 @@ def test_program_does_what_python_does(function, arguments):
         assert same(observe(dispatch, captured), expected)
         assert same(captured, plain)
         assert expected_global == programs.G
-    assert dispatch.refused == []
+    assert dispatch.refused == [] or function in instruction_programs.REFUSED
 
 
 def observe(function, arguments):

@@ -377,11 +377,15 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
                 return found
             if isinstance(entry, classmethod):
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
-            if isinstance(entry, property):
+            if isinstance(entry, property) and not is_class:
                 return machine.call(machine.outside.fixed(entry.fget, name), [instance])
             if isinstance(entry, types.ClassMethodDescriptorType):
                 return ConstantValue(entry.__get__(None, instance.value if is_class else instance.python_type))
-            return found if is_class else MethodValue(found, instance)
+            if isinstance(entry, (types.FunctionType, *C_METHODS)):
+                return found if is_class else MethodValue(found, instance)
+            if hasattr(type(entry), "__get__"):
+                raise Break(UnsupportedAttribute(f"super() of {value.python_type.__name__}", name))
+            return found
     if name == "__getattr__" or is_class:
         raise missing(machine, value, name)
     raise missing(machine, value, name)
