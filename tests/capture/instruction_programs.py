@@ -1,9 +1,10 @@
 """Programs for instructions that came with CPython 3.12 and 3.13, or changed there. Every version runs all of them."""
 
 # The odd ways of writing are what is tested.
-# ruff: noqa: B007, B018, B023, B905, C408, C416, E731, F821, SIM223, UP008
+# ruff: noqa: B007, B010, B018, C408, C420, B023, B905, C408, C416, E731, F821, SIM223, UP008
 
 import contextlib
+import functools
 from typing import NamedTuple
 
 import torch
@@ -876,3 +877,94 @@ def unpacking_of_the_wrong_length(x):
     except ValueError as error:
         found.append(str(error))
     return x, found
+
+
+# What the standard library's own Python code does differently by version
+
+
+class Cached:
+    def __init__(self, k):
+        self.k = k
+
+    @functools.cached_property
+    def twice(self):
+        return self.k * 2
+
+
+@case(T, Cached(4))
+def cached_property_of_objects(x, outside):
+    inside = Cached(3)
+    total = x * inside.twice + inside.twice + outside.twice
+    return total, sorted(vars(inside)), sorted(vars(outside)), vars(inside)["twice"]
+
+
+@case(T, Cached(4))
+def dictionaries_of_objects(x, outside):
+    inside = Cached(3)
+    dictionary = inside.__dict__
+    dictionary["other"] = x
+    outside.__dict__["new"] = 5
+    return inside.other + outside.new, sorted(outside.__dict__), dictionary is inside.__dict__
+
+
+class Meta(type):
+    def __call__(cls, *arguments):
+        made = super().__call__(*arguments)
+        made.noted = True
+        return made
+
+
+class WithMeta(metaclass=Meta):
+    def __init__(self, k):
+        self.k = k
+
+
+@case(T)
+def super_of_a_metaclass(x):
+    made = WithMeta(3)
+    return x * made.k, made.noted
+
+
+class Unreadable:
+    @property
+    def value(self):
+        print("read")
+        return 3
+
+
+class ReadsByBreaking(Unreadable):
+    def total(self, t):
+        later = t + 1
+        return later * super().value
+
+
+@case(T)
+def super_of_a_name_that_breaks(x):
+    return ReadsByBreaking().total(x)
+
+
+@case(T)
+def break_inside_comprehensions_under_blocks(x):
+    with torch.no_grad():
+        rows = [print(i) or x * i for i in range(2)]
+        with contextlib.suppress(KeyError):
+            missing = [{}[i] if i else print("zero") for i in range(2)]
+    return rows, {print(i) or i // 2 for i in range(4)}, {i // 2: print(i) or i for i in range(4)}
+
+
+@case(T)
+def documented_functions(x):
+    scale = 2
+
+    def documented(t):
+        "What it does."
+        return t * scale
+
+    def plain(t):
+        return "text"
+
+    @functools.wraps(documented)
+    def wrapped(t):
+        return documented(t)
+
+    return wrapped(x), wrapped.__doc__, documented.__doc__, plain.__doc__, (lambda: "text").__doc__

@@ -53,6 +53,10 @@ def same(one, other):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if hasattr(one, "__dict__") and not isinstance(one, type) and type(one).__module__ == "programs":
+    if (
+        hasattr(one, "__dict__")
+        and not isinstance(one, type)
+        and type(one).__module__ in ("programs", "instruction_programs")
+    ):
         return same(vars(one), vars(other))
     return one == other
