@@ -52,7 +52,8 @@ def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     for node in program.nodes:
         state.place(node)
     ordered = state.ordered_units()
-    steps = tuple(emission.step_of(unit, state.expanded, _stored(state)) for unit in ordered)
+    stored = _stored(state)
+    steps = tuple(step for unit in ordered for step in emission.steps_of(unit, stored))
     return memory.plan(program, steps, tuple(state.borders))
 
 
