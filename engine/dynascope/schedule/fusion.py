@@ -40,6 +40,7 @@ from dynascope.schedule.reasons import (
     WouldWait,
 )
 from dynascope.schedule.spaces import Piece, common_pieces, lay
+from dynascope.schedule.tails import with_split_tails
 
 LARGEST_GROUP_BODY = 1500
 SIBLINGS_LOOKED_AT = 8
@@ -47,7 +48,7 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
-    program = without_unused(program)
+    program = with_split_tails(without_unused(program))
     state = _FusionState(program)
     for node in program.nodes:
         state.place(node)

@@ -204,9 +204,9 @@ class _Emitter:
             self._line(self._keep(value))
         for item in accumulators:
             self._lines_of(item.step(self.names[item.argument]))
-        for closing in reversed(closings):
-            self._close()
-            self._lines_of(closing)
+        for brace, lines in reversed(closings):
+            self._close(brace)
+            self._lines_of(lines)
         self.names = names_before
         for value in kept_here:
             self.kept[value] = self._scratch_name(value)
@@ -222,15 +222,17 @@ class _Emitter:
             return 1
         last = self.nest.columns[-1]
         steps = last.extent // self.nest.lanes if last == self.nest.lane else last.extent
-        work = sum(TABLE[op.name].cost for op in (self.body[n] for n in wanted) if isinstance(op, Compute))
-        return PARTS if steps >= 2 * PARTS and work < TRANSCENDENTAL and len(wanted) <= SHORT_STEP else 1
+        operations = [self.body[n] for n in wanted]
+        work = sum(TABLE[op.name].cost for op in operations if isinstance(op, Compute))
+        short = work < TRANSCENDENTAL and len(wanted) <= SHORT_STEP and not any(isinstance(op, CheckIndex) for op in operations)
+        return PARTS if short and steps >= 2 * PARTS else 1
 
-    def _column_loops(self, accumulators: list[Accumulator], copies: int) -> list[list[str]]:
-        """Opens the loops over the columns; gives the lines that follow each one's end."""
-        closings: list[list[str]] = []
+    def _column_loops(self, accumulators: list[Accumulator], copies: int) -> list[tuple[str, list[str]]]:
+        """Opens the loops over the columns; gives each one's end and the lines that follow it."""
+        closings: list[tuple[str, list[str]]] = []
         for symbol in self.nest.columns[:-1]:
             self._open(f"for (long {symbol} = 0; {symbol} < {symbol.extent}; {symbol}++)")
-            closings.append([])
+            closings.append(("}", []))
         if not self.nest.columns:
             return closings
         symbol = self.nest.columns[-1]
@@ -239,7 +241,7 @@ class _Emitter:
         if any(a.flush for a in accumulators) and symbol.extent > block:
             self._open(f"for (long block = 0; block < {symbol.extent}; block += {block})")
             self._line(f"const long stop = block + {block} < {symbol.extent} ? block + {block} : {symbol.extent};")
-            closings.append([])
+            closings.append(("}", []))
             first, end = "block", "stop"
         for item in accumulators:
             self._lines_of(item.open_block)
@@ -250,12 +252,12 @@ class _Emitter:
         ]  # fmt: skip
         if copies > 1:
             loops = self._open_step(symbol, accumulators, copies, first, end)
-            return [*closings, [*loops, *after]]
+            return [*closings, ("};", [*loops, *after])]
         if symbol == self.nest.lane:
             self._open_lanes(first, end)
         else:
             self._open(f"for (long {symbol} = {first}; {symbol} < {end}; {symbol}++)")
-        return [*closings, after]
+        return [*closings, ("}", after)]
 
     def _open_step(
         self, symbol: Symbol, accumulators: list[Accumulator], copies: int, first: str, end: str
@@ -278,7 +280,7 @@ class _Emitter:
         place = self._last_start(at) if again else at
         one = call(place, 0, f"{at} - ({place})")
         return [
-            ";", f"long {at} = {first};",
+            f"long {at} = {first};",
             f"for (; {at} + {copies * stride} <= {end}; {at} += {copies * stride}) {{ {several} }}",
             f"for (; {at} < {end}; {at} += {stride}) {one}",
         ]  # fmt: skip
@@ -545,9 +547,9 @@ class _Emitter:
         self._line(f"{text} {{".strip())
         self.depth += 1
 
-    def _close(self) -> None:
+    def _close(self, brace: str = "}") -> None:
         self.depth -= 1
-        self._line("}")
+        self._line(brace)
 
 
 def _keep_plan(emitter: _Emitter) -> dict[int, int]:
