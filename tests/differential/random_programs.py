@@ -161,7 +161,8 @@ def known_branch(w: Writer) -> None:
 
 
 def tensor_branch(w: Writer) -> None:
-    w.say(f"if {w.tensor()}.sum() > 0:")
+    """Not against 0: normalised rows add up to rounding errors, whose sign is nobody's promise."""
+    w.say(f"if {w.tensor()}.sum() > 0.37:")
     w.block(1)
 
 
