@@ -87,17 +87,14 @@ export class Window {
     await editor.locator('.view-line', { hasText: text }).first().click({ position: { x: 5, y: 5 } });
   }
 
-  /** Scrolls a line of the file into sight: lines out of sight are not drawn. */
-  async reveal(editor, text) {
-    for (const key of ['Control+Home', ...Array(12).fill('PageDown')]) {
-      if ((await editor.locator('.view-line', { hasText: text }).count()) > 0) {
-        return;
-      }
-      await editor.locator('.view-line').first().click();
-      await this.page.keyboard.press(key);
-      await this.page.waitForTimeout(200);
-    }
-    await editor.locator('.view-line', { hasText: text }).first().waitFor();
+  /** Goes to a line of the file in the first column: lines out of sight are not drawn. */
+  async goTo(line) {
+    await this.command('View: Focus First Editor Group');
+    const input = this.page.locator('.quick-input-widget input.input');
+    await this.pressUntil('Control+G', input);
+    await input.fill(`:${line}`);
+    await this.page.keyboard.press('Enter');
+    await this.status(`Ln ${line},`).waitFor();
   }
 
   /** Asserts that a decoration lies on the line with the text. */
