@@ -1,6 +1,6 @@
 """A function that goes on where another stopped.
 
-    def f(a, b):                          def resume_in_f(__stack0, a):
+    def f(a, b):                          def f(__stack0, a):
         return a + g(b) * 2        ->         push __stack0 ...; go to the `* 2` of f with the stack as it was there
 
 `make_resume_code` copies the part of the original's instructions that can still be reached, unchanged and in order, and
@@ -243,7 +243,7 @@ class _ResumeWriter:
     def resume_shape(self, parameters: Sequence[Parameter], copies: Sequence[Instruction]) -> CodeShape:
         made = {i.value for i in copies if i.operation == "MAKE_CELL"}.union(self.cell_arguments)
         names = [self.name_of(parameter) for parameter in parameters]
-        shape = plain_shape(f"resume_in_{self.shape.name}", names, self.shape)
+        shape = plain_shape(self.shape.name, names, self.shape)
         return replace(
             shape,
             free_variables=self.free_variables,

@@ -530,7 +530,7 @@ class _Emitter:
 
     def _source(self, operation: Operation) -> None:
         span = operation.origin.span
-        comment = f"// {span}: {span.source_line()}" if span is not None else f"// {operation.origin.operator}"
+        comment = f"// {span.quotation()}" if span is not None else f"// {operation.origin.operator}"
         comment = comment.replace("\\", "/")
         if comment != self.comment and not isinstance(operation, Constant):
             self.comment = comment
