@@ -1,7 +1,7 @@
 """Programs for instructions that came with CPython 3.12 and 3.13, or changed there. Every version runs all of them."""
 
 # The odd ways of writing are what is tested.
-# ruff: noqa: B007, B010, B018, C408, C420, B023, B905, C408, C416, E731, F821, SIM223, UP008
+# ruff: noqa: B007, B018, B023, B905, C408, C416, E731, F821, F841, SIM223, UP008
 
 import contextlib
 import functools
