@@ -13,7 +13,7 @@ from dynascope.capture import Captured, Refused
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel
 from dynascope.frame.printing import print_code
-from dynascope.graph_compiler import CompiledGraph, KernelSet
+from dynascope.graph_compiler import CompiledGraph
 from dynascope.grad.printing import print_graph, type_of
 from dynascope.guards.guard import Guard
 from dynascope.recording import Account, Recorder
@@ -27,6 +27,7 @@ from dynascope.report.facts import (
     StageText,
     ValueFact,
 )
+from dynascope.runtime.compile_aten import CompiledAten
 
 if TYPE_CHECKING:
     from dynascope.pipeline import Compilation
@@ -108,7 +109,7 @@ def _graph_fact(identifier: str, graph: CompiledGraph, compilation: Compilation,
     )
 
 
-def _phases(graph: CompiledGraph) -> Iterator[tuple[Phase, KernelSet]]:
+def _phases(graph: CompiledGraph) -> Iterator[tuple[Phase, CompiledAten]]:
     for phase, made in zip(PHASES, (graph.forward, graph.backward), strict=True):
         if made is not None:
             yield phase, made
@@ -140,7 +141,7 @@ def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
             yield from stage_texts(made.module, phase)
 
 
-def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, KernelSet]]:
+def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, CompiledAten]]:
     for phase, made in _phases(graph):
         for kernel in made.module.kernels if made.module is not None else ():
             if kernel is not None:

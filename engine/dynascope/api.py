@@ -143,7 +143,7 @@ def uncompiled_target(target: Callable) -> Callable:
 
     if isinstance(target, Dispatcher):
         return target.__wrapped__
-    return target.original if isinstance(target, CompiledModule) else target
+    return vars(target)["_original"] if isinstance(target, CompiledModule) else target
 
 
 def _options(backend, fullgraph, dynamic, mode, options) -> Options:

@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 
-_OWN = frozenset({"_original", "_compiled_call"})
+_EVERY_MODULES_HOOKS = tuple(
+    getattr(torch.nn.modules.module, f"_global_{kind}")
+    for kind in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -22,17 +25,13 @@ class CompiledModule(torch.nn.Module):
         self.__dict__["_original"] = original
         self.__dict__["_compiled_call"] = compiled_call
         self._modules["_orig_mod"] = original
+        tables = [each.__dict__[name] for each in (original, self) for name in _HOOKS]
+        self.__dict__["_hook_tables"] = (*tables, *_EVERY_MODULES_HOOKS)
         self.training = original.training
-
-    @property
-    def original(self) -> torch.nn.Module:
-        """The module that was compiled."""
-        return self.__dict__["_original"]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__
-        original = state["_original"].__dict__
-        if any(original[name] for name in _HOOKS) or any(state[name] for name in _HOOKS):
+        if any(state["_hook_tables"]):
             return self._call_with_hooks(*args, **kwargs)
         return state["_compiled_call"](*args, **kwargs)
 
@@ -60,9 +59,7 @@ class CompiledModule(torch.nn.Module):
         return getattr(self.__dict__["_original"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
-            self.__dict__[name] = value
-        elif name == "training" or "_original" not in self.__dict__:
+        if name == "training" or "_original" not in self.__dict__:
             super().__setattr__(name, value)
         else:
             setattr(self.__dict__["_original"], name, value)

@@ -7,22 +7,14 @@ a number is needed as a constant is different: capture can fix that number, so i
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from dynascope.codegen.kernels import KernelModule
-from dynascope.codegen.module import emit
 from dynascope.configuration import Options
 from dynascope.grad import DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import VaryingNumberNeeded
-from dynascope.loops.lower import lower
-from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
-from dynascope.runtime.build import build
-from dynascope.schedule.fusion import fuse
-
-StageClock = Callable[[str], AbstractContextManager[None]]
+from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_together
 
 
 class NumberNeeded(Exception):
@@ -34,25 +26,14 @@ class NumberNeeded(Exception):
 
 
 @dataclass(frozen=True)
-class KernelSet:
-    """One ATen graph and what became of it. `module` is None where it runs operator by operator."""
-
-    aten: Any
-    call: Callable
-    module: KernelModule | None = None
-    path: str | None = None
-    notes: tuple[Explanation, ...] = ()
-
-
-@dataclass(frozen=True)
 class CompiledGraph:
     """`function` takes the graph's inputs and returns its outputs. The rest is what the stages made, for the report."""
 
     function: Callable
     torch_graph: Any
     pair: GradPair | None = None
-    forward: KernelSet | None = None
-    backward: KernelSet | None = None
+    forward: CompiledAten | None = None
+    backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
 
 
@@ -65,26 +46,11 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         if isinstance(refusal.reason, VaryingNumberNeeded) and refusal.reason.placeholder is not None:
             raise NumberNeeded(refusal.reason.placeholder) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
-    forward = compile_aten(pair.forward, example_inputs, options, clock)
-    backward = compile_aten(pair.backward, None, options, clock) if pair.backward is not None else None
+    graphs = [(pair.forward, example_inputs), (pair.backward, None)]
+    forward, *others = compile_together([made for made in graphs if made[0] is not None], options, clock)
+    backward = others[0] if others else None
     function = bridge(pair, forward.call, backward.call if backward else None)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
-
-
-def compile_aten(graph: Any, example_inputs: tuple | None, options: Options, clock: StageClock) -> KernelSet:
-    """An ATen graph as kernels; operator by operator where no compiler can build them."""
-    with clock("lower"):
-        program = lower(graph, example_inputs, options)
-    with clock("fuse"):
-        plan = fuse(program, options)
-    with clock("emit"):
-        module = emit(plan, options)
-    with clock("build"):
-        try:
-            built = build(module, options)
-        except ToolchainError as error:
-            return KernelSet(graph, graph.forward, notes=(error.reason.explain(),))
-    return KernelSet(graph, built.call, module, built.path, built.notes)
 
 
 def _explain(refusal: DifferentiationRefused, graph: Any) -> Explanation:

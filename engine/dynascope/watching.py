@@ -43,6 +43,10 @@ def _table_for(function: types.FunctionType, prefix: str, options: Options) -> A
     """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it."""
     if "torch" not in sys.modules or not qualifies(function.__code__, prefix):
         return None
+    from dynascope.capture import is_step_code
+
+    if is_step_code(function.__code__):
+        return None
     from dynascope.pipeline import make_table
 
     return make_table(function, options, accepts=FirstCalls())

@@ -31,7 +31,7 @@ test('a run shows its stage, then its result', () => {
   assert.match(ofRun({ ...RUN, stage: null }).text, /spin\) Running$/);
   assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) 2 graphs · 1 break · 3 kernels$/);
   assert.equal(ofRun({ ...RUN, state: 'exited', exitCode: 1 }).severity, 'error');
-  assert.match(ofRun({ ...RUN, state: 'exited', exitCode: null, cancelled: true }).text, /Cancelled/);
+  assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /Cancelled/);
   assert.match(ofRun({ ...RUN, state: 'errored' }).text, /failed/);
 });
 

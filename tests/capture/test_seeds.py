@@ -163,3 +163,18 @@ def test_nothing_of_torch_compile_is_imported():
 
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []
+
+
+def test_branch_on_a_tensor_inside_a_loop():
+    """The step's way in leads to the conversion to bool too, wherever the jump lies in the code."""
+
+    def program(x):
+        for i in [1, 2]:
+            if x.sum() > i:
+                return x * 2
+        return x
+
+    for start in (0.0, 0.3, 1.0):
+        dispatch = compiled(program)
+        x = torch.full((2, 3), start)
+        assert torch.equal(dispatch(x), program(x))

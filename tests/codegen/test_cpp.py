@@ -11,15 +11,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
 import pytest
 import torch
-from recording import record
-from torch.nn import functional
-
 from dynascope.codegen.cpp.emitter import emit_kernel
+from dynascope.codegen.cpp.names import identifier
 from dynascope.codegen.cpp.unit import FLAGS, unit
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
+from dynascope.runtime.build import build
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup
+from recording import record
+from torch.nn import functional
 
 
 def module(function, *inputs):
@@ -28,7 +29,16 @@ def module(function, *inputs):
 
 def many(x, w):
     total = x.sum(1)
-    return [functional.gelu(x + w), x.softmax(-1), (x > 0).all(0), x.bfloat16() * 2, x.double().exp(), total, x.argmax(1), x.t() + 1]
+    return [
+        functional.gelu(x + w),
+        x.softmax(-1),
+        (x > 0).all(0),
+        x.bfloat16() * 2,
+        x.double().exp(),
+        total,
+        x.argmax(1),
+        x.t() + 1,
+    ]
 
 
 INPUTS = (torch.randn(16, 32), torch.randn(32))
@@ -65,8 +75,29 @@ def test_builds_for_every_width(compiler: str, width: int, tmp_path: pathlib.Pat
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     plan = fuse(lower(record(many, list(INPUTS))))
-    kernels = [emit_kernel(s, f"k{n}", plan.buffers, width) for n, s in enumerate(plan.steps) if isinstance(s, FusionGroup)]
+    kernels = [
+        emit_kernel(s, f"k{n}", plan.buffers, width) for n, s in enumerate(plan.steps) if isinstance(s, FusionGroup)
+    ]
     source = tmp_path / "unit.cpp"
     source.write_text(unit(kernels, "widths")[0])
     flags = [f if f != "-march=native" else "-march=x86-64-v3" for f in FLAGS]
     subprocess.run([compiler, *flags, "-o", str(tmp_path / "unit.so"), str(source)], check=True)
+
+
+@pytest.mark.parametrize("name", ["tanh", "tanh_", "exp", "load", "n", "kept_1", "r0", "F32", "float", "unix", "hidden"])
+def test_no_buffer_hides_a_name_of_the_units(name: str) -> None:
+    assert (identifier(name) == name) == (name == "hidden")
+    assert identifier(identifier(name)) == identifier(name)
+
+
+@pytest.mark.compiler
+def test_values_named_like_functions_build() -> None:
+    """fx calls the result of a tanh `tanh`: as a buffer it must not hide the function."""
+
+    def f(tanh, exp):
+        return torch.tanh(tanh) @ torch.exp(exp).sigmoid(), torch.erf(tanh)
+
+    inputs = (torch.randn(8, 8), torch.randn(8, 8))
+    built = build(module(f, *inputs))
+    assert not built.notes
+    torch.testing.assert_close(built.call(*inputs), f(*inputs))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import dynascope
+from dynascope import recording
+
+REASONS: collections.Counter[str] = collections.Counter()
+"""How often each reason was given in this process: for a break, a refusal or a part that was not compiled."""
+
+
+PROGRAMS_OWN = frozenset({"torch-call-fails", "program-raises", "program-error"})
+"""Errors of the program: plain PyTorch raises them too."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +91,29 @@ def assert_same(ours: Outcome, theirs: Outcome, *, rtol: float | None = None, at
             assert what == "gradients" or same_layout(a, b), f"{place}: strides {a.stride()}, eager has {b.stride()}"
             assert a.requires_grad == b.requires_grad, f"{place}: requires_grad {a.requires_grad}"
             torch.testing.assert_close(a, b, **close, msg=lambda text, place=place: f"{place}: {text}")
-    assert plain(ours.result) == plain(theirs.result)
+    assert plain(ours.result) == plain(theirs.result), f"{plain(ours.result)}, eager has {plain(theirs.result)}"
     assert plain(ours.arguments) == plain(theirs.arguments), "an argument was left different"
+    mine, other = sharing(ours), sharing(theirs)
+    assert mine == other, f"memory shared by results and arguments: {mine}, eager has {other}"
+
+
+def sharing(outcome: Outcome) -> list[tuple[int, int, int]]:
+    """For each tensor of the arguments, then the results: the first that is the same object, the first in the same
+    memory, and the offset there."""
+    tensors = leaves(outcome.arguments) + leaves(outcome.result)
+    objects = [id(tensor) for tensor in tensors]
+    memories = [memory_of(tensor) for tensor in tensors]
+    return [
+        (objects.index(object_), memories.index(memory), tensor.storage_offset() if memory != id(tensor) else 0)
+        for object_, memory, tensor in zip(objects, memories, tensors, strict=True)
+    ]
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """The tensor's memory; empty tensors and those without strides have none, and stand for themselves."""
+    if tensor.layout != torch.strided or tensor.untyped_storage().nbytes() == 0:
+        return id(tensor)
+    return tensor.untyped_storage().data_ptr()
 
 
 def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -105,8 +136,39 @@ def plain(value: Any) -> Any:
     return value
 
 
+@contextmanager
+def no_defects() -> Iterator[None]:
+    """Counts the reasons given meanwhile; raises where one of them is a defect of ours, though the results were right."""
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        yield
+    finally:
+        recording.use(before)
+    given = list(reasons(recorder.report()))
+    REASONS.update(explanation.code for explanation in given)
+    ours = (e for e in given if e.severity == "error" and e.code not in PROGRAMS_OWN)
+    errors = [f"{explanation.message} {explanation.span}" for explanation in ours]
+    assert not errors, f"{len(errors)} errors of the engine: {errors[0]}"
+    silent = [explanation.code for explanation in given if not (explanation.message and explanation.remedy)]
+    assert not silent, f"reasons without words: {silent}"
+
+
+def reasons(report: Any) -> Iterator[Any]:
+    """Everything the report gives as a reason not to compile."""
+    yield from report.notes
+    for graph in report.graphs:
+        yield from graph.notes
+    for function in report.functions:
+        for entry in function.entries:
+            if entry.reason is not None:
+                yield entry.reason
+            assert entry.reason is not None or entry.status == "compiled" and entry.exit != "break", "no reason was given"
+
+
 def check(function: Callable, *calls: tuple, rtol: float | None = None, atol: float | None = None, **options: Any) -> None:
     """Each call of the compiled function equals eager's; one compiled function serves all the calls."""
     compiled = dynascope.compile(function, **options)
-    for arguments in calls:
-        assert_same(observe(compiled, arguments), observe(function, arguments), rtol=rtol, atol=atol)
+    with no_defects():
+        for arguments in calls:
+            assert_same(observe(compiled, arguments), observe(function, arguments), rtol=rtol, atol=atol)

@@ -12,7 +12,7 @@ import time
 import warnings
 
 import torch
-from comparing import assert_same, clone_all, leaves, observe
+from comparing import REASONS, assert_same, clone_all, leaves, no_defects, observe
 
 import dynascope
 
@@ -50,8 +50,9 @@ def check_sample(operator, sample, backend: str) -> None:
     dynascope.reset()
     compiled = dynascope.compile(function, backend=backend)
     theirs = observe(function, arguments, keywords)
-    for _ in range(2):
-        assert_same(observe(compiled, arguments, keywords), theirs)
+    with no_defects():
+        for _ in range(2):
+            assert_same(observe(compiled, arguments, keywords), theirs)
 
 
 def main() -> None:
@@ -75,6 +76,7 @@ def main() -> None:
         except Exception as error:
             failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             print(f"{name}: {failures[name]}", flush=True)
+    print(", ".join(f"{code} {count}" for code, count in REASONS.most_common()))
     print(f"{options.dtype}: {len(infos)} operators, {samples} samples, {len(failures)} operators failed, {time.time() - start:.0f} s")
     sys.exit(bool(failures))
 

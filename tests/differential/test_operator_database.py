@@ -15,6 +15,6 @@ NAMES = frozenset(
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("info", operators(torch.float32, NAMES), ids=lambda info: f"{info.name}.{info.variant_test_name}")
+@pytest.mark.parametrize("info", list(operators(torch.float32, NAMES)), ids=lambda info: f"{info.name}.{info.variant_test_name}")
 def test_operator(info):
     check_operator(info, torch.float32, samples=1)

@@ -30,7 +30,7 @@ def outcome(info: Any, sample: Any) -> str:
         eager_result = _call(function, args, kwargs, inputs, eager_inputs)
     except Exception as error:
         return f"eager: {type(error).__name__}"
-    expected = [leaf for leaf in pytree.tree_leaves(eager_result)]
+    expected = list(pytree.tree_leaves(eager_result))
     if any(isinstance(e, torch.Tensor) and e.layout is not torch.strided for e in expected):
         return "skipped: sparse"
     try:

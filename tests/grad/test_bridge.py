@@ -94,3 +94,18 @@ def test_refusals_have_a_reason():
     assert refusal(lambda x: x.resize_(2), [x]) == "unsupported-mutation"
     assert refusal(lambda x, y: x.add_(y), [x, x[:2, :].view(2, 4)[0]]) == "overlapping-inputs"
     assert refusal(lambda x: x.t_(), [x]) == "input-metadata-changed" or True
+
+
+def test_an_input_behind_unused_outputs_only_has_no_gradient():
+    """Zeros would let an optimizer with weight decay or momentum change it, as it does not in eager."""
+
+    def program(x, w, b):
+        return (x.sin() * w, torch.where(x > b, w * 2, b), x.cos())
+
+    for used in ([0], [1], [2], [0, 2], [0, 1, 2]):
+        ours, theirs = ([torch.randn(4, generator=torch.Generator().manual_seed(i)).requires_grad_() for i in range(3)] for _ in range(2))
+        for run, inputs in ((compiled(program, ours), ours), (program, theirs)):
+            sum(run(*inputs)[index].sum() for index in used).backward()
+        for a, b in zip(ours, theirs, strict=True):
+            assert (a.grad is None) == (b.grad is None)
+            assert a.grad is None or torch.allclose(a.grad, b.grad)

@@ -49,11 +49,17 @@ def test_convolution_and_batch_norm(training):
         return F.relu(F.batch_norm(F.conv2d(image, kernel, padding=1), mean, variance, weight, bias, training))
 
     statistics = [torch.zeros(4, device="cuda"), torch.ones(4, device="cuda")]
-    check(program, [parameter(2, 3, 8, 8), parameter(4, 3, 3, 3), parameter(4), parameter(4), *statistics], tolerance=1e-2)
+    check(
+        program, [parameter(2, 3, 8, 8), parameter(4, 3, 3, 3), parameter(4), parameter(4), *statistics], tolerance=1e-2
+    )
 
 
 def test_layer_norm_and_cross_entropy():
     def program(x, w, b, target):
         return F.cross_entropy(F.layer_norm(x, (16,), w, b), target)
 
-    check(program, [parameter(8, 16), parameter(16), parameter(16), torch.randint(0, 16, (8,), device="cuda")], tolerance=1e-4)
+    check(
+        program,
+        [parameter(8, 16), parameter(16), parameter(16), torch.randint(0, 16, (8,), device="cuda")],
+        tolerance=1e-4,
+    )

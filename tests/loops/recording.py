@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from dynascope.report.span import Span, UserFrame
 from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from dynascope.report.span import Span, UserFrame
 
-
-def record(function: Callable[..., Any], inputs: list[Any], decompositions: dict[Any, Any] | None = None) -> fx.GraphModule:
+def record(
+    function: Callable[..., Any], inputs: list[Any], decompositions: dict[Any, Any] | None = None
+) -> fx.GraphModule:
     """The ATen graph of `function(*inputs)`; outputs are flattened to a tuple."""
     recorder = _Recorder(function.__code__, decompositions or {})
     metas = [recorder.add_input(value, k) for k, value in enumerate(inputs)]

@@ -5,10 +5,20 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from dynascope.loops.index import (
+    Index,
+    Quotient,
+    Remainder,
+    Symbol,
+    affine,
+    delinearize,
+    floor_divide,
+    linear,
+    modulo,
+    variable,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-
-from dynascope.loops.index import Index, Quotient, Remainder, Symbol, affine, delinearize, floor_divide, linear, modulo, variable
 
 I, J, K = Symbol("i", 4), Symbol("j", 6), Symbol("k", 5)
 

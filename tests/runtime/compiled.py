@@ -9,13 +9,12 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
 import torch
-from recording import record
-
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.schedule.fusion import fuse
+from recording import record
 
 
 def compiled(function: Any, inputs: list[Any]) -> tuple[KernelModule, Any]:

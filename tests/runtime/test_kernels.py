@@ -7,17 +7,33 @@ import math
 import pytest
 import torch
 from compiled import check, compiled, kernels
-from torch import fx
-from torch.nn import functional
-
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.schedule.fusion import fuse
+from torch import fx
+from torch.nn import functional
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 3.5, -2.5, 0.5, 1e30, -1e30, 88.9, -104.0]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e-40,
+    -1e-40,
+    3.5,
+    -2.5,
+    0.5,
+    1e30,
+    -1e30,
+    88.9,
+    -104.0,
+]
 
 pytestmark = pytest.mark.compiler
 
@@ -66,7 +82,9 @@ def test_elementwise_integers(dtype: torch.dtype) -> None:
 
 def test_booleans() -> None:
     x, y = torch.rand(50) > 0.5, torch.rand(50) > 0.5
-    check(lambda x, y: (x & y, x | y, x ^ y, ~x, x + y, x * y, x == y, x.float(), x.long(), x.logical_not(), x < y), x, y)
+    check(
+        lambda x, y: (x & y, x | y, x ^ y, ~x, x + y, x * y, x == y, x.float(), x.long(), x.logical_not(), x < y), x, y
+    )
 
 
 def test_promotion() -> None:
@@ -103,7 +121,11 @@ def test_broadcasting() -> None:
 
 def test_joining() -> None:
     x, y = floats(5, 7), floats(5, 9)
-    check(lambda x, y: (torch.cat([x, y, x * 2], 1), torch.stack([x, x + 1]), functional.pad(x, (1, 2, 3, 0), value=2.0)), x, y)
+    check(
+        lambda x, y: (torch.cat([x, y, x * 2], 1), torch.stack([x, x + 1]), functional.pad(x, (1, 2, 3, 0), value=2.0)),
+        x,
+        y,
+    )
     check(lambda x: torch.cat([x.exp(), x[:2]]).sum(0), x)
     check(lambda x: (x.repeat(2, 3), x.roll(2, 1), x.tril(1), x.triu(-1)), x)
     check(lambda x: torch.cat([x, torch.arange(7).expand(5, 7)], 0), x)
@@ -148,11 +170,23 @@ def test_normalizations(dtype: torch.dtype, columns: int) -> None:
             x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype) * w,
         )  # fmt: skip
 
-    check(f, floats(9, columns, dtype=dtype), floats(columns, dtype=dtype), floats(columns, dtype=dtype), tolerance=1e-5 if dtype in FLOATS[:2] else None)
+    check(
+        f,
+        floats(9, columns, dtype=dtype),
+        floats(columns, dtype=dtype),
+        floats(columns, dtype=dtype),
+        tolerance=1e-5 if dtype in FLOATS[:2] else None,
+    )
 
 
 def test_group_norm() -> None:
-    check(lambda x, w, b: functional.silu(functional.group_norm(x, 4, w, b)), floats(2, 8, 5, 7), floats(8), floats(8), tolerance=1e-5)
+    check(
+        lambda x, w, b: functional.silu(functional.group_norm(x, 4, w, b)),
+        floats(2, 8, 5, 7),
+        floats(8),
+        floats(8),
+        tolerance=1e-5,
+    )
 
 
 def test_indexing() -> None:

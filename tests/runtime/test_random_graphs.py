@@ -19,7 +19,14 @@ UNARY = (torch.exp, torch.tanh, torch.sigmoid, torch.relu, torch.neg, torch.abs,
          lambda x: x.sum(), lambda x: x.var(-1, unbiased=False, keepdim=True), lambda x: torch.cat([x, x], -1),
          lambda x: functional.pad(x, (1, 1)), lambda x: x.to(torch.bfloat16).float(), lambda x: x.argmax(-1).float(),
          lambda x: x.index_select(0, torch.zeros(3, dtype=torch.int64, device=x.device)), lambda x: x.expand(2, *x.shape))  # fmt: skip
-BINARY = (torch.add, torch.sub, torch.mul, torch.maximum, lambda x, y: torch.where(x > y, x, y), lambda x, y: x / (y.abs() + 1))
+BINARY = (
+    torch.add,
+    torch.sub,
+    torch.mul,
+    torch.maximum,
+    lambda x, y: torch.where(x > y, x, y),
+    lambda x, y: x / (y.abs() + 1),
+)
 MOST_ELEMENTS = 4000
 
 
@@ -71,7 +78,9 @@ def check_seed(seed: int) -> None:
     for actual, expected in zip(call(*inputs), run(*inputs), strict=True):
         assert actual.shape == expected.shape and actual.dtype == expected.dtype
         assert _strides(actual) == _strides(expected)
-        torch.testing.assert_close(actual, expected, rtol=2e-4, atol=2e-4, equal_nan=True, msg=lambda m: f"seed {seed}: {m}")
+        torch.testing.assert_close(
+            actual, expected, rtol=2e-4, atol=2e-4, equal_nan=True, msg=lambda m: f"seed {seed}: {m}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -8,9 +8,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
 import torch
-from recording import record
-from torch.nn import functional
-
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import ExternCall, Load, Reduce, Store
 from dynascope.loops.printing import print_program
@@ -18,6 +15,8 @@ from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup, NotFused, Schedule
 from dynascope.schedule.passes import arrange
 from dynascope.schedule.printing import print_schedule
+from recording import record
+from torch.nn import functional
 
 
 def schedule(function, *inputs) -> Schedule:

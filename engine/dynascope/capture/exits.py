@@ -149,8 +149,7 @@ class StepWriter:
         self.check()
         entry = self.resume_at(self.state.instruction, self.entry_nulls())
         instructions = list(decode(entry.code))
-        at = self.find_copy(entry, instructions)
-        self.splice(instructions, at)
+        self.splice(instructions, entry)
         builder = CodeBuilder(CodeShape.of(entry.code))
         builder.shape = replace(builder.shape, documentation=StepMark(resume_origin(entry.code)))
         builder.extend(instructions)
@@ -183,10 +182,6 @@ class StepWriter:
         except ResumeRefusal as refusal:
             raise StepRefused(refusal.reason) from None
 
-    def find_copy(self, entry: Resume, instructions: list[Instruction]) -> int:
-        origin = resume_origin(entry.code)
-        return origin.prologue_length + origin.kept.index(entry.at)
-
     def arguments(self, entry: Resume) -> tuple[tuple[Value | None, ...], int | None]:
         values: list[Value | None] = []
         inner = None
@@ -205,9 +200,14 @@ class StepWriter:
 
     # The instruction, and what follows it
 
-    def splice(self, instructions: list[Instruction], at: int) -> None:
-        """Puts the continuation behind the instruction, and one at its jump's target."""
-        run = instructions[at]
+    def splice(self, instructions: list[Instruction], entry: Resume) -> None:
+        """Appends the step: the instruction, the continuation behind it, and one at its jump's target.
+
+        The user's own code stays whole, for handlers that run on in it; only the way in leads to the step.
+        """
+        origin = resume_origin(entry.code)
+        at = origin.prologue_length + origin.kept.index(entry.at)
+        run = instructions[at].copy()
         writer = CodeBuilder(CodeShape.of(self.state.code))
         writer.position = run.position
         if self.waits is not None:
@@ -228,7 +228,13 @@ class StepWriter:
                 writer.instructions.remove(label)
                 run.target = writer.instructions[-skipped]
             self.write_continuation(writer, self.target_instruction(skipped), taken=True)
-        instructions[at : at + 1] = writer.instructions
+        if at == origin.prologue_length:
+            entering = Instruction("JUMP_FORWARD", position=run.position, handler=run.handler)
+            instructions.insert(at, entering)
+        else:
+            entering = instructions[origin.prologue_length - 1]
+        entering.target = writer.instructions[0]
+        instructions.extend(writer.instructions)
 
     def write_instruction(self, writer: CodeBuilder, run: Instruction) -> None:
         if (

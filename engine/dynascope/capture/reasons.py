@@ -87,6 +87,18 @@ class TorchCallFails(Reason):
 
 
 @dataclass(frozen=True)
+class OverlappingWrite(Reason):
+    code: ClassVar[str] = "overlapping-write"
+    expression: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` writes to memory in which several of its elements lie, or that it reads as other elements."
+
+    def remedy(self) -> str:
+        return "Write to a `.clone()` of the expanded tensor, or clone the operand that shares the memory."
+
+
+@dataclass(frozen=True)
 class ProgramRaises(Reason):
     code: ClassVar[str] = "program-raises"
     severity: ClassVar[str] = "information"

@@ -121,6 +121,13 @@ def needs(values: Iterable[Value]) -> list[fx.Node]:
     return list(nodes)
 
 
+def base_of(source: Source) -> Source | None:
+    """What a place hangs on. A module's members hang on one of its tables, which many of them share."""
+    if isinstance(source, ModuleMemberSource):
+        return DictionaryAttributeSource(source.base, source.table)
+    return getattr(source, "base", None)
+
+
 class Rebuilder:
     """Writes instructions that push values. `outputs` names the temporary of each graph output."""
 
@@ -145,7 +152,7 @@ class Rebuilder:
         wanted: collections.Counter[Source] = collections.Counter()
         pending = list(sources)
         while pending:
-            base = getattr(pending.pop(), "base", None)
+            base = base_of(pending.pop())
             if base is not None:
                 wanted[base] += 1
                 if wanted[base] == 1:
@@ -179,8 +186,7 @@ class Rebuilder:
             self.builder.load_item(source.name)
 
     def load_member(self, source: ModuleMemberSource) -> None:
-        self.load_source(source.base)
-        self.builder.load_dictionary_attribute(source.table)
+        self.load_source(base_of(source))
         self.builder.load_item(source.name)
 
     def load_attribute(self, source: AttributeSource) -> None:

@@ -1,7 +1,7 @@
 """The report's facts about a compiled graph, read off its artefacts.
 
-    facts = graph_facts(module, graph="g0", phase="forward", first_kernel=3)
-    facts.kernels, facts.borders, facts.externs, facts.texts
+facts = graph_facts(module, graph="g0", phase="forward", first_kernel=3)
+facts.kernels, facts.borders, facts.externs, facts.texts
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ class CodeFacts:
     texts: tuple[StageText, ...]
 
 
-def graph_facts(module: KernelModule, graph: str, phase: Phase, first_kernel: int = 0, path: str | None = None) -> CodeFacts:
+def graph_facts(
+    module: KernelModule, graph: str, phase: Phase, first_kernel: int = 0, path: str | None = None
+) -> CodeFacts:
     """`graph` is the graph's identifier in the report; kernels are numbered from `first_kernel`."""
     own = [kernel for kernel in module.kernels if kernel is not None]
     kernels = tuple(kernel_fact(k, f"k{first_kernel + n}", graph, phase, path) for n, k in enumerate(own))
-    return CodeFacts(kernels, border_facts(module.schedule), extern_facts(module.schedule, phase), stage_texts(module, phase))
+    return CodeFacts(
+        kernels, border_facts(module.schedule), extern_facts(module.schedule, phase), stage_texts(module, phase)
+    )
 
 
 def kernel_fact(kernel: Kernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:

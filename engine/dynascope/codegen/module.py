@@ -1,6 +1,6 @@
 """A schedule's kernels and wrapper.
 
-    emit(schedule, options) -> KernelModule
+emit(schedule, options) -> KernelModule
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The Python function that runs a graph: allocations, kernel calls and library calls in order, nothing else.
 
-    def graph(x, w):
-        softmax = empty((64, 1000), (1000, 1), float32)
-        softmax_0(x, w, softmax)                          # model.py:3: return softmax(x + w)
-        return (softmax,)
+def graph(x, w):
+    softmax = empty((64, 1000), (1000, 1), float32)
+    softmax_0(x, w, softmax)                          # model.py:3: return softmax(x + w)
+    return (softmax,)
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.def
 """Library calls whose result is laid out as the meta function says."""
 
 
-def emit_wrapper(schedule: Schedule, kernels: tuple[Kernel | None, ...]) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
+def emit_wrapper(
+    schedule: Schedule, kernels: tuple[Kernel | None, ...]
+) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
     """The text, its links, and the constants that it refers to by name (operators, dtypes, devices)."""
     return _Wrapper(schedule, kernels).emit()
 
@@ -88,7 +90,9 @@ class _Wrapper:
         self._line(f"{left} = {name}({', '.join(operands)})", step.origin)
         for buffer in step.results:
             if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT and buffer.elements > 1:
-                self._line(f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})")
+                self._line(
+                    f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})"
+                )
 
     # -- operands ----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""From a captured Torch IR graph to a forward and a backward graph of functional ATen, and the autograd node around them."""
+"""From a captured Torch IR graph to forward and backward graphs of functional ATen, and the autograd node around them."""
 
 from dynascope.grad.bridge import bridge
 from dynascope.grad.differentiate import differentiate

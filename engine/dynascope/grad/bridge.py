@@ -25,6 +25,7 @@ from torch import fx
 
 from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
 from dynascope.grad.partition import VIEWS
+from dynascope.grad.reach import sources_of_tangents, without_unreached
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
 
@@ -48,6 +49,8 @@ def bridge(
         "view": _view,
         "REGION": pair.region,
     }
+    if pair.backward is not None:
+        environment |= {"SOURCES": sources_of_tangents(pair), "without_unreached": without_unreached}
     environment |= {f"layout_{i}": tangent.layout for i, tangent in enumerate(pair.tangents)}
     exec(compile(bridge_source(pair, environment), f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
@@ -57,11 +60,11 @@ def bridge_source(pair: GradPair, environment: dict[str, Any]) -> str:
     """The text of the bridge; constants it needs are put into `environment`."""
     lines: list[str] = []
     if pair.backward is not None:
-        lines += [*_function_source(pair), ""]
+        lines += [*_function_source(pair, environment["SOURCES"]), ""]
     return "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
 
 
-def _function_source(pair: GradPair) -> list[str]:
+def _function_source(pair: GradPair, sources: tuple[frozenset[int], ...]) -> list[str]:
     count = pair.visible_count
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
@@ -82,28 +85,37 @@ def _function_source(pair: GradPair) -> list[str]:
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
-        *_backward_source(pair, tensors, numbers),
+        *_backward_source(pair, tensors, numbers, sources),
         "",
         "apply = Region.apply",
     ]
 
 
-def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved]) -> list[str]:
+def _backward_source(
+    pair: GradPair, tensors: list[Saved], numbers: list[Saved], sources: tuple[frozenset[int], ...]
+) -> list[str]:
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
     arguments = [names[id(saved)] for saved in pair.saved] + [f"t{i}" for i in range(len(pair.tangents))]
     lines = ["        saved = ctx.saved_tensors"]
     for i, tangent in enumerate(pair.tangents):
         lines.append(f"        t{i} = tangents[{tangent.output}]")
+    may_be_unreached = any(found != sources[0] for found in sources)
+    if may_be_unreached:
+        given = "".join(f"t{i} is not None, " for i in range(len(pair.tangents)))
+        lines.append(f"        given = ({given})")
+    for i in range(len(pair.tangents)):
         lines.append(f"        if t{i} is None: t{i} = zeros(layout_{i})")
         lines.append(f"        elif t{i}.stride() != layout_{i}.strides: t{i} = laid_out(t{i}, layout_{i})")
+    leave_out = "without_unreached({}, given, SOURCES)" if may_be_unreached else "{}"
+    run = leave_out.format(f"tuple(run_backward({', '.join(arguments)}))")
     return [
         *lines,
         "        if is_grad_enabled():",
         "            with no_grad():",
-        f"                gradients = run_backward({', '.join(arguments)})",
+        f"                gradients = {run}",
         "            return refuse_second_derivative(REGION, saved[-1], *gradients)",
-        f"        return tuple(run_backward({', '.join(arguments)}))",
+        f"        return {run}",
     ]
 
 
@@ -118,12 +130,12 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
     sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if _root(node) is root), None)
     if sharing is None or saved.layout is None:
         return f"outputs[{index}]"
-    layout = saved.layout
-    return f"o{sharing}.as_strided({layout.sizes}, {layout.strides}, outputs[{index}].storage_offset())"
+    own = f"outputs[{index}]"
+    return f"o{sharing}.as_strided({own}.shape, {own}.stride(), {own}.storage_offset())"
 
 
 def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
-    """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager allows it here."""
+    """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager does not."""
     nodes = _output_nodes(pair)[: pair.visible_count]
     return {i: node for i, node in enumerate(nodes) if _root(node) is not node}
 

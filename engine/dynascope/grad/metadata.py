@@ -162,11 +162,12 @@ def _pointwise(operands: Sequence[Any], dtype: torch.dtype) -> Layout:
 
 
 PROMOTING = overloads(
-    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Tensor rsub.Scalar mul.Tensor mul.Scalar maximum minimum fmod.Tensor",
-    "fmod.Scalar remainder.Tensor remainder.Scalar remainder.Scalar_Tensor floor_divide floor_divide.Scalar",
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Tensor rsub.Scalar mul.Tensor mul.Scalar maximum minimum",
+    "fmod.Tensor fmod.Scalar remainder.Tensor remainder.Scalar remainder.Scalar_Tensor floor_divide floor_divide.Scalar",
     "bitwise_and.Tensor bitwise_and.Scalar bitwise_or.Tensor bitwise_or.Scalar bitwise_xor.Tensor bitwise_xor.Scalar",
     "pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar fmax fmin",
-    "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar",
+    "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar",
+    "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar",
 )
 FLOATING_UNARY = overloads(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh",

@@ -9,7 +9,6 @@ def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,12 +33,15 @@ ABBREVIATIONS = {
 }
 
 
+HEAD = ("from __future__ import annotations", "", "import operator", "", "import torch", "from torch import device, inf, nan")
+
+
 def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:
-    """The text, and which of its lines came from which place of the user's. Needs `import torch` alone to run."""
+    """The text, and which of its lines came from which place of the user's. It runs where torch can be imported."""
     types = sorted({kind for node in module.graph.nodes for kind in _abbreviations_in(node)})
-    lines = ["from __future__ import annotations", "", "import torch", "from torch import device, inf, nan", "", ""]
+    lines = [*HEAD, "", ""]
     if types:
-        lines[3] += f"  # types: {', '.join(types)}"
+        lines[len(HEAD) - 1] += f"  # types: {', '.join(types)}"
     links: list[LineLink] = []
     parameters = [n for n in module.graph.nodes if n.op == "placeholder"]
     lines.append(f"def {name}({', '.join(f'{n.name}{_annotation(n)}' for n in parameters)}) -> tuple:")
@@ -73,12 +75,18 @@ def type_of(value: Any) -> str:
 
 
 def _abbreviations_in(node: fx.Node) -> list[str]:
-    value = node.meta.get("val")
+    value = _value(node)
     return [type_of(value).split("[")[0]] if isinstance(value, torch.Tensor) else []
 
 
 def _annotation(node: fx.Node) -> str:
-    return f": {type_of(node.meta['val'])}" if "val" in node.meta else ""
+    value = _value(node)
+    return "" if value is None else f": {type_of(value)}"
+
+
+def _value(node: fx.Node) -> Any:
+    """What describes the node's result: `val` in ATen graphs, `example_value` in captured ones."""
+    return node.meta.get("val", node.meta.get("example_value"))
 
 
 def _span(node: fx.Node) -> Span | None:
@@ -99,18 +107,43 @@ def _statement(node: fx.Node, module: fx.GraphModule) -> str:
     return f"{node.name}{_annotation(node)} = {_call(node)}"
 
 
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and_": "&", "or_": "|", "xor": "^",
+}  # fmt: skip
+PREFIXES = {"neg": "-", "invert": "~", "pos": "+"}
+HOMES = {"torch": torch, "torch.nn.functional": torch.nn.functional, "torch._C._nn": torch._C._nn}
+
+
 def _call(node: fx.Node) -> str:
-    target: Callable[..., Any] | str = node.target
-    name = getattr(target, "__name__", str(target))
+    operands = [_text(argument) for argument in node.args]
+    named = [f"{key}={_text(value)}" for key, value in node.kwargs.items()]
+    if node.op == "call_method":
+        return f"{operands[0]}.{node.target}({', '.join(operands[1:] + named)})"
+    name = getattr(node.target, "__name__", str(node.target))
+    if getattr(node.target, "__module__", "") == "_operator":
+        return _operator_text(name, operands)
+    return f"{_qualified(node.target, name)}({', '.join(operands + named)})"
+
+
+def _operator_text(name: str, operands: list[str]) -> str:
     if name == "getitem":
-        return f"{_text(node.args[0])}[{_text(node.args[1])}]"
-    if getattr(target, "__module__", "") == "_operator":
-        signs = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
-        if name in signs:
-            return f"{_text(node.args[0])} {signs[name]} {_text(node.args[1])}"
-        return f"{'-' if name == 'neg' else name}({_text(node.args[0])})"
-    arguments = [_text(a) for a in node.args] + [f"{key}={_text(value)}" for key, value in node.kwargs.items()]
-    return f"torch.ops.{target}({', '.join(arguments)})"
+        return f"{operands[0]}[{operands[1]}]"
+    if name in SIGNS and len(operands) == 2:
+        return f"{operands[0]} {SIGNS[name]} {operands[1]}"
+    if name in PREFIXES:
+        return f"{PREFIXES[name]}{operands[0]}"
+    return f"operator.{name}({', '.join(operands)})"
+
+
+def _qualified(target: Any, name: str) -> str:
+    """How Python reaches a function: `torch.nn.functional.gelu`, `torch.ops.aten.add.Tensor`."""
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return f"torch.ops.{target}"
+    for home, module in HOMES.items():
+        if getattr(module, name, None) is target:
+            return f"{home}.{name}"
+    return f"{getattr(target, '__module__', None) or 'torch'}.{getattr(target, '__qualname__', name)}"
 
 
 def _text(data: Any) -> str:

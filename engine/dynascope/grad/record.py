@@ -124,8 +124,11 @@ class Recorder(TorchDispatchMode):
         positional, keywords = _split(facts.functional, inputs)
         result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)
-        for target, value in zip(targets, results, strict=True):
+        lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
+        for target, value in zip(targets[0] if lists else targets, results, strict=True):
             store(self, target, value, func.name().replace("::", "."))
+        if lists:
+            return None
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     def _keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -120,9 +120,7 @@ class NestBuilder(BodyBuilder):
         super().__init__(origin)
         self.sizes = sizes
         letters = ["c" if d in reduced else "i" for d in range(len(sizes))]
-        self.loops = tuple(
-            Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes)
-        )
+        self.loops = tuple(Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes))
         self.indices = tuple(variable(loop.symbol) for loop in self.loops)
 
     def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:

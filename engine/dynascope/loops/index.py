@@ -231,13 +231,21 @@ def _recombine(index: Index) -> Index:
     for atom, coefficient in index.terms:
         if isinstance(atom, Remainder):
             partner = next(
-                (a for a, c in index.terms if isinstance(a, Quotient) and a.divisor == atom.divisor
-                 and a.dividend == atom.dividend and c == coefficient * atom.divisor),
+                (
+                    a
+                    for a, c in index.terms
+                    if isinstance(a, Quotient)
+                    and a.divisor == atom.divisor
+                    and a.dividend == atom.dividend
+                    and c == coefficient * atom.divisor
+                ),
                 None,
             )
             if partner is not None:
                 rest = tuple(t for t in index.terms if t[0] is not atom and t[0] is not partner)
-                return _collect((*rest, *(atom.dividend * coefficient).terms), index.constant + atom.dividend.constant * coefficient)
+                return _collect(
+                    (*rest, *(atom.dividend * coefficient).terms), index.constant + atom.dividend.constant * coefficient
+                )
     return index
 
 

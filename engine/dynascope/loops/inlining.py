@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import torch
+
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
 from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result
-
-import torch
 
 Resolve = Callable[[Load, Index, "int | None"], "int | None"]
 
@@ -27,7 +27,9 @@ class BodyWriter:
         self.builder = builder
         self.resolve = resolve
 
-    def write(self, body: Body, symbols: Mapping[Symbol, Index], wanted: Iterable[int], guard: int | None = None) -> dict[int, int]:
+    def write(
+        self, body: Body, symbols: Mapping[Symbol, Index], wanted: Iterable[int], guard: int | None = None
+    ) -> dict[int, int]:
         """The wanted values of `body`, with loop variables replaced, in the builder; loads guarded by `guard` too."""
         numbers: dict[int, int] = {}
 
@@ -40,7 +42,9 @@ class BodyWriter:
             numbers[value] = self._write_one(body[value], numbers, lambda i: substitute(i, replace_atom), guard)
         return numbers
 
-    def _write_one(self, operation: Operation, numbers: dict[int, int], index: Callable[[Index], Index], guard: int | None) -> int:
+    def _write_one(
+        self, operation: Operation, numbers: dict[int, int], index: Callable[[Index], Index], guard: int | None
+    ) -> int:
         if isinstance(operation, Load):
             own = None if operation.guard is None else numbers[operation.guard]
             both = self._both(own, guard, operation)

@@ -46,7 +46,9 @@ TABLE: dict[str, ScalarOperation] = {
     **_rows("square_root reciprocal reciprocal_square_root", 1, "same", DIVISION),
     **_rows("exp exp2 expm1 log log2 log10 log1p tanh sigmoid erf", 1, "same", TRANSCENDENTAL),
     **_rows("erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma", 1, "same", RARE),
-    **_rows("add subtract multiply maximum minimum fmax fmin and or xor shift_left shift_right copysign", 2, "same", CHEAP),
+    **_rows(
+        "add subtract multiply maximum minimum fmax fmin and or xor shift_left shift_right copysign", 2, "same", CHEAP
+    ),
     **_rows("equal not_equal less less_equal greater greater_equal", 2, "bool", CHEAP),
     **_rows("divide floor_divide remainder fmod truncate_divide", 2, "same", DIVISION),
     **_rows("pow atan2 hypot nextafter", 2, "same", RARE),

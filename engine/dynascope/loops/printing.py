@@ -1,10 +1,10 @@
 """Loop programs and bodies as text, with the user's line above each node.
 
-    # model.py:3: y = x.sum(1)
-    y = reduction(i0: 4, c1: 8)
-        %0 = load x[8*i0 + c1]                  f32
-        %1 = reduce sum %0                      f32
-        y[i0] = %1                              f32[4]
+# model.py:3: y = x.sum(1)
+y = reduction(i0: 4, c1: 8)
+    %0 = load x[8*i0 + c1]                  f32
+    %1 = reduce sum %0                      f32
+    y[i0] = %1                              f32[4]
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _print_loops(node: LoopNode) -> str:
     lines += [f"    {line}" for line in print_body(node.body)]
     for result in node.results:
         index = affine({loop.symbol: s for loop, s in zip(node.loops, result.strides, strict=True)})
-        lines.append("    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}", describe_buffer(result.buffer)))
+        lines.append(
+            "    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}", describe_buffer(result.buffer))
+        )
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
 from dynascope.codegen.kernels import KernelModule
-from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.cuda import cuda_names, cuda_notes
 from dynascope.runtime.launching import launcher, launcher_note

@@ -99,7 +99,11 @@ def _through_ctypes(function: Any, kinds: str, kernel: Kernel) -> Launch:
 
     def launch(*arguments: Any) -> None:
         error = (ctypes.c_int64 * 4)()
-        numbers = [ctypes.c_double(a) if k == "f" else ctypes.c_int64(a) for a, k in zip(arguments, kinds, strict=True) if k != "t"]
+        numbers = [
+            ctypes.c_double(a) if k == "f" else ctypes.c_int64(a)
+            for a, k in zip(arguments, kinds, strict=True)
+            if k != "t"
+        ]
         tensors = [a.data_ptr() for a, k in zip(arguments, kinds, strict=True) if k == "t"]
         pointers = (ctypes.c_void_p * (count + 1))(*tensors, *map(ctypes.addressof, numbers), ctypes.addressof(error))
         function(pointers, 0, kernel.items)

@@ -1,6 +1,6 @@
 """A graph without kernels: its ATen operators called one after the other. Slower than kernels, with the same results.
 
-    run_operators(graph)(x, w)  ->  (result,)
+run_operators(graph)(x, w)  ->  (result,)
 """
 
 from __future__ import annotations

@@ -99,7 +99,14 @@ def _short(operator: str) -> str:
 
 
 def _scatter_group(node: ScatterNode) -> ScatterGroup:
-    store = Store(node.result.dtype, (*sorted(node.index.loaded()), node.value), node.origin, node.result.name, node.index, node.mode)
+    store = Store(
+        node.result.dtype,
+        (*sorted(node.index.loaded()), node.value),
+        node.origin,
+        node.result.name,
+        node.index,
+        node.mode,
+    )
     rows = tuple(loop.symbol for loop in node.loops if loop.size != 1)
     gone = {loop.symbol for loop in node.loops if loop.size == 1}
     body, rows, columns = shaped((*node.body, store), rows, ())

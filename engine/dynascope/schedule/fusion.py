@@ -16,22 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import Index, Symbol, ZERO, affine, substitute, variable
+from dynascope.loops.index import ZERO, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
 from dynascope.loops.nodes import (
     ExternCall,
     Load,
-    Loop,
     LoopNode,
     LoopProgram,
     Node,
-    Origin,
     Result,
     ScatterNode,
 )
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
-from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
+from dynascope.schedule.groups import Border, Fused, NotFused, Schedule
 from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
 from dynascope.schedule.reasons import (
     DifferentSpaces,
@@ -179,9 +177,7 @@ class _FusionState:
 
     def _would_wait(self, unit: Unit, before: int) -> bool:
         """Whether something that the node needs itself needs this unit: then the two cannot be one step."""
-        return any(
-            other is not unit and other.mask & before and other.before & unit.mask for other in self.units
-        )
+        return any(other is not unit and other.mask & before and other.before & unit.mask for other in self.units)
 
     def _join(self, unit: Unit, node: LoopNode, fit: _Fit, before: int) -> None:
         rewrite = dict(zip(unit.symbols, fit.old, strict=True))
@@ -244,7 +240,9 @@ class _FusionState:
             merged.extend(parts)
             pieces.extend(Piece(s.extent, piece.reduced) for s in parts)
         new = lay(_sizes(node), symbols)
-        return _Fit(tuple(pieces), tuple(merged), tuple(old), {loop.symbol: i for loop, i in zip(node.loops, new, strict=True)})
+        return _Fit(
+            tuple(pieces), tuple(merged), tuple(old), {loop.symbol: i for loop, i in zip(node.loops, new, strict=True)}
+        )
 
     def _reads_own_elements(self, unit: Unit, node: LoopNode, fit: _Fit) -> bool:
         """Whether each load of a member's result is of the element that the same iteration makes."""

@@ -4,9 +4,10 @@ them apart, and named r0, r1, ... (rows) and c0, c1, ... (columns).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+
 from dynascope.loops.body import instantiate
-from dynascope.loops.index import Atom, Index, Quotient, Remainder, Symbol, affine, substitute, variable
+from dynascope.loops.index import Index, Quotient, Remainder, Symbol, affine, substitute, variable
 from dynascope.loops.nodes import Body, Load, Reduce, Store
 from dynascope.schedule.passes import index_of
 
@@ -28,7 +29,8 @@ def shaped(body: Body, rows: Symbols, columns: Symbols) -> tuple[Body, Symbols, 
 def rewritten(body: Body, change: Callable[[Index], Index]) -> Body:
     """The body with every index expression changed."""
     return tuple(
-        instantiate(operation, lambda n: n, change) if index_of(operation) is not None else operation for operation in body
+        instantiate(operation, lambda n: n, change) if index_of(operation) is not None else operation
+        for operation in body
     )
 
 

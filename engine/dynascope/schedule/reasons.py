@@ -86,7 +86,9 @@ class WouldWait(Reason):
     consumer: str
 
     def message(self) -> str:
-        return f"{self.consumer} also needs a value that is made after {self.producer} by another kernel or library call."
+        return (
+            f"{self.consumer} also needs a value that is made after {self.producer} by another kernel or library call."
+        )
 
     def remedy(self) -> str:
         return f"Moving the call between {self.producer} and {self.consumer} before or after both lets them share a kernel."

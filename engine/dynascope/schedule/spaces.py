@@ -1,13 +1,13 @@
 """Iteration spaces: laying one loop nest over another, splitting loops until both are made of the same pieces.
 
-    [6, 4]  over  [2, 12]   ->   pieces [2, 3, 4]:  i0 = 3*p0 + p1, i1 = p2;   j0 = p0, j1 = 4*p1 + p2
+[6, 4]  over  [2, 12]   ->   pieces [2, 3, 4]:  i0 = 3*p0 + p1, i1 = p2;   j0 = p0, j1 = 4*p1 + p2
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynascope.loops.index import Index, Symbol, ZERO, affine
+from dynascope.loops.index import ZERO, Index, Symbol, affine
 
 
 @dataclass(frozen=True, slots=True)

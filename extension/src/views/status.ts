@@ -30,7 +30,7 @@ export function registerStatus(server: Server): vscode.Disposable {
       run = state;
       refresh();
     }),
-    vscode.window.onDidChangeActiveTextEditor(refresh),
+    vscode.window.onDidChangeVisibleTextEditors(refresh),
   );
 }
 
@@ -61,8 +61,9 @@ function tooltip(detail: string, server: Server): vscode.MarkdownString {
 }
 
 function setVisible(item: vscode.StatusBarItem, run: RunState | undefined): void {
-  const document = vscode.window.activeTextEditor?.document;
-  const concerned = document?.languageId === 'python' || document?.uri.scheme === DOCUMENT_SCHEME;
+  const concerned = vscode.window.visibleTextEditors.some(({ document }) => {
+    return document.languageId === 'python' || document.uri.scheme === DOCUMENT_SCHEME;
+  });
   if (concerned || (run !== undefined && !isOver(run))) {
     item.show();
   } else {

@@ -36,11 +36,11 @@ export function ofRun(run: RunState): StatusText {
     const doing = [run.stage, run.function].filter(Boolean).join(' · ');
     return { text: `$(loading~spin) ${doing || 'Running'}`, detail: run.message, severity: 'normal' };
   }
-  if (run.state === 'errored') {
-    return { text: '$(error) Dynascope: failed', detail: run.message, severity: 'error' };
-  }
   if (run.cancelled) {
     return { text: '$(circle-slash) Cancelled', detail: run.message, severity: 'normal' };
+  }
+  if (run.state === 'errored') {
+    return { text: '$(error) Dynascope: failed', detail: run.message, severity: 'error' };
   }
   const failed = run.exitCode !== 0;
   return { text: `$(${failed ? 'error' : 'zap'}) ${counts(run)}`, detail: run.message, severity: failed ? 'error' : 'normal' };

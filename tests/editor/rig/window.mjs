@@ -60,13 +60,28 @@ export class Window {
   }
 
   async findCommand(title) {
-    await this.page.keyboard.press('F1');
     const input = this.page.locator('.quick-input-widget input.input');
-    await input.waitFor();
+    await this.pressUntil('F1', input);
     await input.fill(`>${title}`);
     const row = this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first();
     await row.waitFor();
     return row;
+  }
+
+  /** A key pressed while a page's frame is loading is lost, so it is pressed again. */
+  async pressUntil(key, locator) {
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      await this.page.keyboard.press(key);
+      if (await locator.waitFor({ timeout: 5_000 }).then(() => true, () => false)) {
+        return;
+      }
+    }
+    await locator.waitFor();
+  }
+
+  /** Puts the cursor into a line, at its beginning: the middle of a long one may lie out of sight. */
+  async putCursor(editor, text) {
+    await editor.locator('.view-line', { hasText: text }).first().click({ position: { x: 5, y: 5 } });
   }
 
   async choose(text) {
@@ -86,6 +101,11 @@ export class Window {
 
   problem(text) {
     return this.page.locator('.markers-panel .monaco-list-row', { hasText: text }).first();
+  }
+
+  /** Text of a rendered page: guards, summary, a reason. */
+  pageText(text) {
+    return this.page.frameLocator('iframe.webview').last().frameLocator('iframe#active-frame').getByText(text).first();
   }
 
   /** The program's own output; the extension has shown its channel when the program started. */

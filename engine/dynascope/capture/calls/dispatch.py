@@ -24,6 +24,7 @@ from dynascope.capture.calls.tensors import (
     metadata_method,
     name_of,
 )
+from dynascope.capture.expressions import callee
 from dynascope.capture.places import is_torch_operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignCall
@@ -42,7 +43,6 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
-
 from dynascope.guards.source import ConstantSource
 
 if TYPE_CHECKING:
@@ -168,17 +168,14 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
     for value in (*known, *known_keywords.values()):
         if type(value) is NotConstant:
             if isinstance(value.value, TensorValue):
-                raise Break(ForeignCall(name_of(thing), "it needs the value of a tensor"))
+                raise Break(ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor"))
             raise Break(foreign(machine, thing))
     return value_of(compute(machine, thing, tuple(known), known_keywords).value)
 
 
 def foreign(machine: Machine, thing: Any) -> ForeignCall:
-    module = getattr(thing, "__module__", None)
-    name = getattr(thing, "__qualname__", None) or type(thing).__name__
-    if "pybind11" in name:
-        name = thing.__name__
-    return ForeignCall(f"{module}.{name}" if module and module != "builtins" else name)
+    """The reason for a call that a graph cannot hold, in the user's words where the source can be read."""
+    return ForeignCall(callee(machine.expression()) or name_of(thing))
 
 
 # Classes

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.metadata import DEVICE_METHODS, META, named_device, on_meta, result_device
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
@@ -23,6 +24,7 @@ from dynascope.capture.reasons import (
     DataDependentValue,
     ForeignValue,
     MissingMetaKernel,
+    OverlappingWrite,
     TensorAttribute,
     TorchCallFails,
 )
@@ -259,6 +261,7 @@ class Operation:
     def run(self) -> Value:
         versions = [tensor.example._version for tensor in self.tensors]
         shapes = [tensor.example.shape for tensor in self.tensors]
+        self.refuse_types()
         example = self.run_on_meta()
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
@@ -266,6 +269,8 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
+        if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
+            raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(self.kind, self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
@@ -280,6 +285,15 @@ class Operation:
 
     def has_effect(self) -> bool:
         return self.name in ("manual_seed", "seed")
+
+    def refuse_types(self) -> None:
+        """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
+        if all(tensor.device.type == "cpu" for tensor in self.tensors):
+            refusal = self.machine.in_plain_mode(
+                lambda: check_types(self.target, self.examples, self.named_examples)
+            )
+            if refusal is not None:
+                raise Break(TorchCallFails(self.machine.expression(), refusal))
 
     def run_on_meta(self) -> Any:
         """The result on meta tensors. The class of failure says whose fault it is."""

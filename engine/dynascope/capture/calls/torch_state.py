@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls.registry import MEANINGS, meaning
+from dynascope.capture.expressions import callee
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import FALSE, NONE, Value, boolean
@@ -57,11 +58,11 @@ def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str
 
 
 def _break(thing: Any, detail: str) -> None:
-    MEANINGS[thing] = lambda machine, arguments, keywords: _raise(thing, detail)
+    MEANINGS[thing] = lambda machine, arguments, keywords: _raise(machine, thing, detail)
 
 
-def _raise(thing: Any, detail: str) -> Any:
-    raise Break(ForeignCall(f"{thing.__module__}.{thing.__qualname__}", detail))
+def _raise(machine: Machine, thing: Any, detail: str) -> Any:
+    raise Break(ForeignCall(callee(machine.expression()) or thing.__name__, detail))
 
 
 MEANINGS[torch.autograd.Function.apply.__func__] = lambda machine, arguments, keywords: _break_at_function(

@@ -17,6 +17,7 @@ import re
 import torch
 
 from dynascope.codegen.cpp import expressions
+from dynascope.codegen.cpp.names import identifier
 from dynascope.codegen.cpp.nest import Nest, appears_inside, choose, contiguous
 from dynascope.codegen.cpp.reductions import Accumulator, accumulator
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
@@ -61,7 +62,7 @@ class _Emitter:
         self.scratch_bytes = 0
         self.comment = ""
         self.pointers = tuple(dict.fromkeys((*group.reads, *group.writes)))
-        self.reserved = frozenset(map(_c, (*self.pointers, *group.scalars)))
+        self.reserved = frozenset(map(identifier, (*self.pointers, *group.scalars)))
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -96,10 +97,10 @@ class _Emitter:
             kind = MEMORY[self.buffers[buffer].dtype]
             const = "" if buffer in self.group.writes else "const "
             restrict = "" if buffer in self.group.in_place else " __restrict__"
-            self._line(f"{const}{kind}*{restrict} {_c(buffer)} = ({const}{kind}*)p[{position}];")
+            self._line(f"{const}{kind}*{restrict} {identifier(buffer)} = ({const}{kind}*)p[{position}];")
         for position, scalar in enumerate(self.group.scalars, len(self.pointers)):
             kind = next(ELEMENT[op.dtype] for op in self.body if isinstance(op, Argument) and op.name == scalar)
-            self._line(f"const {kind} {_c(scalar)} = *(const {kind}*)p[{position}];")
+            self._line(f"const {kind} {identifier(scalar)} = *(const {kind}*)p[{position}];")
         if self.group.checks_indices:
             self._line(f"i64* error = (i64*)p[{len(self.pointers) + len(self.group.scalars)}];")
 
@@ -113,7 +114,11 @@ class _Emitter:
         rest = "item"
         for position in range(len(nest.outer) - 1, -1, -1):
             symbol = nest.outer[position]
-            self._line(f"const long {symbol} = {rest};" if position == 0 else f"const long {symbol} = {rest} % {symbol.extent};")
+            self._line(
+                f"const long {symbol} = {rest};"
+                if position == 0
+                else f"const long {symbol} = {rest} % {symbol.extent};"
+            )
             rest = f"{rest} / {symbol.extent}"
         if nest.lane is not None and nest.lane_in_rows:
             self._values(self._at_item())
@@ -159,7 +164,11 @@ class _Emitter:
         self._values(self._row_values(None))
 
     def _pass(self, number: int, plan: dict[int, int]) -> None:
-        reduces = [n for n, op in enumerate(self.body) if isinstance(op, Reduce) and self.nest.arrangement.passes[n] == number + 1]
+        reduces = [
+            n
+            for n, op in enumerate(self.body)
+            if isinstance(op, Reduce) and self.nest.arrangement.passes[n] == number + 1
+        ]
         wanted = self._pass_values(number)
         if not wanted and not reduces:
             return
@@ -240,7 +249,9 @@ class _Emitter:
 
     def _pass_roots(self, number: int) -> list[int]:
         passes = self.nest.arrangement.passes
-        roots = [op.arguments[0] for n, op in enumerate(self.body) if isinstance(op, Reduce) and passes[n] == number + 1]
+        roots = [
+            op.arguments[0] for n, op in enumerate(self.body) if isinstance(op, Reduce) and passes[n] == number + 1
+        ]
         stores = [
             n for n, op in enumerate(self.body)
             if isinstance(op, Store) and passes[n] == number and self.nest.arrangement.levels[n] == "element"
@@ -285,7 +296,7 @@ class _Emitter:
             case Constant():
                 return constant(operation.value, operation.dtype)
             case Argument():
-                return _c(operation.name)
+                return identifier(operation.name)
             case Load():
                 return self._load(number, operation)
             case IndexValue():
@@ -319,14 +330,16 @@ class _Emitter:
         return name
 
     def _load(self, number: int, operation: Load) -> str:
-        buffer = _c(operation.buffer)
+        buffer = identifier(operation.buffer)
         if not self.nest.varies(number):
             read = self._from_memory(f"load({buffer} + {self._index(operation.index)})", operation.dtype)
             if operation.guard is None:
                 return read
             return f"{self.names[operation.guard]} ? {read} : ({ELEMENT[operation.dtype]})0"
         guard = operation.guard
-        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends) and (guard is None or not self.nest.varies(guard)):
+        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends) and (
+            guard is None or not self.nest.varies(guard)
+        ):
             read = self._from_memory(f"load({buffer} + {self._index(operation.index)}, n)", operation.dtype)
             kind = vector(ELEMENT[operation.dtype])
             return read if guard is None else f"{self.names[guard]} ? {read} : {kind}{{}}"
@@ -361,10 +374,12 @@ class _Emitter:
     def _check(self, number: int, operation: CheckIndex) -> str:
         wraps = int(operation.wraps == "negative")
         options = f"{operation.extent}, {operation.dimension}, {wraps}, error"
-        return f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
+        return (
+            f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
+        )
 
     def _store(self, number: int, operation: Store) -> str:
-        buffer, value = _c(operation.buffer), operation.value
+        buffer, value = identifier(operation.buffer), operation.value
         lanes = self.nest.varies(number)
         text = self._operand(value, lanes)
         if operation.dtype == torch.bool:
@@ -449,7 +464,7 @@ class _Emitter:
                 stem = operation.buffer
             case _:
                 stem = type(operation).__name__.lower()
-        name = f"{_c(stem)}_{number}"
+        name = re.sub(r"\W", "_", f"{stem}_{number}")
         while any(other == name or other.startswith(f"{name}_") for other in self.reserved):
             name = f"{name}v"
         return name
@@ -524,18 +539,3 @@ def _block(symbol: Symbol, is_lane: bool) -> int:
 
 def _bytes_moved(group: FusionGroup, buffers: dict[str, Buffer]) -> tuple[int, int]:
     return sum(buffers[b].bytes for b in group.reads), sum(buffers[b].bytes for b in group.writes)
-
-
-def _c(name: str) -> str:
-    """A name of the user's as a C++ identifier that is none of the language's or the prelude's."""
-    name = re.sub(r"\W", "_", name)
-    return f"{name}_" if name in _TAKEN or re.fullmatch(r"[rcv]\d+", name) else name
-
-
-_TAKEN = frozenset(
-    "N M n p k t item begin end block stop last error mask load store select splat keep lanes F I auto bool break case catch char class const continue "
-    "default delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new operator private "
-    "protected public register return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual "
-    "void volatile while and or not xor bits truth compared sigmoid maximum minimum absolute i8 u8 i16 u16 i32 u32 i64 f32 f64 "
-    "exp log pow sin cos tan sinh cosh tanh asin acos atan erf erfc main".split()
-) | {f"{a}{b}" for a in "IUF" for b in ("8", "16", "32", "64")}

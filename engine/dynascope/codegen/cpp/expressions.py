@@ -1,6 +1,6 @@
 """The C++ expression of each scalar operation; the same text serves one element and a vector of lanes.
 
-    expression(exp f32, ("x3",))  ->  "exp_(x3)"
+expression(exp f32, ("x3",))  ->  "exp_(x3)"
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ FUNCTIONS = {
 }  # fmt: skip
 """Operations that are a function of the prelude."""
 
-RARE = {name: FUNCTIONS[name] for name in (
-    "exp2 expm1 log2 log10 erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma").split()}
+RARE = {
+    name: FUNCTIONS[name]
+    for name in ("exp2 expm1 log2 log10 erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma").split()
+}
 RARE_PAIRS = {name: FUNCTIONS[name] for name in "pow atan2 hypot nextafter fmod".split()}
 """From the C library, lane by lane."""
 

@@ -1,7 +1,7 @@
 """How a group's loops become C++ loops: which one runs in vector lanes, and where each value is computed.
 
-    choose(group, 64) for softmax over [64, 1000]  ->  lanes over c0, 16 of them; rows r0 in parallel
-    choose(group, 64) for a sum over rows          ->  lanes over r0; c0 runs inside
+choose(group, 64) for softmax over [64, 1000]  ->  lanes over c0, 16 of them; rows r0 in parallel
+choose(group, 64) for a sum over rows          ->  lanes over r0; c0 runs inside
 """
 
 from __future__ import annotations
@@ -123,5 +123,3 @@ def _product(symbols: object) -> int:
     for symbol in symbols:
         total *= symbol.extent
     return total
-
-

@@ -22,7 +22,6 @@ INLINE F32 random_(i64 seed, i64 offset, I64 index) {
 #if @N@ >= 4
 enum { BLOCKS = N / 4 };
 typedef u64 W __attribute__((vector_size(BLOCKS * 8)));
-typedef u32 H __attribute__((vector_size(BLOCKS * 8)));
 // Products of the low 32 bits.
 #if defined(__AVX2__) && !defined(__clang__) && @N@ == 16
 typedef int P __attribute__((vector_size(32)));

@@ -87,15 +87,21 @@ def _sum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: to
     )  # fmt: skip
 
 
-def _product(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+def _product(
+    number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest
+) -> Accumulator:
     name = shape.name
     begin = (f"{shape.kind} {name}_part = {shape.kind}{{}} + ({shape.element})1;",)
     folded = f"prod_of({name}_part)" if shape.folds else f"{name}_part"
     kind = shape.element if shape.folds else shape.kind
-    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part *= {_kept(shape, '1')};")
+    return Accumulator(
+        number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part *= {_kept(shape, '1')};"
+    )
 
 
-def _extremum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
+def _extremum(
+    number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest
+) -> Accumulator:
     name, is_max = shape.name, operation.kind == "max"
     neutral = lowest(dtype) if is_max else highest(dtype)
     function = "maximum" if is_max else "minimum"
@@ -116,7 +122,14 @@ def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: 
     if shape.folds:
         folded = f"-(mask){'any_lane' if is_any else 'all_lanes'}({name}_part)"
         kind = "mask"
-    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part = {name}_part {sign} {kept};")
+    return Accumulator(
+        number,
+        argument,
+        name,
+        begin,
+        (f"const {kind} {name} = {folded};",),
+        f"{name}_part = {name}_part {sign} {kept};",
+    )
 
 
 def _place(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:

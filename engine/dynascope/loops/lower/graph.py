@@ -194,8 +194,11 @@ def _extern(call: Lowering, why: str) -> Lowered:
 
 def _with_device(call: Lowering) -> dict[str, Any]:
     """The keywords, with the device that the user's call ran on where the graph was recorded on meta tensors."""
-    wants = any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments) \
-        if hasattr(call.operator, "_schema") else False
+    wants = (
+        any(argument.name == "device" for argument in getattr(call.operator, "_schema", None).arguments)
+        if hasattr(call.operator, "_schema")
+        else False
+    )
     given = call.keywords.get("device")
     is_meta = given is not None and torch.device(given).type == "meta"
     makes = wants and given is None and not _tensors((call.arguments, call.keywords))

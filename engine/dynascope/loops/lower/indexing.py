@@ -1,6 +1,6 @@
 """Reads at computed places: embedding, index_select, gather, index. Every index is wrapped and checked as eager does.
 
-    embedding(w f32[V, D], t i64[T])  ->  loops(i0: T, i1: D): %1 = check_index(load t[i0]) ; load w[D*%1 + i1]
+embedding(w f32[V, D], t i64[T])  ->  loops(i0: T, i1: D): %1 = check_index(load t[i0]) ; load w[D*%1 + i1]
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def index(call: Lowering) -> Lowered | NotLowered:
     full = (*nest.indices[:first], *places, *nest.indices[first + rank :])
     if len(full) != len(source.sizes) or last >= len(source.sizes):
         return NotLowered("index tensors that do not fit the source")
-    return call.finish(nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset)))
+    return call.finish(
+        nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset))
+    )
 
 
 def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[int, ...], offset: int) -> Index:

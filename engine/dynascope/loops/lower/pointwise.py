@@ -1,6 +1,6 @@
 """Elementwise operators. Each rule is the formula over scalars; promotion, broadcasting and rounding are done here once.
 
-    add(x bf16[8], y bf16[8])   ->   cast bf16 (add (cast f32 (load x)) (cast f32 (load y)))
+add(x bf16[8], y bf16[8])   ->   cast bf16 (add (cast f32 (load x)) (cast f32 (load y)))
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def elementwise(call: Lowering, formula: Formula, dtype: torch.dtype, operands: 
     return call.finish(nest, formula(*scalars))
 
 
-def _register(formulas: dict[str, Formula], arity: int, dtype_of: Callable[[Lowering, tuple[Any, ...]], torch.dtype]) -> None:
+def _register(
+    formulas: dict[str, Formula], arity: int, dtype_of: Callable[[Lowering, tuple[Any, ...]], torch.dtype]
+) -> None:
     """Operators that take `arity` tensors or numbers and nothing else."""
     for name, formula in formulas.items():
         packet = getattr(aten, name, None)
@@ -254,8 +256,11 @@ def subtract(call: Lowering) -> Lowered | NotLowered:
 
 @rule(aten.rsub)
 def reverse_subtract(call: Lowering) -> Lowered | NotLowered:
-    return _sum_rule(call, call.arguments[1], call.arguments[0], "subtract") if call.operand(2, "alpha", 1) == 1 \
+    return (
+        _sum_rule(call, call.arguments[1], call.arguments[0], "subtract")
+        if call.operand(2, "alpha", 1) == 1
         else NotLowered("a scaled reverse subtraction")
+    )
 
 
 @rule(aten.div)
@@ -327,7 +332,11 @@ def _power_formula(exponent: Any, dtype: torch.dtype) -> Formula | None:
 def shift(call: Lowering) -> Lowered | NotLowered:
     amount = call.arguments[1]
     dtype = computed_in(call)
-    if not isinstance(amount, int) or not 0 <= amount < dtype.itemsize * 8 - 1 or not isinstance(call.arguments[0], TensorView):
+    if (
+        not isinstance(amount, int)
+        or not 0 <= amount < dtype.itemsize * 8 - 1
+        or not isinstance(call.arguments[0], TensorView)
+    ):
         return NotLowered("a shift by an amount that is not a small constant")
     name = "shift_left" if "left" in str(call.operator) or "lshift" in str(call.operator) else "shift_right"
     return elementwise(call, _named(name), dtype, call.arguments[:2])
@@ -405,15 +414,18 @@ def _clamp_limits(call: Lowering) -> tuple[Any, Any]:
     if name == "relu6":
         return 0, 6
     defaults = (-1, 1) if name == "hardtanh" else (None, None)
-    return call.operand(1, "min_val" if name == "hardtanh" else "min", defaults[0]), \
-        call.operand(2, "max_val" if name == "hardtanh" else "max", defaults[1])
+    return call.operand(1, "min_val" if name == "hardtanh" else "min", defaults[0]), call.operand(
+        2, "max_val" if name == "hardtanh" else "max", defaults[1]
+    )
 
 
 @rule(aten.gelu.default)
 def gelu(call: Lowering) -> Lowered:
     if call.keywords.get("approximate", "none") == "tanh":
         return elementwise(call, _gelu_tanh, computed_in(call), call.arguments[:1])
-    return elementwise(call, lambda x: x * 0.5 * ((x * SQRT_HALF).apply("erf") + 1.0), computed_in(call), call.arguments[:1])
+    return elementwise(
+        call, lambda x: x * 0.5 * ((x * SQRT_HALF).apply("erf") + 1.0), computed_in(call), call.arguments[:1]
+    )
 
 
 def _gelu_tanh(x: Scalar) -> Scalar:

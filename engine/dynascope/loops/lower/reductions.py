@@ -1,6 +1,6 @@
 """Reductions over any axes: the input's shape is iterated, the reduced dimensions' loops are marked.
 
-    sum(x f32[4, 8], dim=1)  ->  loops(i0: 4, c1: 8 reduced): reduce sum (load x)
+sum(x f32[4, 8], dim=1)  ->  loops(i0: 4, c1: 8 reduced): reduce sum (load x)
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
-from dynascope.loops.index import Index, constant, delinearize, linear, modulo
+from dynascope.loops.index import Index, delinearize, linear, modulo
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
-from dynascope.loops.nodes import TensorView
 
 aten = torch.ops.aten
 MOST_PARTS = 16
@@ -106,7 +105,9 @@ def slice_scatter(call: Lowering) -> Lowered | NotLowered:
     base, source = call.arguments[:2]
     dimension = call.operand(2, "dim", 0) % len(base.sizes)
     size = base.sizes[dimension]
-    start, end, step = (call.operand(3 + k, n, d) for k, (n, d) in enumerate((("start", 0), ("end", size), ("step", 1))))
+    start, end, step = (
+        call.operand(3 + k, n, d) for k, (n, d) in enumerate((("start", 0), ("end", size), ("step", 1)))
+    )
     if step != 1 or 0 in source.sizes:
         return NotLowered("a slice with a step")
     start = _clamped(0 if start is None else start, size)
@@ -121,7 +122,9 @@ def select_scatter(call: Lowering) -> Lowered:
     row = nest.index_value(nest.indices[dimension])
     inside = row.equal(place % base.sizes[dimension])
     rest = nest.indices[:dimension] + nest.indices[dimension + 1 :]
-    return call.finish(nest, inside.where(nest.load(source, rest, inside).cast(base.dtype), nest.load(base, nest.indices)))
+    return call.finish(
+        nest, inside.where(nest.load(source, rest, inside).cast(base.dtype), nest.load(base, nest.indices))
+    )
 
 
 def _patched(call: Lowering, nest: NestBuilder, base: Any, source: Any, dimension: int, start: int) -> Lowered:

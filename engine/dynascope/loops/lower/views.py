@@ -61,5 +61,3 @@ def _is_view(operator: Any) -> bool:
         return False
     returns = operator._schema.returns
     return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
-
-

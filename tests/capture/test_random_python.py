@@ -1,6 +1,6 @@
 """Random programs, compiled and called with arguments that change, against plain Python.
 
-`python tests/capture/test_random_programs.py FIRST COUNT` runs more of them, and prints those that differ.
+`python tests/capture/test_random_python.py FIRST COUNT` runs more of them, and prints those that differ.
 """
 
 import copy
@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from harness import compiled
-from random_programs import write
+from random_python import write
 from test_programs import observe, same
 
 

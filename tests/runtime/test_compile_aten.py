@@ -11,8 +11,8 @@ from recording import record
 
 from dynascope.codegen.facts import graph_facts
 from dynascope.native.toolchain import ToolchainError
-from dynascope.runtime import compile_graph as compiling
-from dynascope.runtime.compile_graph import compile_graph
+from dynascope.runtime import compile_aten as compiling
+from dynascope.runtime.compile_aten import compile_aten
 
 
 def program(x, w):
@@ -25,7 +25,7 @@ INPUTS = [torch.randn(4, 4), torch.randn(4, 4)]
 
 @pytest.mark.compiler
 def test_facts_name_the_users_lines() -> None:
-    compiled = compile_graph(record(program, INPUTS))
+    compiled = compile_aten(record(program, INPUTS))
     facts = graph_facts(compiled.module, "g0", "forward")
     assert [k.name for k in facts.kernels] == ["add_relu_kernel", "softmax_kernel", "arange_kernel"]
     line = program.__code__.co_firstlineno + 1
@@ -54,7 +54,7 @@ def test_without_a_compiler_operators_run(monkeypatch: pytest.MonkeyPatch) -> No
         raise error
 
     monkeypatch.setattr(compiling, "build", fail)
-    compiled = compile_graph(record(program, INPUTS))
+    compiled = compile_aten(record(program, INPUTS))
     for actual, expected in zip(compiled.call(*INPUTS), program(*INPUTS), strict=True):
         torch.testing.assert_close(actual, expected)
     assert compiled.notes[0].code == "kernels-not-built"
@@ -65,7 +65,7 @@ def test_a_defect_in_a_stage_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("x")
 
     monkeypatch.setattr(compiling, "fuse", fail)
-    compiled = compile_graph(record(program, INPUTS))
+    compiled = compile_aten(record(program, INPUTS))
     torch.testing.assert_close(compiled.call(*INPUTS)[0], program(*INPUTS)[0])
     assert compiled.notes[0].code == "kernel-generation-failed"
 
@@ -73,10 +73,10 @@ def test_a_defect_in_a_stage_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.compiler
 def test_imports_nothing_heavy() -> None:
     code = (
-        "import sys, torch\nbefore = set(sys.modules)\nfrom dynascope.runtime.compile_graph import compile_graph\n"
+        "import sys, torch\nbefore = set(sys.modules)\nfrom dynascope.runtime.compile_aten import compile_aten\n"
         "from torch import fx\ng = fx.Graph(); x = g.placeholder('x'); x.meta.update(val=torch.empty(4, device='meta'), device='cpu')\n"
         "y = g.call_function(torch.ops.aten.exp.default, (x,)); y.meta.update(val=torch.empty(4, device='meta'), device='cpu')\n"
-        "g.output((y,)); compile_graph(fx.GraphModule(torch.nn.Module(), g)).call(torch.ones(4))\n"
+        "g.output((y,)); compile_aten(fx.GraphModule(torch.nn.Module(), g)).call(torch.ones(4))\n"
         "new = set(sys.modules) - before\n"
         "print([m for m in new if m.split('.')[0] in ('sympy', 'networkx') or m.startswith(('torch._dynamo', 'torch._inductor', 'torch._functorch.aot'))])"
     )

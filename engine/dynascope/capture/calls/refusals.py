@@ -1,0 +1,118 @@
+"""What plain PyTorch refuses although its meta kernels do not: types an operator has no CPU kernel for, and writes to memory
+that several elements share.
+
+    check_types(torch.sub, "call_function", (f32[4], True), {})     "Subtraction with a bool tensor is not supported ..."
+    writes_unevenly(expanded, ())                                   True
+
+The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+ABOUT_TYPES = re.compile(
+    r"not implemented for|d ?type|scalar type|\bbool|complex types|negative integer powers|floating point", re.IGNORECASE
+)
+"""Errors that would be the same for tensors of any size."""
+
+_tried: dict[tuple, str | None] = {}
+
+
+def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
+    """Why the CPU refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit."""
+    tensors = list(tensors_in((*arguments, *keywords.values())))
+    if not tensors or _are_usual(tensors, arguments):
+        return None
+    signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()))
+    if signature not in _tried:
+        _tried[signature] = _try(target, arguments, keywords)
+    return _tried[signature]
+
+
+def _are_usual(tensors: list[torch.Tensor], arguments: tuple) -> bool:
+    dtype = tensors[0].dtype
+    usual = dtype in (torch.float32, torch.float64) and all(tensor.dtype == dtype for tensor in tensors)
+    return usual and not any(type(argument) in (bool, complex) for argument in arguments)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+
+
+def _kinds(values: Iterable[Any]) -> tuple:
+    """What the answer can depend on: types and ranks of tensors, the values of everything else."""
+    return tuple(
+        (value.dtype, value.dim(), value.requires_grad)
+        if isinstance(value, torch.Tensor)
+        else (type(value), _kinds(value))
+        if isinstance(value, (list, tuple))
+        else (type(value), repr(value))
+        for value in values
+    )
+
+
+def _try(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
+    generator = torch.get_rng_state()
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            target(*map(_one_element, arguments), **{name: _one_element(item) for name, item in keywords.items()})
+    except (RuntimeError, TypeError, IndexError) as error:
+        text = str(error).strip().split("\n")[0]
+        return text if ABOUT_TYPES.search(text) else None
+    except Exception:
+        return None
+    finally:
+        torch.set_rng_state(generator)
+    return None
+
+
+def _one_element(value: Any) -> Any:
+    """The argument with each tensor as one element of it, 0 so that it is an index too."""
+    if isinstance(value, torch.Tensor):
+        return torch.zeros((1,) * value.dim(), dtype=value.dtype)
+    if type(value) in (list, tuple):
+        return type(value)(map(_one_element, value))
+    return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> bool:
+    """Whether an element is written twice, or read as an operand's other element: PyTorch refuses, or the order decides."""
+    if any(size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True)):
+        return True
+    return any(_overlap_partly(written, operand) for operand in operands)
+
+
+def _overlap_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a is b or a.numel() == 0 or b.numel() == 0 or a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+        return False
+    if (a.storage_offset(), a.shape, a.stride()) == (b.storage_offset(), b.shape, b.stride()):
+        return False
+    first, second = sorted((a, b), key=torch.Tensor.storage_offset)
+    extent = sum((size - 1) * stride for size, stride in zip(first.shape, first.stride(), strict=True))
+    return first.storage_offset() + extent >= second.storage_offset() and not _lie_side_by_side(first, second)
+
+
+def _lie_side_by_side(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether in some dimension the second begins where the first has ended, and ends within the step of the next."""
+    if first.stride() != second.stride():
+        return False
+    rest, outer = second.storage_offset() - first.storage_offset(), float("inf")
+    for stride, length, other in sorted(zip(first.stride(), first.shape, second.shape, strict=True), reverse=True):
+        if stride == 0:
+            return False
+        steps, rest = divmod(rest, stride)
+        if steps >= length and (steps + other - 1) * stride < outer:
+            return True
+        outer = stride
+    return False

@@ -1,0 +1,96 @@
+"""All back stages in order, for one ATen graph; what cannot be built runs as its operators.
+
+    compiled = compile_aten(graph, example_inputs, options, clock)
+    compiled.call(*flat inputs)  ->  tuple
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from dynascope.codegen.kernels import KernelModule
+from dynascope.codegen.module import emit
+from dynascope.codegen.triton.emit import EmitError
+from dynascope.loops.lower import lower
+from dynascope.native.toolchain import ToolchainError
+from dynascope.report.reason import Explanation
+from dynascope.runtime.build import build
+from dynascope.runtime.operators import run_operators
+from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
+from dynascope.schedule.fusion import fuse
+
+StageClock = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAten:
+    """`call(*flat inputs)` gives a tuple; it must run with grad mode off. `module` is None where a stage failed.
+
+    `aten` is the graph it was made of, `path` the shared object.
+    """
+
+    aten: fx.GraphModule
+    call: Callable[..., tuple[Any, ...]]
+    module: KernelModule | None
+    notes: tuple[Explanation, ...]
+    path: str | None = None
+
+
+def compile_aten(
+    graph: fx.GraphModule, example_inputs: Any = None, options: Any = None, clock: StageClock = nullcontext
+) -> CompiledAten:
+    """Never raises for a program: a failed stage is a note, and the graph runs as its operators.
+
+    `clock(stage)` is entered around each stage, to time and announce it.
+    """
+    (compiled,) = compile_together([(graph, example_inputs)], options, clock)
+    return compiled
+
+
+def compile_together(
+    graphs: Sequence[tuple[fx.GraphModule, Any]], options: Any = None, clock: StageClock = nullcontext
+) -> list[CompiledAten]:
+    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time."""
+    generated = [_generate(graph, inputs, options, clock) for graph, inputs in graphs]
+    with clock("build"):
+        if len(graphs) == 1:
+            return [_built(graphs[0][0], generated[0], options)]
+        with ThreadPoolExecutor(len(graphs)) as threads:
+            return list(threads.map(lambda made: _built(made[0][0], made[1], options), zip(graphs, generated, strict=True)))
+
+
+def _generate(graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock) -> KernelModule | Explanation:
+    """The kernels' text; why there is none where a stage failed."""
+    value: Any = graph
+    stages = (
+        ("lower", lambda g: lower(g, example_inputs, options)),
+        ("fuse", lambda program: fuse(program, options)),
+        ("emit", lambda schedule: emit(schedule, options)),
+    )
+    for name, stage in stages:
+        try:
+            with clock(name):
+                value = stage(value)
+        except EmitError as error:
+            return error.reason.explain()
+        except Exception as error:
+            return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
+    return value
+
+
+def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any) -> CompiledAten:
+    if isinstance(module, Explanation):
+        return CompiledAten(graph, run_operators(graph), None, (module,))
+    try:
+        built = build(module, options)
+    except ToolchainError as error:
+        count = sum(kernel is not None for kernel in module.kernels)
+        note = RunsAsOperators(count, error.reason.message(), error.reason.remedy()).explain()
+        return CompiledAten(graph, run_operators(graph), None, (note,))
+    return CompiledAten(graph, built.call, module, built.notes, built.path)

@@ -1,0 +1,220 @@
+"""What the program depended on changes between two calls: the compiled program follows."""
+
+import collections
+import types
+
+import pytest
+import torch
+from harness import compiled
+from test_programs import same
+from torch import nn
+
+X = torch.arange(6.0).reshape(2, 3)
+FACTOR = 2
+TABLE = {"a": 1.0, "b": [1, 2]}
+
+
+def helper(x):
+    return x + 1
+
+
+class Thing:
+    scale = 3
+
+    def __init__(self):
+        self.value = 1
+        self.items = [X, X + 1]
+
+    def apply(self, x):
+        return x * self.scale
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Dropout(1.0)])
+        self.mode = "plain"
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x if self.mode == "plain" else x * 2
+
+
+def check(function, change, *arguments):
+    """Equal before and after the change, and back."""
+    dispatch = compiled(function)
+    assert same(dispatch(*arguments), function(*arguments))
+    before = dispatch(*arguments)
+    change()
+    expected = function(*arguments)
+    assert not same(before, expected), "the change must be visible"
+    assert same(dispatch(*arguments), expected)
+
+
+def test_global_number(monkeypatch):
+    check(lambda x: x * FACTOR, lambda: monkeypatch.setitem(globals(), "FACTOR", 5), X)
+
+
+def test_global_function(monkeypatch):
+    check(lambda x: helper(x), lambda: monkeypatch.setitem(globals(), "helper", lambda x: x - 1), X)
+
+
+def test_code_of_a_function(monkeypatch):
+    check(lambda x: helper(x), lambda: monkeypatch.setattr(helper, "__code__", (lambda x: x - 1).__code__), X)
+
+
+def test_hidden_builtin(monkeypatch):
+    check(lambda x: x * len(x), lambda: monkeypatch.setitem(globals(), "len", lambda x: 7), X)
+
+
+def test_item_of_a_global_dictionary(monkeypatch):
+    check(lambda x: x * TABLE["a"], lambda: monkeypatch.setitem(TABLE, "a", 4.0), X)
+
+
+def test_length_of_a_list(monkeypatch):
+    check(lambda x: x * sum(TABLE["b"]), lambda: monkeypatch.setitem(TABLE, "b", [1, 2, 3]), X)
+
+
+def test_instance_attribute():
+    thing = Thing()
+    check(lambda x: x * thing.value, lambda: setattr(thing, "value", 9), X)
+
+
+def test_class_attribute(monkeypatch):
+    thing = Thing()
+    check(lambda x: thing.apply(x), lambda: monkeypatch.setattr(Thing, "scale", 10), X)
+
+
+def test_class_attribute_hidden_by_the_instance():
+    thing = Thing()
+    check(lambda x: thing.apply(x), lambda: setattr(thing, "scale", 10), X)
+
+
+def test_method_of_the_class(monkeypatch):
+    thing = Thing()
+    check(lambda x: thing.apply(x), lambda: monkeypatch.setattr(Thing, "apply", lambda self, x: x), X)
+
+
+def test_method_hidden_by_the_instance():
+    thing = Thing()
+    check(lambda x: thing.apply(x), lambda: setattr(thing, "apply", lambda x: x - 5), X)
+
+
+def test_other_tensor_in_a_list():
+    thing = Thing()
+    check(lambda x: x * thing.items[1], lambda: thing.items.__setitem__(1, X.double()), X)
+
+
+def test_training_flag():
+    net = Net()
+    check(lambda x: net(x), net.eval, X)
+
+
+def test_submodule():
+    net = Net().eval()
+    check(lambda x: net(x), lambda: net.layers.__setitem__(1, nn.Tanh()), X)
+
+
+def test_more_submodules():
+    net = Net().eval()
+    check(lambda x: net(x), lambda: net.layers.append(nn.Tanh()), X)
+
+
+def test_hook():
+    net = Net().eval()
+    check(lambda x: net(x), lambda: net.layers[0].register_forward_hook(lambda m, i, o: o * 3), X)
+
+
+def test_forward_of_the_instance():
+    net = Net().eval()
+    forward = types.MethodType(lambda self, x: x * 7, net.layers[0])
+    check(lambda x: net(x), lambda: setattr(net.layers[0], "forward", forward), X)
+
+
+def test_parameter_replaced():
+    net = Net().eval()
+    check(lambda x: net(x), lambda: setattr(net.layers[0], "weight", nn.Parameter(torch.ones(3, 3))), X)
+
+
+def test_closure():
+    n = 2
+
+    def program(x):
+        return x * n
+
+    def change():
+        nonlocal n
+        n = 5
+
+    check(program, change, X)
+
+
+def test_default_of_a_function(monkeypatch):
+    def inner(x, k=2):
+        return x * k
+
+    check(lambda x: inner(x), lambda: monkeypatch.setattr(inner, "__defaults__", (9,)), X)
+
+
+def test_grad_mode():
+    weight = torch.ones(3, requires_grad=True)
+    dispatch = compiled(lambda x: x * weight)
+    assert dispatch(X).requires_grad
+    with torch.no_grad():
+        assert not dispatch(X).requires_grad
+
+
+def test_missing_attribute_appears():
+    thing = Thing()
+    check(lambda x: x * 2 if hasattr(thing, "late") else x, lambda: setattr(thing, "late", 1), X)
+
+
+def test_arguments_that_become_one_object():
+    def program(a, b):
+        a.append(1)
+        return len(b)
+
+    dispatch = compiled(program)
+    one, other = [], []
+    assert dispatch(one, other) == 0
+    assert dispatch(one, one) == 2
+
+
+def test_tensors_that_begin_to_share_memory():
+    def program(a, b):
+        a.add_(1)
+        return b * 2
+
+    dispatch = compiled(program)
+    one = torch.zeros(3)
+    assert same(dispatch(one, torch.zeros(3)), torch.zeros(3))
+    assert same(dispatch(one, one), torch.full((3,), 4.0))
+    memory = torch.zeros(4)
+    assert same(dispatch(memory[:3], memory[1:]), torch.tensor([2.0, 2.0, 0.0]))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, float("nan"), 0, False])
+def test_numbers_that_are_nearly_equal(value):
+    dispatch = compiled(lambda x, n: (x * n, n))
+    for each in (0.0, value, 0, value):
+        expected, got = (X * each, each), dispatch(X, each)
+        torch.testing.assert_close(got[0], expected[0], rtol=0, atol=0, equal_nan=True)
+        assert type(got[1]) is type(each)
+        assert str(got[1]) == str(each)
+
+
+def test_effects_happen_at_every_call():
+    thing, seen = Thing(), collections.deque()
+
+    def program(x):
+        thing.value += 1
+        thing.items.append(x)
+        TABLE["n"] = thing.value
+        return x
+
+    dispatch = compiled(program)
+    for count in (2, 3, 4):
+        dispatch(X)
+        assert (thing.value, len(thing.items), TABLE["n"]) == (count, count + 1, count)
+    assert not seen

@@ -1,0 +1,107 @@
+"""Calls that plain PyTorch refuses on real tensors and accepts on meta tensors: compiled, they raise the same error too."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import dynascope
+from dynascope.capture.calls.refusals import writes_unevenly
+
+
+def ones(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    return torch.ones(sizes or (3,), dtype=dtype)
+
+
+f32, f64, i64, i32, boolean, c64 = torch.float32, torch.float64, torch.int64, torch.int32, torch.bool, torch.complex64
+REFUSED: dict[str, tuple[Callable, tuple]] = {
+    "float - True": (lambda x: x - True, (ones(f32),)),
+    "True - float": (lambda x: True - x, (ones(f32),)),
+    "float - bool": (lambda x, y: x - y, (ones(f32), ones(boolean))),
+    "sub_": (lambda x: x.clone().sub_(True), (ones(f32),)),
+    "alpha": (lambda x: torch.add(x, 1, alpha=True), (ones(i64),)),
+    "negative power": (lambda x: x**-1, (ones(i64),)),
+    "softmax of int": (lambda x: x.softmax(0), (ones(i64),)),
+    "gelu of int": (lambda x: F.gelu(x), (ones(i64),)),
+    "silu of int": (lambda x: F.silu(x), (ones(i64),)),
+    "& of float": (lambda x: x & True, (ones(f32),)),
+    "mixed matmul": (lambda x, y: x @ y, (ones(f32, 3, 3), ones(f64, 3, 3))),
+    "mixed linear": (lambda x, y: F.linear(x, y), (ones(f32, 3, 3), ones(f64, 3, 3))),
+    "mixed convolution": (lambda x, y: F.conv1d(x, y), (ones(f32, 1, 3, 3), ones(f64, 1, 3, 3))),
+    "index_add": (lambda x, i, y: x.index_add(0, i, y), (ones(f32, 3, 3), ones(i64, 2), ones(f64, 2, 3))),
+    "index_put": (lambda x, i, y: x.index_put((i,), y), (ones(f32, 3, 3), ones(i64, 2), ones(f64, 2, 3))),
+    "complex <": (lambda x: x < 1, (ones(c64),)),
+    "complex max": (lambda x: x.max(), (ones(c64),)),
+    "cross entropy": (lambda x, y: F.cross_entropy(x, y), (ones(f32, 3, 4), ones(i32))),
+    "int var": (lambda x: x.var(), (ones(i32),)),
+    "bool relu": (lambda x: x.relu(), (ones(boolean),)),
+    "bool @": (lambda x, y: x @ y, (ones(boolean, 3, 3), ones(boolean, 3, 3))),
+    "bool.mul_(float)": (lambda x: x.clone().mul_(2.0), (ones(boolean),)),
+    "bool argmax": (lambda x: x.argmax(), (ones(boolean),)),
+    "bool abs": (lambda x: x.abs(), (ones(boolean),)),
+    "uint16": (lambda x: x + 1, (ones(torch.uint16),)),
+    "float8": (lambda x: x + 1, (ones(torch.float8_e4m3fn),)),
+    "expanded add_": (lambda x: x.clone().expand(3).add_(1), (ones(f32, 1),)),
+    "shifted add_": (lambda x: x.clone()[1:].add_(x[:-1]) + (y := x.clone())[1:].add_(y[:-1]), (ones(f32),)),
+    "transposed add_": (lambda x: (y := x.clone()).add_(y.t()), (ones(f32, 3, 3),)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    function, arguments = REFUSED[name]
+
+    def caught(*arguments):
+        try:
+            return "result", function(*arguments)
+        except Exception as error:
+            return type(error), str(error)
+
+    expected = caught(*arguments)
+    assert expected[0] != "result", "plain PyTorch accepts it now"
+    assert dynascope.compile(caught, backend="eager")(*arguments) == expected
+    with pytest.raises(expected[0]):
+        dynascope.compile(function, backend="eager")(*arguments)
+
+
+def test_usual_types_are_not_tried():
+    x = torch.arange(6).reshape(2, 3)
+
+    def function(x):
+        y = (x.float() * (x > 2)).sum() + x.remainder(4)
+        z = torch.where(x % 2 == 0, y.double(), -1.5).masked_fill(x > 4, 0)
+        return z, x.bool() | (y < 1), x[x[0] % 2], x.cumsum(0), y.half() * 2, F.one_hot(x, 6)
+
+    compiled = dynascope.compile(function, backend="eager", fullgraph=True)
+    for ours, theirs in zip(compiled(x), function(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+X = torch.empty(4, 6, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("written", "operand", "answer"),
+    [
+        (X, X, False),
+        (X, X.view(4, 6), False),
+        (X[:, :3], X[:, 3:], False),
+        (X[:, 3:], X[:, :3], False),
+        (X[:2], X[2:], False),
+        (X[::2], X[1::2], False),
+        (X[:, :4], X[:, 2:], True),
+        (X[1:], X[:-1], True),
+        (X[:4, :4], X[:4, :4].t(), True),
+        (X, X[0], True),
+        (X, torch.empty(4, 6, device="meta"), False),
+        (X[:0], X, False),
+    ],
+)
+def test_overlap(written, operand, answer):
+    assert writes_unevenly(written, [operand]) == answer
+
+
+def test_a_wrapped_second_is_not_beside():
+    flat = torch.empty(24, device="meta")
+    assert writes_unevenly(flat.as_strided((3, 2), (4, 1)), [flat.as_strided((2, 2), (4, 1), 3)])
