@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import partial
 
 import dynascope
 import torch
@@ -33,22 +34,24 @@ def program(x, r):
     return F.dropout(x, 0.1, True) + r
 
 
+def measure(dtype):
+    x, r, g = (torch.randn(SIZES, device="cuda", dtype=dtype) for _ in range(3))
+    copy = milliseconds(lambda: g.copy_(x))
+    programs = {"eager": program, "device": dynascope.compile(program, options={"random": "device"})}
+    with torch.no_grad():
+        forward = {name: milliseconds(partial(call, x, r)) for name, call in programs.items()}
+    x.requires_grad_()
+    backward = {
+        name: milliseconds(partial(torch.autograd.grad, call(x, r), x, g, retain_graph=True))
+        for name, call in programs.items()
+    }
+    shares = {"forward_share": 1.5 * copy / forward["device"], "backward_share": copy / backward["device"]}
+    return {"dtype": str(dtype), "copy": copy, "forward": forward, "backward": backward, **shares}
+
+
 def main():
     for dtype in (torch.bfloat16, torch.float32):
-        x, r, g = (torch.randn(SIZES, device="cuda", dtype=dtype) for _ in range(3))
-        copy = milliseconds(lambda: g.copy_(x))
-        compiled = dynascope.compile(program, options={"random": "device"})
-        with torch.no_grad():
-            forward = {"eager": milliseconds(lambda: program(x, r)), "device": milliseconds(lambda: compiled(x, r))}
-        x.requires_grad_()
-        outputs = {"eager": program(x, r), "device": compiled(x, r)}
-        backward = {
-            name: milliseconds(lambda y=y: torch.autograd.grad(y, x, g, retain_graph=True)) for name, y in outputs.items()
-        }
-        print(json.dumps({
-            "dtype": str(dtype), "copy": copy, "forward": forward, "backward": backward,
-            "forward_share": 1.5 * copy / forward["device"], "backward_share": copy / backward["device"],
-        }), flush=True)  # fmt: skip
+        print(json.dumps(measure(dtype)), flush=True)
 
 
 if __name__ == "__main__":

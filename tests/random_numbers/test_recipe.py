@@ -61,6 +61,17 @@ def test_numbers_inside_a_reduction_and_beside_wider_types():
     assert torch.equal(found, uniform_at(seed, 0, torch.arange(450)).view(9, 50) * wide)
 
 
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("sizes", [(1000,), (7, 5)])
+def test_every_width_of_vectors_makes_the_reference(monkeypatch, width, sizes):
+    monkeypatch.setattr("dynascope.codegen.module.vector_bytes", lambda: width)
+    found, seed = compiled_numbers(torch.rand_like, torch.zeros(sizes))
+    assert torch.equal(found, uniform(seed, 0, list(sizes), list(torch.empty(sizes).stride()), CPU))
+    wide = torch.ones(sizes, dtype=torch.float64)
+    found, seed = compiled_numbers(lambda x: torch.rand(sizes) * x, wide)
+    assert torch.equal(found, uniform(seed, 0, list(sizes), list(torch.empty(sizes).stride()), CPU).double())
+
+
 def test_each_random_tensor_has_its_own_stream():
     found, seed = compiled_numbers(lambda x: (torch.rand_like(x), torch.rand_like(x)), torch.zeros(64))
     for offset, numbers in enumerate(found):

@@ -67,7 +67,9 @@ def test_the_gpu_makes_the_same_bits_in_rows_and_tiles():
     found, seed = on_gpu(lambda x: (torch.rand_like(x) + x).amax(1), torch.zeros(70, 301, device="cuda"))
     numbers = uniform_at(seed, 0, torch.arange(70 * 301)).view(70, 301)
     assert torch.equal(found.cpu(), numbers.amax(1))
-    found, seed = on_gpu(lambda x, y: torch.rand_like(x) + x + y.t(), *(torch.zeros(s, device="cuda") for s in ((70, 301), (301, 70))))
+    x, y = torch.zeros(70, 301, device="cuda"), torch.zeros(301, 70, device="cuda")
+    found, seed = on_gpu(lambda x, y: torch.rand_like(x) + x + y.t(), x, y)
+    numbers = uniform_at(seed, 0, torch.arange(70 * 301)).view(70, 301)
     assert torch.equal(found.cpu(), numbers)
 
 

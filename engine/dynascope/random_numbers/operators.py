@@ -48,7 +48,7 @@ def _box() -> torch.Tensor:
 
 
 def mixed(seed: int, offset: int) -> int:
-    """Neighbouring seeds and offsets far apart (the finalizer of SplitMix64), and no key that eager's own kernels use."""
+    """Neighbouring seeds and offsets far apart (SplitMix64), and no key that eager's own kernels use."""
     bits = (seed + (offset + 1) * 0x9E3779B97F4A7C15) % 2**64
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB % 2**64

@@ -319,7 +319,8 @@ class _Emitter:
         """Neighbours in the stream come from one call, which shares the work of four."""
         seed, offset, place = (self.names[a] for a in operation.arguments)
         source = self.body[operation.arguments[2]]
-        is_run = lanes and isinstance(source, IndexValue) and contiguous(source.index, self.nest.lane, self.group, self.nest.depends)
+        nest = self.nest
+        is_run = lanes and isinstance(source, IndexValue) and contiguous(source.index, nest.lane, self.group, nest.depends)
         return f"random_run({seed}, {offset}, {place}[0])" if is_run else f"random_({seed}, {offset}, {place})"
 
     def _operand(self, number: int, lanes: bool) -> str:

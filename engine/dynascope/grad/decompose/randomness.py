@@ -41,7 +41,7 @@ def bernoulli_mask(b: B, layout: Layout, probability: float | Value) -> Value:
     return b.compare("lt", uniform(b, layout), probability)
 
 
-# -- dropout and coins ---------------------------------------------------------------------------------------------------
+# -- dropout and coins ------------------------------------------------------------------------------------------------
 
 
 def _native_dropout(b: B, x: Value, p: float, train: bool | None) -> Any:
@@ -64,7 +64,7 @@ def _bernoulli_by(b: B, x: Value, p: float | Value, *, generator: Any = None) ->
     return b.convert(bernoulli_mask(b, _like(x), p), x.dtype)
 
 
-# -- uniform and normal numbers ------------------------------------------------------------------------------------------
+# -- uniform and normal numbers ---------------------------------------------------------------------------------------
 
 
 def uniform_of(b: B, layout: Layout) -> Value:
