@@ -14,7 +14,7 @@ WORKERS ?= 2
 run: $(READY)
 	$(PY) -m dynascope run examples/quickstart.py
 
-test: test-python test-editor
+test: test-python test-extension test-editor
 
 test-python: $(READY)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/editor

@@ -17,8 +17,20 @@ def main(arguments: list[str] | None = None) -> int:
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
     explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
     commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
-    options = parser.parse_args(arguments)
+    options = _parse(parser, sys.argv[1:] if arguments is None else arguments)
     return COMMANDS[options.command](options)
+
+
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """The first `--` ends our own words. argparse is not shown it: it takes out a second one too, the program's."""
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
+    programs = words[end:]
+    if programs and not hasattr(options, "arguments"):
+        parser.error(f"unrecognized arguments: {' '.join(programs)}")
+    if programs:
+        options.arguments += programs if options.arguments else programs[1:]
+    return options
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:

@@ -42,6 +42,20 @@ def test_arguments_streams_and_exit_code(run, tmp_path):
     assert ours.report["program"]["exit_code"] == 7
 
 
+@pytest.mark.parametrize(
+    "given, arrives",
+    [
+        (["--", "a", "--json"], ["a", "--json"]),
+        (["--", "--", "a"], ["--", "a"]),
+        (["a", "--", "b"], ["a", "--", "b"]),
+        (["--"], []),
+    ],
+)
+def test_one_double_dash_before_the_arguments_is_ours(run, given, arrives):
+    answer = run("import sys\nprint(sys.argv[1:])\n", *given, options=["--quiet"])
+    assert answer.stdout == f"{arrives}\n"
+
+
 def test_standard_input_is_the_programs(run):
     assert run("print(input()[::-1])", options=["--quiet"], input="abc\n").stdout == "cba\n"
 

@@ -9,24 +9,30 @@ import { openWindow } from './rig/window.mjs';
 
 const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
 const PROGRAMS = fileURLToPath(new URL('programs', import.meta.url));
+const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
 const SCRATCH = path.resolve('.build/editor-tests');
 const SCREENSHOTS = path.resolve('artefacts/editor');
 const RUN = 'Dynascope: Compile and Run Current File';
 
-function workspace(name) {
+function workspace(name, programs) {
   const folder = path.join(SCRATCH, name, 'workspace');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(path.dirname(folder), { recursive: true });
-  cpSync(PROGRAMS, folder, { recursive: true });
+  cpSync(programs, folder, { recursive: true });
   return folder;
 }
 
+/** The number of the line of a workspace's file that has the text. */
+function lineOf(own, file, text) {
+  return readFileSync(path.join(own.folder, file), 'utf8').split('\n').findIndex(line => line.includes(text)) + 1;
+}
+
 /** A server and a window on a fresh workspace for the tests of one `describe`. */
-function inWindow(name, { settings = {}, trusted = true }) {
-  const own = { folder: workspace(name) };
+function inWindow(name, { settings = {}, trusted = true, programs = PROGRAMS, ...looks }) {
+  const own = { folder: workspace(name, programs) };
   before(async () => {
     own.server = await startServer({ rig, vsix, settings, trusted, home: path.join(SCRATCH, name, 'home') });
-    own.window = await openWindow({ rig, address: own.server.address, folder: own.folder, screenshots: SCREENSHOTS });
+    own.window = await openWindow({ rig, address: own.server.address, folder: own.folder, screenshots: SCREENSHOTS, ...looks });
   });
   after(async () => {
     await own.window?.close();
@@ -54,7 +60,6 @@ function step(own, title, body) {
 
 describe('a file that is compiled and run', () => {
   const own = inWindow('trusted', { settings: { 'dynascope.pythonPath': python } });
-  const lineOf = text => readFileSync(path.join(own.folder, 'gate.py'), 'utf8').split('\n').findIndex(line => line.includes(text)) + 1;
   let editor;
 
   step(own, 'the palette runs it, and the output channel has its own output', async window => {
@@ -70,7 +75,7 @@ describe('a file that is compiled and run', () => {
     await window.problems();
     const problem = window.problem('scaled.sum() > 0');
     await problem.waitFor();
-    assert.match(await problem.innerText(), new RegExp(`\\[Ln ${lineOf('if scaled.sum')},`));
+    assert.match(await problem.innerText(), new RegExp(`\\[Ln ${lineOf(own, 'gate.py', 'if scaled.sum')},`));
     await window.screenshot('2-problems');
   });
 
@@ -110,7 +115,7 @@ describe('a file that is compiled and run', () => {
     await window.screenshot('5-graph');
   });
 
-  step(own, 'guards and the summary open as pages', async window => {
+  step(own, 'guards and the summary open as pages, whose links lead to the source', async window => {
     await window.putCursor(editor, 'torch.tanh');
     await window.command('Dynascope: Show Guards');
     await window.pageText(/float32 tensor of shape \[8, 64\]/).waitFor();
@@ -118,6 +123,8 @@ describe('a file that is compiled and run', () => {
     await window.command('Dynascope: Show Summary');
     await window.pageText(/torch 2\.\d+/).waitFor();
     await window.screenshot('7-summary');
+    await window.pageText(`gate.py:${lineOf(own, 'gate.py', 'if scaled.sum')}`).click();
+    await window.status(`Ln ${lineOf(own, 'gate.py', 'if scaled.sum')}, Col 1`).waitFor();
   });
 
   step(own, 'an edit makes the results stale', async window => {
@@ -147,22 +154,60 @@ describe('a file that is compiled and run', () => {
     await window.open('raises.py');
     await window.command(RUN);
     await window.output('RuntimeError').waitFor();
+    await window.screenshot('10-raises');
     await window.problems();
     await window.problem(/RuntimeError|cannot be multiplied|shapes/).waitFor();
+    await window.screenshot('11-raises-problem');
   });
 
   step(own, 'a program that never ends is cancelled', async window => {
-    await window.open('endless.py');
+    const endless = await window.open('endless.py');
     await window.command(RUN);
     await window.output('started').waitFor();
+    await window.screenshot('12-running');
     await window.command('Dynascope: Cancel Run');
     await window.status('Cancelled').waitFor();
+    await window.screenshot('13-cancelled');
+    assert.equal(await endless.locator('.squiggly-error').count(), 0, 'a cancelled run is no error');
   });
 
   step(own, 'the doctor answers', async window => {
     await window.command('Dynascope: Doctor');
     await window.page.locator('.tab', { hasText: /doctor/i }).first().waitFor();
-    await window.screenshot('10-doctor');
+    await window.screenshot('14-doctor');
+  });
+});
+
+describe('the first example', () => {
+  const looks = { viewport: { width: 1400, height: 860 }, scale: 1.5 };
+  const own = inWindow('examples', { settings: { 'dynascope.pythonPath': python }, programs: EXAMPLES, ...looks });
+  let editor;
+
+  step(own, 'runs from the palette', async window => {
+    editor = await window.open('quickstart.py');
+    await window.command('View: Toggle Primary Side Bar Visibility');
+    await window.command(RUN);
+    await window.output('step 2: loss').waitFor();
+    await window.status('1 break').waitFor();
+  });
+
+  step(own, 'has its break on the `if`, in the text and in Problems', async window => {
+    await window.problems();
+    const problem = window.problem('`loss > 10.0` needs the value of a tensor');
+    assert.match(await problem.innerText(), new RegExp(`\\[Ln ${lineOf(own, 'quickstart.py', 'if loss > 10.0')},`));
+    await window.goTo(lineOf(own, 'quickstart.py', 'if loss > 10.0'));
+    await window.under(editor, '.squiggly-warning', 'if loss > 10.0');
+  });
+
+  step(own, 'shows a line\'s kernels, and the lens opens all of the function\'s', async window => {
+    await window.lens(editor, /show compiled kernels/i).click();
+    await window.generated().locator('.view-line', { hasText: 'var_mean_add_rsqrt_mul' }).first().waitFor();
+    await window.status('C++').waitFor();
+    await window.goTo(lineOf(own, 'quickstart.py', 'if loss > 10.0'));
+    await window.screenshot('readme');
+    const hover = await window.hover(editor, 'gelu');
+    assert.match(await hover.innerText(), /f32\[32, 256\][\s\S]*C\+\+, forward/);
+    await window.screenshot('readme-hover');
   });
 });
 
@@ -173,7 +218,7 @@ describe('an interpreter that will not do', () => {
     await window.open('gate.py');
     await window.command(RUN);
     await window.notification(/\/missing\/python cannot be run: there is no such file/).waitFor();
-    await window.screenshot('11-no-interpreter');
+    await window.screenshot('15-no-interpreter');
   });
 });
 
@@ -184,7 +229,7 @@ describe('an untrusted workspace', () => {
     await window.open('marker.py');
     await window.command(RUN);
     await window.notification(/Restricted Mode/).waitFor();
-    await window.screenshot('12-restricted');
+    await window.screenshot('16-restricted');
     assert.ok(!existsSync(path.join(own.folder, 'marker.ran')));
   });
 });

@@ -63,8 +63,8 @@ def test_the_name_and_place_are_the_users():
     instructions, at = point(programs.Child.scale, "BINARY_OP")
     code = programs.Child.scale.__code__
     resume = make_resume_code(code, instructions, at, (), ["self", "x", "y"], ["__class__"])
-    assert resume.code.co_name == "resume_in_scale"
-    assert resume.code.co_qualname == "Child.resume_in_scale"
+    assert resume.code.co_name == "scale"
+    assert resume.code.co_qualname == "Child.scale"
     assert (resume.code.co_filename, resume.code.co_firstlineno) == (code.co_filename, code.co_firstlineno)
     assert {line for *_, line in resume.code.co_lines()} == {at.line}
     assert resume_origin(resume.code).root is code and resume_origin(code) is None

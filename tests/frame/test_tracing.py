@@ -43,6 +43,6 @@ def test_the_debugger_sees_the_resumed_line_first(tracing):
     continuation = Continuation(function.__code__, index, stopped, function.__globals__)
     tracing.clear()
     continuation.run()
-    own = {line for _, name, line in tracing if name == "resume_in_closures"}
+    own = {line for _, name, line in tracing if name == "closures"}
     last = function.__code__.co_firstlineno + 10
     assert own and own <= {last - 1, last, last - 2}

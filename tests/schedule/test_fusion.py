@@ -116,7 +116,7 @@ def test_texts_are_deterministic_and_name_lines() -> None:
     program = lower(record(f, [X]))
     text = print_schedule(fuse(program))
     assert text == print_schedule(fuse(lower(record(f, [X]))))
-    assert f"{__file__}:{f.__code__.co_firstlineno + 1}: return x.softmax(-1) * 2" in text
+    assert f"# test_fusion.py:{f.__code__.co_firstlineno + 1}: return x.softmax(-1) * 2" in text
     assert "reduction(i0: 16, c1: 32)" in print_program(program)
 
 

@@ -18,40 +18,85 @@ FAKE_ENGINE = HERE / "fake_engine"
 PATIENCE = 60
 
 
-class Editor:
-    """What a person does in an editor, and what they then see."""
+SETTINGS = {
+    "interpreter": sys.executable,
+    "enginePath": str(FAKE_ENGINE),
+    "client": {"virtualDocuments": True, "output": True, "runState": True},
+}
+DEFAULTS = dict.fromkeys(("environment", "pagesPath", "trusted", "run", "lenses", "hints", "maximumRuns")) | SETTINGS
 
-    def __init__(self, client: LanguageClient, folder: Path):
-        self.client = client
+
+class Connection:
+    """A client and the server it has started, with the notes that came from there."""
+
+    def __init__(self, folder: Path):
+        self.client: LanguageClient = make_test_lsp_client()
         self.folder = folder
         self.states = []
         self.outputs = []
         self.changed_documents = []
-        client.feature("dynascope/runState")(lambda note: self.states.append(note))
-        client.feature("dynascope/output")(lambda note: self.outputs.append(note))
-        client.feature("dynascope/documentsChanged")(lambda note: self.changed_documents.append(note))
-        client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: None)
-        client.feature(types.WORKSPACE_INLAY_HINT_REFRESH)(lambda params: None)
+        feature = self.client.feature
+        feature("dynascope/runState")(lambda note: self.states.append(note))
+        feature("dynascope/output")(lambda note: self.outputs.append(note))
+        feature("dynascope/documentsChanged")(lambda note: self.changed_documents.append(note))
+        feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: None)
+        feature(types.WORKSPACE_INLAY_HINT_REFRESH)(lambda params: None)
 
-    async def start(self, capabilities="visual-studio-code", **options):
+    async def open(self, capabilities, options):
         command = [sys.executable, "-m", "dynascope_server", "--log-level", "warning"]
         path = os.pathsep.join([str(ROOT / "engine"), str(ROOT / "server")])
         await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": path})
-        abilities = {"virtualDocuments": True, "output": True, "runState": True}
-        chosen = {
-            "interpreter": sys.executable,
-            "enginePath": str(FAKE_ENGINE),
-            "storagePath": str(self.folder / "storage"),
-            "client": abilities,
-            **options,
-        }
-        return await self.client.initialize_session(
+        await self.client.initialize_session(
             types.InitializeParams(
                 capabilities=client_capabilities(capabilities),
                 workspace_folders=[types.WorkspaceFolder(self.folder.as_uri(), "folder")],
-                initialization_options=chosen,
+                initialization_options={**SETTINGS, "storagePath": str(self.folder / "storage"), **options},
             )
         )
+
+    def forget(self):
+        """What was received for an earlier test."""
+        client = self.client
+        received = (client.messages, client.diagnostics, client.shown_documents, client.progress_reports)
+        for notes in (*received, self.states, self.outputs, self.changed_documents):
+            notes.clear()
+
+    async def close(self):
+        if not self.client.stopped:
+            await self.client.shutdown_session()
+            await self.client.stop()
+
+
+class Editor:
+    """What a person does in an editor, and what they then see."""
+
+    def __init__(self, shared: Connection, folder: Path):
+        self.connection = self.shared = shared
+        self.folder = folder
+
+    @property
+    def client(self) -> LanguageClient:
+        return self.connection.client
+
+    async def start(self, **options):
+        """With the server that the tests share, set to `options`."""
+        self.client.protocol.notify("dynascope/configure", {**DEFAULTS, **options})
+
+    async def start_own(self, capabilities="visual-studio-code", **options):
+        """With a server of this test's own, its workspace the test's folder."""
+        self.connection = Connection(self.folder)
+        await self.connection.open(capabilities, options)
+
+    async def leave(self):
+        """The shared server is as new for the next test; an own one goes."""
+        if self.connection is not self.shared:
+            await self.connection.close()
+            return
+        await self.command("dynascope.cancel")
+        while "runs: none" not in (await self.command("dynascope.debugInformation"))["text"]:
+            await asyncio.sleep(0.02)
+        await self.command("dynascope.clear")
+        self.connection.forget()
 
     def program(self, text=reports.PROGRAM, name="model.py", made=None):
         """A program on disk, its report for the stand-in beside it."""
@@ -96,10 +141,10 @@ class Editor:
         return value
 
     def seen_states(self):
-        return [plain(note) for note in self.states]
+        return [plain(note) for note in self.connection.states]
 
     def printed(self, stream="stdout"):
-        return "".join(note["text"] for note in map(plain, self.outputs) if note["stream"] == stream)
+        return "".join(note["text"] for note in map(plain, self.connection.outputs) if note["stream"] == stream)
 
     @property
     def messages(self):
@@ -151,14 +196,20 @@ def plain(value):
     return value
 
 
-@pytest_asyncio.fixture
-async def editor(tmp_path):
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared(tmp_path_factory):
+    connection = Connection(tmp_path_factory.mktemp("shared"))
+    await connection.open("visual-studio-code", {})
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def editor(shared, tmp_path):
     """Not yet started: a test says with which options."""
-    editor = Editor(make_test_lsp_client(), tmp_path)
+    editor = Editor(shared, tmp_path)
     yield editor
-    if not editor.client.stopped:
-        await editor.client.shutdown_session()
-        await editor.client.stop()
+    await editor.leave()
 
 
 @pytest.fixture

@@ -74,7 +74,9 @@ def graph(path):
 
 
 def forward_function(path):
-    guard = facts.GuardFact("x", "is a float32 tensor of shape [8, 64]", "TensorMatches", span_of(path, SOFTMAX_LINE))
+    guard = facts.GuardFact(
+        "x", "`x` is a float32 tensor of shape [8, 64]", "TensorMatches", span_of(path, SOFTMAX_LINE)
+    )
     again = Explanation("guard-failed", "warning", "`größe` was 3 and is 4.", "Pass it as a tensor.")
     first = facts.EntryFact(
         "f0.e0",

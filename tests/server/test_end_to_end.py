@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, is_alive
 
 pytestmark = [
-    pytest.mark.asyncio,
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.compiler,
     pytest.mark.skipif(
         importlib.util.find_spec("dynascope.__main__") is None, reason="the engine's command is not there"
@@ -53,6 +53,14 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     assert "f32[8, 64]" in await editor.hover(path, 5)
 
 
+async def test_the_program_s_arguments_arrive_as_they_are(editor):
+    await start(editor)
+    path = editor.program("import sys\nprint(sys.argv[1:])\n")
+    given = ["--json", "a b", "--", "--", "-h", ""]
+    await editor.run(path, {"arguments": given})
+    assert editor.printed() == f"{given}\n"
+
+
 @pytest.mark.parametrize(
     "text, printed",
     [
@@ -85,5 +93,7 @@ async def test_cancelling_ends_the_program_and_its_engine(editor):
     handle = await editor.command("dynascope.compileAndRun", path.as_uri())
     processes = [int(word) for word in (await editor.until(editor.printed)).split()]
     await editor.command("dynascope.cancel", path.as_uri())
-    assert (await editor.ending(handle["run"]))["cancelled"]
+    end = await editor.ending(handle["run"])
+    assert end["cancelled"] and end["state"] == "exited"
+    assert editor.diagnostics(path) == [] and editor.messages == []
     await editor.until(lambda: not any(is_alive(process) for process in processes))

@@ -142,7 +142,7 @@ def test_hover_follows_edits(report):
 
 def test_hints_name_value_and_kernel(report):
     (hint,) = hints(view_of(report))
-    assert (hint.line, hint.label) == (reports.SOFTMAX_LINE, "f32[8, 64] cpu · softmax")
+    assert (hint.line, hint.label) == (reports.SOFTMAX_LINE, "  f32[8, 64] cpu · softmax")
 
 
 class TestDocuments:

@@ -10,7 +10,7 @@ import reports
 from conftest import FAKE_ENGINE, is_alive, plain
 from lsprotocol import types
 
-pytestmark = pytest.mark.asyncio
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def lives_on(editor):
@@ -125,7 +125,7 @@ async def test_megabytes_of_output_are_thinned_and_kept_on_disk(editor):
     end = await editor.run(path)
     assert end["exitCode"] == 0
     assert os.path.getsize(end["logFile"]) == size + len("end\n")
-    notes = [plain(note) for note in editor.outputs]
+    notes = [plain(note) for note in editor.connection.outputs]
     assert sum(len(note["text"]) + note["dropped"] for note in notes) == size + len("end\n")
     assert all(len(note["text"]) <= 32 * 1024 for note in notes)
     assert editor.printed().endswith("end\n")
@@ -154,6 +154,17 @@ while True:
     assert end["state"] == "exited" and end["cancelled"] and end["message"] == "cancelled"
     await editor.until(lambda: not any(map(is_alive, processes)))
     await lives_on(editor)
+
+
+async def test_a_run_cancelled_before_its_first_report_is_no_error(editor):
+    await editor.start(environment={"FAKE_ENGINE": "no report"})
+    path = editor.program("import time; print('started', flush=True); time.sleep(600)")
+    handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+    await editor.until(editor.printed)
+    await editor.command("dynascope.cancel", path.as_uri())
+    end = await editor.ending(handle["run"])
+    assert (end["state"], end["cancelled"], end["message"]) == ("exited", True, "cancelled")
+    assert editor.diagnostics(path) == [] and editor.messages == []
 
 
 async def test_the_progress_bar_cancels(editor):
@@ -227,7 +238,7 @@ async def test_an_untrusted_workspace_runs_nothing(editor):
 
 
 async def test_the_server_takes_its_programs_along_when_it_goes(editor):
-    await editor.start()
+    await editor.start_own()
     path = editor.program("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     await editor.command("dynascope.compileAndRun", path.as_uri())
     process = int(await editor.until(editor.printed))
@@ -251,7 +262,7 @@ async def test_the_server_stops_what_the_engine_s_timeout_does_not(editor):
 
 
 async def test_the_program_gets_arguments_folder_and_environment_of_its_own(editor):
-    await editor.start(environment={"COLOUR": "blue"}, run={"arguments": ["from", "settings"]})
+    await editor.start_own(environment={"COLOUR": "blue"}, run={"arguments": ["from", "settings"]})
     (editor.folder / "sub").mkdir()
     show = "import os, sys; print(sys.argv[1:], os.getcwd(), os.environ['COLOUR'], os.environ['PYTHONPATH'])"
     path = editor.program(show, name="sub/show.py")

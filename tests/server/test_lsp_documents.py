@@ -8,7 +8,7 @@ from dynascope_server.ide.addresses import owner_of
 from dynascope_server.lsp import uris
 from lsprotocol import types
 
-pytestmark = pytest.mark.asyncio
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def shown(editor):
@@ -48,7 +48,7 @@ async def test_links_lead_back_to_the_source(editor):
 
 
 async def test_other_clients_get_real_files(editor):
-    await editor.start(capabilities="neovim", client={})
+    await editor.start_own(capabilities="neovim", client={})
     path = editor.program()
     await editor.run_quietly(path)
     uri = (await editor.command("dynascope.showKernel", path.as_uri()))["uri"]
@@ -118,7 +118,15 @@ async def test_the_summary_names_everything(editor):
     await editor.run(path)
     uri = (await editor.command("dynascope.showSummary", path.as_uri()))["uri"]
     text = (await editor.request("dynascope/document", {"uri": uri}))["text"]
-    for expected in ("torch 2.13.0", "Exit code 0 after 1.5 s", "`forward`", "data-dependent-branch", "`k0` softmax"):
+    for expected in (
+        "torch 2.13.0",
+        "# model.py\n",
+        f"[model.py:8]({path.as_uri()}#L8)",
+        "Exit code 0 after 1.5 s",
+        "`forward`",
+        "data-dependent-branch",
+        "`k0` softmax",
+    ):
         assert expected in text
 
 
@@ -128,4 +136,4 @@ async def test_open_documents_are_said_to_have_changed(editor):
     await editor.run(path)
     uri = (await editor.command("dynascope.showKernel", path.as_uri()))["uri"]
     await editor.run(path)
-    await editor.until(lambda: any(uri in note.uris for note in editor.changed_documents))
+    await editor.until(lambda: any(uri in note.uris for note in editor.connection.changed_documents))

@@ -7,7 +7,7 @@ from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from lsprotocol import types
 
-pytestmark = pytest.mark.asyncio
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_break_is_marked_on_its_expression(editor):
@@ -129,7 +129,7 @@ async def test_hover_tells_what_became_of_the_line(editor):
     assert "`softmax`: `f32[8, 64] cpu`" in text
     assert "(C++, forward, reads 2.0 KiB, writes 2.0 KiB)" in text
     assert "k0/softmax.cpp" in text
-    assert "`x`: is a float32 tensor of shape [8, 64]" in text
+    assert "- `x` is a float32 tensor of shape [8, 64]" in text
     assert "needs the value of a tensor" in await editor.hover(path, reports.BRANCH_LINE)
 
 
@@ -141,7 +141,7 @@ async def test_inlay_hints(editor):
     whole = types.Range(types.Position(0, 0), types.Position(30, 0))
     params = types.InlayHintParams(types.TextDocumentIdentifier(path.as_uri()), whole)
     (hint,) = await editor.client.text_document_inlay_hint_async(params)
-    assert hint.label == "f32[8, 64] cpu · softmax"
+    assert hint.label == "  f32[8, 64] cpu · softmax"
     line = reports.PROGRAM.splitlines()[reports.SOFTMAX_LINE - 1]
     assert hint.position == types.Position(reports.SOFTMAX_LINE - 1, len(line))
 

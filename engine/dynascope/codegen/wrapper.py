@@ -137,7 +137,7 @@ class _Wrapper:
 
     def _line(self, text: str, origin: Origin | None = None) -> None:
         span = origin.span if origin is not None else None
-        comment = f"  # {span}: {span.source_line()}" if span is not None else ""
+        comment = f"  # {span.quotation()}" if span is not None else ""
         self.lines.append(f"    {text}{comment}")
         if span is not None:
             self.links.append(LineLink(len(self.lines), span))

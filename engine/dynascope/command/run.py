@@ -91,8 +91,7 @@ def child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
         "backend": options.backend,
         "cache": not options.no_cache,
     }
-    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    return [sys.executable, "-m", "dynascope.command.program", json.dumps(settings), options.file, *arguments]
+    return [sys.executable, "-m", "dynascope.command.program", json.dumps(settings), options.file, *options.arguments]
 
 
 def _wait(child: subprocess.Popen, options: argparse.Namespace, events: EventStream) -> int:

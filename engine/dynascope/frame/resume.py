@@ -1,6 +1,6 @@
 """A function that goes on where another stopped.
 
-    def f(a, b):                          def resume_in_f(__stack0, a):
+    def f(a, b):                          def f(__stack0, a):
         return a + g(b) * 2        ->         push __stack0 ...; go to the `* 2` of f with the stack as it was there
 
 `make_resume_code` copies the part of the original's instructions that can still be reached, unchanged and in order, and
@@ -93,7 +93,7 @@ class ResumeOrigin:
     """Kept in a resume code's constants: which instruction of the root each of its own is.
 
     From instruction `entered` on the frame is as it was in the root before its instruction `at`; the copies of the
-    root's instructions `kept` follow the prologue.
+    root's instructions `kept` follow the prologue. `cell_arguments` names the parameters that are cells themselves.
     """
 
     root: CodeType
@@ -101,6 +101,7 @@ class ResumeOrigin:
     entered: int
     prologue_length: int
     kept: tuple[int, ...]
+    cell_arguments: tuple[str, ...] = ()
 
     def root_index(self, index: int) -> int | None:
         """The root's index of the resume code's instruction `index`; None while the stack is being rebuilt."""
@@ -191,7 +192,9 @@ class _ResumeWriter:
         target = copies[self.kept.index(self.index)]
         self.write_prologue(builder, target, copies[0])
         entered = next(i for i, instruction in enumerate(builder.instructions) if instruction.operation == "RESUME")
-        origin = ResumeOrigin(self.root, self.index, entered, len(builder.instructions), tuple(self.kept))
+        origin = ResumeOrigin(
+            self.root, self.index, entered, len(builder.instructions), tuple(self.kept), self.cell_arguments
+        )
         builder.extend(copies)
         builder.shape = replace(builder.shape, documentation=origin)
         return Resume(builder.build(), parameters, self.root, self.index)
@@ -240,7 +243,7 @@ class _ResumeWriter:
     def resume_shape(self, parameters: Sequence[Parameter], copies: Sequence[Instruction]) -> CodeShape:
         made = {i.value for i in copies if i.operation == "MAKE_CELL"}.union(self.cell_arguments)
         names = [self.name_of(parameter) for parameter in parameters]
-        shape = plain_shape(f"resume_in_{self.shape.name}", names, self.shape)
+        shape = plain_shape(self.shape.name, names, self.shape)
         return replace(
             shape,
             free_variables=self.free_variables,

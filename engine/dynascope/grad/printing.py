@@ -96,7 +96,7 @@ def _span(node: fx.Node) -> Span | None:
 
 def _heading(node: fx.Node) -> str | None:
     span = _span(node)
-    return f"{span}: {span.source_line()}" if span is not None else None
+    return span.quotation() if span is not None else None
 
 
 def _statement(node: fx.Node, module: fx.GraphModule) -> str:

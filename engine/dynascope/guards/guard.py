@@ -330,6 +330,8 @@ def describe_object(value: Any) -> str:
         return f"the class {value.__qualname__}"
     if isinstance(value, types.ModuleType):
         return f"the module {value.__name__}"
+    if isinstance(value, types.CodeType):
+        return f"the code of {value.co_qualname}"
     if callable(value) and hasattr(value, "__qualname__"):
         return f"the function {value.__qualname__}"
     if value is None or isinstance(value, (bool, int, float, str, bytes)):

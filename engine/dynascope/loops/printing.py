@@ -63,7 +63,7 @@ def source_comment(origin: Origin) -> str:
     span = origin.span
     if span is None:
         return f"# {origin.operator}"
-    return f"# {span}: {span.source_line()}".rstrip(": ")
+    return f"# {span.quotation()}"
 
 
 def _print_loops(node: LoopNode) -> str:

@@ -1,7 +1,7 @@
 """The operators `dynascope::draw_seed` and `dynascope::uniform`, with an implementation that runs anywhere.
 
     seed = torch.ops.dynascope.draw_seed(device("cpu"))                           once a call of a compiled graph
-    u = torch.ops.dynascope.uniform(seed, 0, [4, 8], [8, 1], device("cpu"))       f32 in [0, 1), again and again the same
+    u = torch.ops.dynascope.uniform(seed, 0, [4, 8], [8, 1], device("cpu"))       f32 in [0, 1), the same each time
 
 `draw_seed` takes from torch's default generator of the device: on the CPU one 64-bit number (what a one-element int64
 `random_()` takes); on a GPU it moves the generator's offset on by 4 and mixes seed and offset, without a kernel. So

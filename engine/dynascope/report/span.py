@@ -41,6 +41,17 @@ class Span:
         line = linecache.getline(self.file, self.line).encode()
         return line[self.column : self.end_column].decode(errors="replace") or self.source_line()
 
+    @property
+    def place(self) -> str:
+        """`model.py:12`: without the folder, so that a generated text stays the same when the project moves."""
+        name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}:{self.line}"
+
+    def quotation(self) -> str:
+        """`model.py:12: y = torch.relu(x)`, as generated texts say where a line of theirs came from."""
+        source = self.source_line()
+        return f"{self.place}: {source}" if source else self.place
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 

@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { DOCUMENT_SCHEME } from '../protocol';
+import { followable } from './pageLinks';
 
 export function registerDocuments(server: Server): vscode.Disposable {
   const changes = new vscode.EventEmitter<vscode.Uri>();
@@ -13,7 +14,8 @@ export function registerDocuments(server: Server): vscode.Disposable {
       if (answer !== undefined) {
         void highlightAs(uri, answer.languageId);
       }
-      return answer?.text ?? 'The Dynascope server does not run: start it with "Dynascope: Restart Server".\n';
+      const text = answer?.text ?? 'The Dynascope server does not run: start it with "Dynascope: Restart Server".\n';
+      return uri.path.endsWith('.md') ? followable(text, vscode.workspace.workspaceFolders?.[0]?.uri.path) : text;
     },
   };
   return vscode.Disposable.from(

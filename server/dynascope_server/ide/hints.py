@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from dynascope_server.ide.file_facts import FileView
 
+MARGIN = "  "
+"""Editors pad a hint by a few pixels only, which makes it look like code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hint:
@@ -32,4 +35,4 @@ def hints(view: FileView) -> Iterator[Hint]:
         rows = [f"{value.name}: {value.description} ({value.operation})" for value in values]
         rows += [f"kernel {kernel.name} ({kernel.phase})" for kernel in kernels]
         if parts:
-            yield Hint(line, " · ".join(parts), "\n".join(dict.fromkeys(rows)))
+            yield Hint(line, MARGIN + " · ".join(parts), "\n".join(dict.fromkeys(rows)))

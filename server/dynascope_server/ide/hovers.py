@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dynascope.report.facts import GuardFact, KernelFact, ValueFact
+from dynascope.report.facts import KernelFact, ValueFact
+from dynascope.report.lines import ranked
 
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
 from dynascope_server.ide.documents import kernel_document_name
@@ -44,7 +45,7 @@ def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
         for border in facts.borders.get(line, ())
     ]
     yield _listed("**Not fused**", borders)
-    yield _listed("**Assumed here**", [_guard_row(guard) for guard in facts.guards.get(line, ())])
+    yield _listed("**Assumed here**", [guard.check for guard in ranked(facts.guards.get(line, []))])
 
 
 def _problem_section(view: FileView, line: int, link_of: LinkOf) -> str:
@@ -67,10 +68,6 @@ def _kernel_row(kernel: KernelFact, link_of: LinkOf, program: str) -> str:
     ]
     about = [LANGUAGE_NAMES[kernel.language], kernel.phase, *traffic]
     return f"[{kernel.name}]({link}) ({', '.join(about)})"
-
-
-def _guard_row(guard: GuardFact) -> str:
-    return f"`{guard.expression}`: {guard.check}"
 
 
 def _because(explanation) -> str:

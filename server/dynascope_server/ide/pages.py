@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dynascope_server.ide.problems import Problem
-from dynascope_server.ide.summary import place_name
+from dynascope_server.ide.summary import place_link
 
 
 def page_from_problems(code: str, problems: Iterable[Problem]) -> str:
@@ -13,7 +13,7 @@ def page_from_problems(code: str, problems: Iterable[Problem]) -> str:
     lines = [f"# {code}", ""]
     for problem in met:
         first, *rest = problem.message.split("\n")
-        lines += [f"At {place_name(problem.span)}: {first}", "", *(line for line in rest if line), ""]
+        lines += [f"At {place_link(problem.span)}: {first}", "", *(line for line in rest if line), ""]
     if not met:
         lines += ["No result at hand has this reason. Run the program again to see where it occurs.", ""]
     return "\n".join(lines)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, LineLink
+from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 
@@ -23,7 +26,7 @@ def guards_page(function: FunctionFact, entry: EntryFact) -> Page:
 
 def _summary_rows(report: CompileReport) -> Iterator[Row]:
     program, environment = report.program, report.environment
-    yield f"# {program.file}", None
+    yield f"# {os.path.basename(program.file)}", None
     yield "", None
     yield f"Python {environment.python}, torch {environment.torch}, device {environment.device}.", None
     yield _outcome(report), None
@@ -66,8 +69,8 @@ def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
     yield "", None
     yield "This compilation serves a call only while all of these hold; otherwise another is made.", None
     yield "", None
-    for guard in entry.guards:
-        yield f"- `{guard.expression}`: {guard.check}", guard.span
+    for guard in ranked(list(entry.guards)):
+        yield f"- {guard.check}", guard.span
 
 
 def _explanation_rows(title: str, explanation: Explanation) -> Iterator[Row]:
@@ -89,13 +92,14 @@ def _page(rows: Iterator[Row]) -> Page:
     lines: list[str] = []
     links: list[LineLink] = []
     for text, span in rows:
-        lines.append(text if span is None else f"{text}  {place_name(span)}")
+        lines.append(text if span is None else f"{text} ({place_link(span)})")
         if span is not None:
             links.append(LineLink(len(lines), span))
     return "\n".join(lines) + "\n", tuple(links)
 
 
-def place_name(span: Span) -> str:
-    """`train.py:12`, as the generated comments write it."""
-    name = span.file.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{span.line}"
+def place_link(span: Span) -> str:
+    """A link that works where the page is shown rendered; plain where there is no file to lead to."""
+    if not os.path.isabs(span.file):
+        return span.place
+    return f"[{span.place}]({Path(span.file).as_uri()}#L{span.line})"

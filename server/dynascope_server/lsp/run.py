@@ -87,7 +87,8 @@ class Run:
                 helper.cancel()
         trouble = await self._read_report()
         verdict = judge(self._seen)
-        self._conclude(trouble if trouble is not None and verdict.failure is None else verdict)
+        unexplained = trouble is not None and verdict.failure is None and not self._seen.cancelled
+        self._conclude(trouble if unexplained else verdict)
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""

@@ -1,4 +1,5 @@
 // One VS Code window in Chromium, spoken to as a person would: the palette, the editor, its panels.
+import assert from 'node:assert/strict';
 import { existsSync, mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import * as path from 'node:path';
@@ -14,11 +15,13 @@ export function chromiumPath() {
   return [process.env.CHROMIUM, ...CANDIDATES].find(candidate => candidate && existsSync(candidate));
 }
 
-export async function openWindow({ rig, address, folder, screenshots }) {
+const VIEWPORT = { width: 1440, height: 900 };
+
+export async function openWindow({ rig, address, folder, screenshots, viewport = VIEWPORT, scale = 1 }) {
   const { chromium } = createRequire(path.join(rig, 'package.json'))('playwright-core');
   const browser = await chromium.launch({ executablePath: chromiumPath(), headless: true, args: FLAGS });
   const context = await browser.newContext({
-    viewport: { width: 1440, height: 900 }, locale: 'en-US', timezoneId: 'UTC', colorScheme: 'dark', reducedMotion: 'reduce',
+    viewport, deviceScaleFactor: scale, locale: 'en-US', timezoneId: 'UTC', colorScheme: 'dark', reducedMotion: 'reduce',
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   const page = await context.newPage();
@@ -82,6 +85,24 @@ export class Window {
   /** Puts the cursor into a line, at its beginning: the middle of a long one may lie out of sight. */
   async putCursor(editor, text) {
     await editor.locator('.view-line', { hasText: text }).first().click({ position: { x: 5, y: 5 } });
+  }
+
+  /** Goes to a line of the file in the first column: lines out of sight are not drawn. */
+  async goTo(line) {
+    await this.command('View: Focus First Editor Group');
+    const input = this.page.locator('.quick-input-widget input.input');
+    await this.pressUntil('Control+G', input);
+    await input.fill(`:${line}`);
+    await this.page.keyboard.press('Enter');
+    await this.status(`Ln ${line},`).waitFor();
+  }
+
+  /** Asserts that a decoration lies on the line with the text. */
+  async under(editor, decoration, text) {
+    const mark = await editor.locator(decoration).first().boundingBox();
+    const line = await editor.locator('.view-line', { hasText: text }).first().boundingBox();
+    const middle = mark.y + mark.height / 2;
+    assert.ok(line.y <= middle && middle <= line.y + line.height, `${decoration} lies on the line of "${text}"`);
   }
 
   async choose(text) {

@@ -5,7 +5,6 @@ writer.write("x0 = tl.load(x + r0)", origin)     # preceded by `# model.py:3: y 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,7 +31,7 @@ class KernelWriter:
     def write(self, line: str, origin: Origin | None = None) -> None:
         span = origin.span if origin is not None else None
         if span is not None and (self._span is None or (span.file, span.line) != (self._span.file, self._span.line)):
-            self._append(_comment(span))
+            self._append(f"# {span.quotation()}")
             self._span = span
             self.links.append(LineLink(len(self.lines), span))
         self._append(line)
@@ -57,9 +56,3 @@ class KernelWriter:
     def _append(self, line: str) -> None:
         self.lines.append(_INDENT * self._depth + line if line else "")
 
-
-def _comment(span: Span) -> str:
-    """The file's name alone: kernels do not change when the project moves. The full place is in the links."""
-    source = span.source_line()
-    place = f"# {os.path.basename(span.file)}:{span.line}"
-    return f"{place}: {source}" if source else place
