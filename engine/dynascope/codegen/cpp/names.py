@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-<<<<<<< HEAD
-from dynascope.codegen.cpp.prelude import prelude, random_numbers
-=======
 from dynascope.codegen.cpp.prelude import prelude_names
->>>>>>> main
 
 _KEYWORDS = frozenset(
     "auto bool break case catch char class const constexpr continue default delete do double else enum explicit export extern false "
@@ -30,11 +26,3 @@ def identifier(name: str) -> str:
     name = re.sub(r"\W", "_", name)
     taken = name in _KEYWORDS or name in prelude_names() or _LOCALS.fullmatch(name)
     return f"the_{name}" if taken else name
-<<<<<<< HEAD
-
-
-@cache
-def _prelude_names() -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", prelude((4,)) + random_numbers((4,))))
-=======
->>>>>>> main
