@@ -24,7 +24,9 @@ class Options:
     """None: a number that varies becomes an input after its second value. True: from the first. False: never."""
     mode: str = "default"
     random: Literal["eager", "device"] = "eager"
-    """`eager`: random operators draw the numbers that uncompiled code would draw after the same `torch.manual_seed`."""
+    """`eager`: random operators draw the numbers that uncompiled code would draw after the same `torch.manual_seed`.
+    `device`: a call draws one seed from the device's generator; dropout, bernoulli, rand, randn and their like are computed
+    from it inside the kernels that use them, so that runs repeat after `torch.manual_seed` and no mask is kept."""
     recompile_limit: int = 8
     """Entries of one region after which it runs uncompiled, with a note in the report."""
     inline_limit: int = 100_000

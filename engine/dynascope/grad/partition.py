@@ -4,7 +4,7 @@
     saved     h or a, whichever is cheaper to keep; the pointwise rest is computed again in the backward pass
 
 Keeping everything that the backward pass reads would be right too; the minimum cut keeps the fewest bytes such that all
-else can be computed again from them by cheap steps. Matmuls, reductions, random and extern steps are never run twice.
+else can be computed again from them by cheap steps. Matmuls, reductions and extern steps are never run twice, and no seed is drawn twice; numbers made from a seed may be made again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
 from dynascope.grad.simplify import used
 from dynascope.grad.tape import Number, Step, Tape, Value
+from dynascope.random_numbers import UNIFORM
 
 aten = torch.ops.aten
 
@@ -35,6 +36,7 @@ CHEAP = (
     | set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
     | set(overloads("div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full"))
     | set(overloads("gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh"))
+    | {UNIFORM}
 )
 """Steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
 
@@ -79,7 +81,7 @@ def _read_by_backward(
 
 def _can_run_again(value: Value | Number) -> bool:
     step = value.step
-    return step is not None and (isinstance(value, Number) or step.target in CHEAP)
+    return step is not None and not step.is_random and (isinstance(value, Number) or step.target in CHEAP)
 
 
 def _cost(value: Value | Number) -> int | None:

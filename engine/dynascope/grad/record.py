@@ -38,6 +38,8 @@ class Recorder(TorchDispatchMode):
         self.builder = StepBuilder(self.tape, decompositions)
         self.memory = Memory(self.builder)
         self.main_device = main_device
+        self.draws_seeds = aten.native_dropout.default in decompositions
+        """Whether random operators are recorded as functions of a seed."""
         self.origins: list[Origin] = []
         """By autograd sequence number, counted from `_sequence_start`."""
         self._sequence_start = torch._C._autograd._get_sequence_nr()

@@ -160,6 +160,10 @@ class Tape:
     origin: Origin = NOWHERE
     phase: Phase = "forward"
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    seeds: dict[torch.device, Number] = field(default_factory=dict)
+    """The seed that each device's random numbers of this call come from."""
+    streams: int = 0
+    """How many random tensors there are so far; the next one's offset."""
 
     def write(
         self,
@@ -175,7 +179,7 @@ class Tape:
         return step
 
     def write_number(self, target: Callable[..., Any], arguments: tuple[Any, ...], example: int | float) -> Number:
-        step = Step(target, arguments, {}, self.origin, self.phase)
+        step = Step(target, arguments, {}, self.origin, self.phase, is_random=is_random(target))
         number = Number(example, step)
         step.outputs = (number,)
         self.steps.append(step)

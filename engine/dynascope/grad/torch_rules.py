@@ -90,8 +90,9 @@ def _cuda_attention(choice: int, query: Any, key: Any, value: Any, options: dict
 def _dropout(
     recorder: Recorder, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Any:
-    """CUDA has a fused kernel of its own, with its own random numbers."""
-    if not inplace and training and 0 < p < 1 and recorder.value(input).device.type == "cuda" and input.numel():
+    """CUDA has a fused kernel of its own, with its own random numbers; with numbers from a seed it serves every device."""
+    is_fused = recorder.draws_seeds or recorder.value(input).device.type == "cuda"
+    if is_fused and not inplace and training and 0 < p < 1 and input.numel():
         return aten.native_dropout(input, p, True)[0]
     return NotImplemented
 

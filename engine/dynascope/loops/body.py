@@ -37,6 +37,9 @@ from dynascope.loops.nodes import (
 from dynascope.loops.operations import TABLE
 
 
+_FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}
+
+
 class BodyBuilder:
     """Appends operations; an operation equal to an earlier one (but for its origin) is that one."""
 
@@ -93,7 +96,7 @@ class BodyBuilder:
     def compute(self, name: str, *arguments: Scalar) -> Scalar:
         """One elementwise operation. Arguments already have one common dtype (but for a `where`'s condition)."""
         rule = TABLE[name]
-        dtype = torch.bool if rule.result == "bool" else arguments[-1].dtype
+        dtype = _FIXED_RESULTS.get(rule.result, arguments[-1].dtype)
         numbers = tuple(argument.number for argument in arguments)
         return self.scalar(Compute(dtype, numbers, self.origin, name))
 

@@ -11,6 +11,9 @@ Meaning, where the name alone leaves doubt:
   nearest even.
 - `and`, `or`, `xor`, `not` are bitwise on integers, logical on bool. Shifts are C's on the dtype.
 - `where(condition, a, b)` selects lane by lane; both are already computed.
+- `random(seed, offset, index)`, all int64, is f32 in [0, 1): Philox 4x32-10 with the key (seed's low, high 32 bits) and the
+  counter (low, high 32 bits of index >> 2; low, high of offset); of its four words number index & 3, as
+  (word >> 8) * 2**-24. Every generator makes these bits; `random_numbers/philox.py` is the reference.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Result = Literal["same", "bool", "cast"]
+Result = Literal["same", "bool", "cast", "single"]
 CHEAP, DIVISION, TRANSCENDENTAL, RARE = 1, 4, 10, 40
 
 
@@ -50,4 +53,5 @@ TABLE: dict[str, ScalarOperation] = {
     **_rows("divide floor_divide remainder fmod truncate_divide", 2, "same", DIVISION),
     **_rows("pow atan2 hypot nextafter", 2, "same", RARE),
     **_rows("where", 3, "same", CHEAP),
+    **_rows("random", 3, "single", RARE),
 }

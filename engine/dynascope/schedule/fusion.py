@@ -30,7 +30,7 @@ from dynascope.loops.nodes import (
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule
-from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, reads_of, without_unused
+from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
 from dynascope.schedule.reasons import (
     DifferentSpaces,
     ExternBorder,
@@ -85,6 +85,7 @@ class _FusionState:
         self.expanded: dict[str, LoopNode] = {}
         self.units: list[Unit] = []
         self.unit_of: dict[str, Unit] = {}
+        """By the name of what it makes: a buffer, or a library call's number."""
         self.readers: dict[str, list[Unit]] = {}
         self.bits: dict[str, int] = {}
         self.borders: list[Border] = []
@@ -147,8 +148,8 @@ class _FusionState:
     def _before(self, node: Node) -> int:
         """Everything that must have run before a node."""
         mask = 0
-        for buffer in reads_of(node):
-            unit = self.unit_of.get(buffer)
+        for name in (*reads_of(node), *numbers_of(node)):
+            unit = self.unit_of.get(name)
             if unit is not None:
                 mask |= unit.mask | unit.before
         return mask

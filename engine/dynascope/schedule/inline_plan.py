@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dynascope.loops.inlining import has_reduction
-from dynascope.loops.nodes import Compute, ExternCall, Load, LoopNode, LoopProgram, Node, ScatterNode, TensorView
+from dynascope.loops.nodes import (
+    Argument,
+    Compute,
+    ExternCall,
+    Load,
+    LoopNode,
+    LoopProgram,
+    Node,
+    ScalarInput,
+    ScatterNode,
+    TensorView,
+)
 from dynascope.loops.operations import TABLE
 
 CHEAP_COST = 4
@@ -114,6 +125,21 @@ def reads_of(node: Node) -> tuple[str, ...]:
         return tuple(dict.fromkeys(view.buffer for view in views_in((node.arguments, node.keywords))))
     loads = [op.buffer for op in node.body if isinstance(op, Load)]
     return tuple(dict.fromkeys(([node.base] if isinstance(node, ScatterNode) else []) + loads))
+
+
+def numbers_of(node: Node) -> tuple[str, ...]:
+    """The scalars that a node reads: the graph's inputs, or numbers that library calls made."""
+    if isinstance(node, ExternCall):
+        return tuple(dict.fromkeys(_scalars_in((node.arguments, node.keywords))))
+    return tuple(dict.fromkeys(op.name for op in node.body if isinstance(op, Argument)))
+
+
+def _scalars_in(value: object) -> list[str]:
+    if isinstance(value, ScalarInput):
+        return [value.name]
+    if isinstance(value, (list, tuple)):
+        return [name for item in value for name in _scalars_in(item)]
+    return _scalars_in(list(value.values())) if isinstance(value, dict) else []
 
 
 def views_in(value: object) -> list[TensorView]:

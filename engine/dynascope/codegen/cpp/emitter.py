@@ -377,9 +377,19 @@ class _Emitter:
 
     def _compute(self, number: int, operation: Compute) -> str:
         lanes = self.nest.varies(number)
+        if operation.name == "random":
+            return self._random(operation, lanes)
         arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
         source = self.body[operation.arguments[-1]].dtype
         return expressions.expression(operation, source, arguments, lanes)
+
+    def _random(self, operation: Compute, lanes: bool) -> str:
+        """Neighbours in the stream come from one call, which shares the work of four."""
+        seed, offset, place = (self.names[a] for a in operation.arguments)
+        source = self.body[operation.arguments[2]]
+        nest = self.nest
+        is_run = lanes and isinstance(source, IndexValue) and contiguous(source.index, nest.lane, self.group, nest.depends)
+        return f"random_run({seed}, {offset}, {place}[0])" if is_run else f"random_({seed}, {offset}, {place})"
 
     def _operand(self, number: int, lanes: bool) -> str:
         """A value's name, spread over the lanes where the reader has lanes and it has not."""

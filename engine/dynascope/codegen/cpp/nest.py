@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dynascope.codegen.cpp.types import ELEMENT, WIDE
 from dynascope.loops.index import Index, Symbol
-from dynascope.loops.nodes import Load, Reduce, Store
+from dynascope.loops.nodes import Compute, Load, Reduce, Store
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import Arrangement, arrange, index_of
 
@@ -63,8 +63,9 @@ def choose(group: FusionGroup, vector_bytes: int) -> Nest:
     lane = _lane(group, depends)
     arrangement = arrange(group.body, group.columns)
     widest = 4
+    places = _places_of_random(group)
     for number, operation in enumerate(group.body):
-        if lane is not None and lane in depends[number] and not isinstance(operation, Store):
+        if lane is not None and lane in depends[number] and not isinstance(operation, Store) and number not in places:
             element = ELEMENT.get(operation.dtype, "f32")
             widest = 8 if operation.dtype in WIDE or element in ("f64", "i64") else widest
     outer = tuple(s for s in group.rows if s != lane)
@@ -73,6 +74,13 @@ def choose(group: FusionGroup, vector_bytes: int) -> Nest:
         columns = (*columns, lane)
     blocked = lane in group.rows and _product(outer) < FEW_ROWS
     return Nest(group, arrangement, lane, vector_bytes // widest, depends, outer, columns, blocked)
+
+
+def _places_of_random(group: FusionGroup) -> frozenset[int]:
+    """Index values that only random numbers read: of those, the first lane's is used, or each by itself."""
+    random = [op for op in group.body if isinstance(op, Compute) and op.name == "random"]
+    others = {a for op in group.body if op not in random for a in op.arguments}
+    return frozenset(op.arguments[2] for op in random) - others
 
 
 def _dependencies(group: FusionGroup) -> tuple[frozenset[Symbol], ...]:

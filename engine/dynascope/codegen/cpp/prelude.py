@@ -45,10 +45,18 @@ def prelude(lane_counts: Iterable[int], kernels: str) -> str:
     return "".join(piece.text for number, piece in enumerate(pieces) if number in taken)
 
 
+def random_numbers(lane_counts: Iterable[int], kernels: str) -> str:
+    """What follows the prelude where `kernels` make random numbers; the others are not made to wait for its compilation."""
+    if "random_" not in kernels:
+        return ""
+    return "\n" + "\n".join(_resource("random.h").replace("@N@", str(count)) for count in lane_counts)
+
+
 @cache
 def prelude_names() -> frozenset[str]:
     """Every name that some unit's prelude may hold."""
-    return frozenset(word for part in (_scalar(), _lanes(4)) for piece in part for word in piece.words)
+    words = {word for part in (_scalar(), _lanes(4)) for piece in part for word in piece.words}
+    return frozenset(words | set(_WORD.findall(random_numbers((4,), "random_"))))
 
 
 @cache

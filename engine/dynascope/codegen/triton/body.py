@@ -20,7 +20,7 @@ from dynascope.codegen.triton.helpers import HELPERS
 from dynascope.codegen.triton.operations import Precision, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
-from dynascope.loops.index import Index
+from dynascope.loops.index import Index, variable
 from dynascope.loops.nodes import (
     Argument,
     Body,
@@ -110,6 +110,8 @@ class BodyPrinter:
         self.writer = writer
         self.helpers: set[str] = set()
         self.asserts = False
+        self.first: str | None = None
+        """The text of the tile's first position, where the tile is one flat run of them."""
         self.values: dict[int, str] = {}
         self.axes: list[frozenset[str]] = []
         self._buffers = buffers
@@ -212,8 +214,21 @@ class BodyPrinter:
             (source,) = operation.arguments
             self.assign(number, render_cast(self._typed(source), kinds[0], operation.dtype))
             return
+        if operation.name == "random" and self._is_run(operation):
+            seed, offset = (self._typed(argument) for argument in operation.arguments[:2])
+            block = self.tile.axes[0].block
+            self.assign(number, f"random_run({seed}, {offset}, {self.first}, {block})")
+            return
         dtype = operation.dtype if operation.name == "where" else kinds[0]
         self.assign(number, render(operation.name, dtype, self._operands(operation), self._precision))
+
+    def _is_run(self, operation: Compute) -> bool:
+        """Whether the tile's elements are neighbours in the stream of random numbers."""
+        place = self.body[operation.arguments[2]]
+        if self.first is None or not isinstance(place, IndexValue) or self.tile.axes[0].block % 4:
+            return False
+        symbols = [symbol for symbol in self.tile.axes[0].symbols if symbol.extent != 1]
+        return len(symbols) == 1 and place.index == variable(symbols[0])
 
     def _operands(self, operation: Compute) -> list[str]:
         """Numbers stand bare beside a tensor of their dtype, and typed elsewhere."""

@@ -88,6 +88,31 @@ def float_floor_divide(a, b):
     exact = a / b
     return tl.where(b == 0, exact, tl.where(quotient == 0, libdevice.copysign(quotient * 0, exact), rounded))
 ''',
+    "random_unit": '''
+@triton.jit
+def random_unit(seed, offset, index):
+    """f32 in [0, 1): Philox 4x32-10 with key `seed` and counter (index >> 2, offset), word index & 3, its upper 24 bits."""
+    block = index >> 2
+    stream = tl.zeros_like(index) + offset
+    a, b, c, d = tl.philox(
+        seed, block.to(tl.uint32), (block >> 32).to(tl.uint32), stream.to(tl.uint32), (stream >> 32).to(tl.uint32)
+    )
+    place = index & 3
+    word = tl.where(place < 2, tl.where(place == 0, a, b), tl.where(place == 2, c, d))
+    return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
+''',
+    "random_run": '''
+@triton.jit
+def random_run(seed, offset, first, COUNT: tl.constexpr):
+    """`random_unit` of COUNT neighbours from `first`, a multiple of four, on: each Philox call serves four of them."""
+    block = first // 4 + tl.arange(0, COUNT // 4).to(tl.int64)
+    stream = tl.zeros_like(block) + offset
+    a, b, c, d = tl.philox(
+        seed, block.to(tl.uint32), (block >> 32).to(tl.uint32), stream.to(tl.uint32), (stream >> 32).to(tl.uint32)
+    )
+    word = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), [COUNT])
+    return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
+''',
 }
 
 

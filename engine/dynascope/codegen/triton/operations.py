@@ -62,6 +62,7 @@ _ANY = {
     "greater_equal": "{0} >= {1}",
     "divide": "{0} / {1}",
     "where": "tl.where({0}, {1}, {2})",
+    "random": "random_unit({0}, {1}, {2})",
     **dict.fromkeys(_OF_ONE, "libdevice.{name}({0})"),
     **dict.fromkeys(_OF_TWO, "libdevice.{name}({0}, {1})"),
 }

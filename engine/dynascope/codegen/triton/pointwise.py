@@ -25,6 +25,8 @@ def emit_pointwise(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     tile = Tile(axes, needs_wide(_indices(facts), axes))
     draft = Draft(facts, tile)
     _place_program(draft)
+    if len(axes) == 1:
+        draft.printer.first = f"program * {axes[0].block}"
     draft.printer.emit(range(len(facts.body)))
     programs = 1
     for axis in axes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynascope.grad.decompose import creation, foreach, normalize, pointwise, reductions
+from dynascope.grad.decompose import creation, foreach, normalize, pointwise, randomness, reductions
 from dynascope.grad.options import GradOptions
 
 CORE = pointwise.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE | foreach.TABLE
@@ -12,4 +12,5 @@ CORE = pointwise.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE | f
 
 def table_for(options: GradOptions) -> dict[Any, Any]:
     """A plain dictionary from operator to `decomposition(builder, *arguments, **keywords)`."""
-    return CORE if options.level == "core" else creation.TABLE
+    table = CORE if options.level == "core" else creation.TABLE
+    return table | randomness.TABLE if options.random == "device" else table

@@ -15,6 +15,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     indexing,
     normalization,
     pointwise,
+    randomness,
     reductions,
     shaping,
 )
