@@ -30,7 +30,8 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
         cuts = sorted({0, symbol.extent, *(q.cut for q in asked.values() if 0 < q.cut < symbol.extent)})
         lengths = [end - begin for begin, end in zip(cuts, cuts[1:], strict=False)]
         if 1 < len(lengths) <= MOST_SEGMENTS and min(lengths) >= SHORTEST_SEGMENT:
-            return [_segment(body, rows, symbol, cut, length, asked) for cut, length in zip(cuts, lengths, strict=False)]
+            places = zip(cuts, lengths, strict=False)
+            return [_segment(body, rows, symbol, cut, length, asked) for cut, length in places]
     return [(body, rows)]
 
 

@@ -196,7 +196,7 @@ class _Emitter:
         for item in accumulators:
             self._lines_of(item.begin)
             if not item.flush:
-                self._lines_of(_more_parts(item, copies))
+                self._lines_of(item.more_parts(copies))
         names_before = dict(self.names)
         closings = self._column_loops(accumulators, copies)
         self._values(wanted)
@@ -212,19 +212,20 @@ class _Emitter:
             self.kept[value] = self._scratch_name(value)
         for item in accumulators:
             if not item.flush:
-                self._lines_of(_merged_parts(item, copies))
+                self._lines_of(item.merged_parts(copies))
             self._lines_of(item.end)
             self.names[item.value] = item.name
 
     def _copies(self, wanted: list[int], accumulators: list[Accumulator]) -> int:
-        """How many parts each accumulator has: several where a step is so short that it would wait for the one before."""
+        """How many parts each accumulator has: several where a short step would wait for the one before."""
         if not accumulators or not all(a.part.merge for a in accumulators) or not self.nest.columns:
             return 1
         last = self.nest.columns[-1]
         steps = last.extent // self.nest.lanes if last == self.nest.lane else last.extent
         operations = [self.body[n] for n in wanted]
         work = sum(TABLE[op.name].cost for op in operations if isinstance(op, Compute))
-        short = work < TRANSCENDENTAL and len(wanted) <= SHORT_STEP and not any(isinstance(op, CheckIndex) for op in operations)
+        checks = any(isinstance(op, CheckIndex) for op in operations)
+        short = work < TRANSCENDENTAL and len(wanted) <= SHORT_STEP and not checks
         return PARTS if short and steps >= 2 * PARTS else 1
 
     def _column_loops(self, accumulators: list[Accumulator], copies: int) -> list[tuple[str, list[str]]]:
@@ -246,9 +247,9 @@ class _Emitter:
         for item in accumulators:
             self._lines_of(item.open_block)
             if item.flush:
-                self._lines_of(_more_parts(item, copies))
+                self._lines_of(item.more_parts(copies))
         after = [
-            line for item in accumulators if item.flush for line in (*_merged_parts(item, copies), *item.flush)
+            line for item in accumulators if item.flush for line in (*item.merged_parts(copies), *item.flush)
         ]  # fmt: skip
         if copies > 1:
             loops = self._open_step(symbol, accumulators, copies, first, end)
@@ -599,14 +600,6 @@ def _fits(emitter: _Emitter, value: int) -> bool:
         return False
     emitter.scratch_bytes += size
     return True
-
-
-def _more_parts(item: Accumulator, copies: int) -> list[str]:
-    return [f"{item.part.kind} {item.part.copy(k)} = {item.part.initial};" for k in range(1, copies)]
-
-
-def _merged_parts(item: Accumulator, copies: int) -> list[str]:
-    return [item.part.merge.replace("$", item.part.copy(k)) for k in range(1, copies)]
 
 
 def _block(is_lane: bool) -> int:

@@ -56,6 +56,12 @@ class Accumulator:
     def step(self, argument: str) -> list[str]:
         return [self.form.replace("$", argument)]
 
+    def more_parts(self, copies: int) -> list[str]:
+        return [f"{self.part.kind} {self.part.copy(k)} = {self.part.initial};" for k in range(1, copies)]
+
+    def merged_parts(self, copies: int) -> list[str]:
+        return [self.part.merge.replace("$", self.part.copy(k)) for k in range(1, copies)]
+
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
