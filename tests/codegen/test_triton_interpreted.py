@@ -177,3 +177,10 @@ def test_attention_in_pieces():
         return torch.softmax(q @ k.transpose(-1, -2) / 4.0, -1) @ v
 
     check(attention, normal(2, 10, 16), normal(2, 12, 16), normal(2, 12, 16))
+
+
+def test_cross_entropy_writes_no_matrix():
+    def f(x, y):
+        return -torch.log_softmax(x, -1).gather(1, y.unsqueeze(1)).squeeze(1).mean()
+
+    check(f, normal(16, 100), torch.randint(0, 100, (16,)))

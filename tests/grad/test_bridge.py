@@ -109,3 +109,31 @@ def test_an_input_behind_unused_outputs_only_has_no_gradient():
         for a, b in zip(ours, theirs, strict=True):
             assert (a.grad is None) == (b.grad is None)
             assert a.grad is None or torch.allclose(a.grad, b.grad)
+
+
+OWN_MEMORY = {
+    "copy of a view": lambda x: x.t().clone(),
+    "copy of a view of a result": lambda x: (y := x * 2, y.t().clone()),
+    "copy of a part": lambda x: (x * 2)[1].clone(),
+    "the same twice": lambda x: (x + 1, x + 1, x + 1),
+    "view of the same sizes": lambda x: (x.view(3, 3), x.detach(), x[:], x),
+    "view of a result": lambda x: (y := x * 2, y.view(3, 3), y.t(), y),
+}
+
+
+@pytest.mark.parametrize("name", OWN_MEMORY)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_memory_and_objects_are_shared_as_in_eager(name, requires_grad):
+    def program(x):
+        results = OWN_MEMORY[name](x)
+        return results if isinstance(results, tuple) else (results,)
+
+    def shared(run):
+        x = torch.randn(3, 3).requires_grad_(requires_grad)
+        tensors = [x, *run(x)]
+        memory = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+        objects = list(map(id, tensors))
+        return [(objects.index(i), memory.index(m), t.storage_offset()) for i, m, t in zip(objects, memory, tensors, strict=True)]
+
+    example = torch.randn(3, 3).requires_grad_(requires_grad)
+    assert shared(compiled(program, [example])) == shared(program)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 PROGRAM = """
 import sys, torch, torch.nn.functional as F
@@ -40,19 +38,3 @@ def test_nothing_of_torchs_compiler_is_imported():
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "IMPORTED []"
-
-
-def test_the_stage_knows_the_report_alone():
-    folder = Path(__file__).parents[2] / "engine" / "dynascope" / "grad"
-    for file in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = (
-                [node.module]
-                if isinstance(node, ast.ImportFrom)
-                else [a.name for a in node.names]
-                if isinstance(node, ast.Import)
-                else []
-            )
-            for name in names:
-                if name and name.startswith("dynascope."):
-                    assert name.startswith(("dynascope.grad", "dynascope.report")), f"{file.name} imports {name}"

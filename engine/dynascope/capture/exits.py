@@ -28,6 +28,7 @@ from dynascope.frame.instructions import Instruction, decode
 from dynascope.frame.liveness import Liveness
 from dynascope.frame.resume import (
     CellContentParameter,
+    CellParameter,
     LocalParameter,
     Resume,
     ResumeRefusal,
@@ -192,7 +193,7 @@ class StepWriter:
                 case StackParameter(_):
                     inner = len(values) if inner is None else inner
                     values.append(None)
-                case LocalParameter(name):
+                case LocalParameter(name) | CellParameter(name):
                     values.append(self.state.slots[name])
                 case CellContentParameter(name):
                     values.append(self.state.slots[name].content)
@@ -291,6 +292,8 @@ class StepWriter:
                     writer.load_local(f"__slot_{position}")
                 case LocalParameter(name):
                     writer.load_local(name)
+                case CellParameter(name):
+                    writer.load_cell_itself(name)
                 case CellContentParameter(name):
                     writer.load_cell(name)
         writer.call(len(resume.parameters))

@@ -31,6 +31,7 @@ from dynascope.capture.values import (
     DictViewValue,
     FunctionValue,
     GeneratorValue,
+    InstanceDictionaryValue,
     InstanceValue,
     IteratorValue,
     ListValue,
@@ -101,6 +102,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ],
     PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
+    InstanceDictionaryValue: lambda value: (value.owner,),
     CellValue: lambda value: () if value.content is None else (value.content,),
 }
 
@@ -351,6 +353,10 @@ class Rebuilder:
         count = self.load_all((value.function, *value.arguments, *value.keywords.values()))
         self.builder.call(count, tuple(value.keywords))
 
+    def make_instance_dictionary(self, value: InstanceDictionaryValue) -> None:
+        self.load(value.owner)
+        self.builder.load_attribute("__dict__")
+
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
@@ -422,6 +428,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ListValue: Rebuilder.make_list,
     TupleValue: Rebuilder.make_tuple,
     DictValue: Rebuilder.make_dictionary,
+    InstanceDictionaryValue: Rebuilder.make_instance_dictionary,
     SetValue: Rebuilder.make_set,
     SliceValue: Rebuilder.make_slice,
     DictViewValue: Rebuilder.make_view,

@@ -42,10 +42,11 @@ from dynascope.capture.reconstruct import needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import CellValue, FunctionValue, MutableValue, TensorValue, Value
+from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, NotSameObject
-from dynascope.guards.source import CellSource, FrameValues, LocalSource
+from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.report.reason import Explanation, Reason
@@ -144,6 +145,10 @@ class Session:
             content = self.machine.outside.lazy(values.cells[name], source) if name in values.cells else None
             slots[name] = CellValue(content, name, source)
             self.own_cells.append(slots[name])
+        origin = resume_origin(code)
+        for name in origin.cell_arguments if origin else ():
+            place = AttributeSource(LocalSource(name), "cell_contents")
+            slots[name] = self.machine.outside.cell(values.locals[name], name, place)
         return Frame(function, slots)
 
     # Breaks

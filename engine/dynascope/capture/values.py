@@ -183,6 +183,16 @@ class DictValue(MutableValue):
         return self.cls
 
 
+class InstanceDictionaryValue(DictValue):
+    """`owner.__dict__`, as the owner is now."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: InstanceValue) -> None:
+        super().__init__({})
+        self.owner = owner
+
+
 class SetValue(MutableValue):
     __slots__ = ("cls", "items")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule
+
+if TYPE_CHECKING:
+    from dynascope.codegen.triton.kernel import TritonKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,3 +22,11 @@ class LibraryCall(Reason):
 
     def remedy(self) -> str:
         return f"Nothing to change unless {self.operator} is a small part of the work around it."
+
+
+class EmitError(Exception):
+    """A group has no kernel. `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.message())
+        self.reason = reason

@@ -5,12 +5,13 @@
 
 A slot is live when some path reads it before it is stored. Cells count like locals (their slot is read by LOAD_DEREF
 and LOAD_CLOSURE). Two reads do not show in the instructions: `super()` without arguments takes the first parameter
-from the frame, and `locals()`, `eval` and their like take everything.
+and `__class__` from the frame, and `locals()`, `eval` and their like take everything: where the code names one of them, any call may be
+of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.shape import CodeShape
@@ -23,6 +24,7 @@ READS = frozenset(
 OVERWRITES = frozenset({"STORE_FAST"})
 READS_WHOLE_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
 NAME_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"})
+CALLS = frozenset({"CALL", "CALL_FUNCTION_EX", "LOAD_SUPER_ATTR"})
 
 
 def live_locals(instructions: Sequence[Instruction], at: Instruction, shape: CodeShape) -> frozenset[str]:
@@ -37,6 +39,8 @@ class Liveness:
         self.names = shape.slots()
         self._bit = {name: 1 << index for index, name in enumerate(self.names)}
         self._shape = shape
+        self._everything = (1 << len(self.names)) - 1
+        self._read_by_calls = self._read_by_names({i.value for i in instructions if i.operation in NAME_LOADS})
         self._live: dict[Instruction, int] = dict.fromkeys(instructions, 0)
         self._solve(instructions)
 
@@ -68,10 +72,15 @@ class Liveness:
         if instruction.operation in READS:
             return self._bit.get(instruction.value, 0)
         if instruction.operation in NAME_LOADS:
-            if instruction.value in READS_WHOLE_FRAME:
-                return (1 << len(self.names)) - 1
-            if instruction.value == "super" and self._shape.locals:
-                return self._bit[self._shape.locals[0]] | self._bit.get("__class__", 0)
+            return self._read_by_names({instruction.value})
+        return self._read_by_calls if instruction.operation in CALLS else 0
+
+    def _read_by_names(self, names: Set[str]) -> int:
+        """What functions of these names read from the frame that calls them."""
+        if names & READS_WHOLE_FRAME:
+            return self._everything
+        if "super" in names and self._shape.locals:
+            return self._bit[self._shape.locals[0]] | self._bit.get("__class__", 0)
         return 0
 
     def _overwritten_by(self, instruction: Instruction) -> int:

@@ -93,7 +93,7 @@ class ResumeOrigin:
     """Kept in a resume code's constants: which instruction of the root each of its own is.
 
     From instruction `entered` on the frame is as it was in the root before its instruction `at`; the copies of the
-    root's instructions `kept` follow the prologue.
+    root's instructions `kept` follow the prologue. `cell_arguments` names the parameters that are cells themselves.
     """
 
     root: CodeType
@@ -101,6 +101,7 @@ class ResumeOrigin:
     entered: int
     prologue_length: int
     kept: tuple[int, ...]
+    cell_arguments: tuple[str, ...] = ()
 
     def root_index(self, index: int) -> int | None:
         """The root's index of the resume code's instruction `index`; None while the stack is being rebuilt."""
@@ -191,7 +192,9 @@ class _ResumeWriter:
         target = copies[self.kept.index(self.index)]
         self.write_prologue(builder, target, copies[0])
         entered = next(i for i, instruction in enumerate(builder.instructions) if instruction.operation == "RESUME")
-        origin = ResumeOrigin(self.root, self.index, entered, len(builder.instructions), tuple(self.kept))
+        origin = ResumeOrigin(
+            self.root, self.index, entered, len(builder.instructions), tuple(self.kept), self.cell_arguments
+        )
         builder.extend(copies)
         builder.shape = replace(builder.shape, documentation=origin)
         return Resume(builder.build(), parameters, self.root, self.index)

@@ -38,6 +38,8 @@ class VersionFacts:
     function_attributes_follow: bool
     # Operations that FOR_ITER steps over at its target when the iterator is exhausted.
     loop_exit_length: int
+    # sum() of floats keeps what the additions round off, and adds it at the end.
+    sum_is_compensated: bool
 
 
 FACTS = {
@@ -54,6 +56,7 @@ FACTS = {
         has_unchecked_loads=False,
         function_attributes_follow=False,
         loop_exit_length=0,
+        sum_is_compensated=False,
     ),
     (3, 12): VersionFacts(
         null_above_callable=False,
@@ -68,6 +71,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=False,
         loop_exit_length=1,
+        sum_is_compensated=True,
     ),
     (3, 13): VersionFacts(
         null_above_callable=True,
@@ -82,6 +86,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=True,
         loop_exit_length=2,
+        sum_is_compensated=True,
     ),
 }
 

@@ -24,7 +24,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
-from dynascope.grad.partition import VIEWS
+from dynascope.grad.partition import root_of
 from dynascope.grad.reach import sources_of_tangents, without_unreached
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
@@ -126,8 +126,8 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
     index = saved.origin.index
     if index < pair.visible_count:
         return f"o{index}"
-    root = _root(_output_nodes(pair)[index])
-    sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if _root(node) is root), None)
+    root = root_of(_output_nodes(pair)[index])
+    sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if root_of(node) is root), None)
     if sharing is None or saved.layout is None:
         return f"outputs[{index}]"
     own = f"outputs[{index}]"
@@ -137,13 +137,7 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
 def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
     """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager does not."""
     nodes = _output_nodes(pair)[: pair.visible_count]
-    return {i: node for i, node in enumerate(nodes) if _root(node) is not node}
-
-
-def _root(node: fx.Node) -> fx.Node:
-    while node.target in VIEWS:
-        node = node.args[0]  # type: ignore[assignment]
-    return node
+    return {i: node for i, node in enumerate(nodes) if root_of(node) is not node}
 
 
 def _output_nodes(pair: GradPair) -> Any:

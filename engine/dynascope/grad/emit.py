@@ -11,7 +11,7 @@ from torch import fx
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
 from dynascope.grad.pair import Computed, GradPair, InputItself, Mutation, Saved, Tangent
-from dynascope.grad.partition import Parts
+from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.tape import NOWHERE, Number, Step, Tape, Value, replace
 from dynascope.report.facts import Phase
 
@@ -144,14 +144,16 @@ class _GraphWriter:
         return node
 
     def distinct_outputs(self, values: list[Any]) -> list[fx.Node]:
-        """The nodes of `values`, with a copy where eager returns memory of its own but the value exists already."""
-        given: set[fx.Node] = {node for node in self.graph.nodes if node.op in ("placeholder", "get_attr")}
+        """The nodes of `values`, with a copy where eager returns memory of its own but the value lies in other memory."""
+        given: set[fx.Node] = set()
         nodes = []
         for value in values:
             node = self.node(value)
-            if node in given or node.op == "get_attr":
-                node = self.copy(value) if isinstance(value, Value) else node
-            given.add(node)
+            root = root_of(node)
+            is_own = root not in given and root.op == "call_function" and _count(root) == _count(node)
+            if not is_own and isinstance(value, Value):
+                node = root = self.copy(value)
+            given.add(root)
             nodes.append(node)
         return nodes
 
@@ -190,6 +192,11 @@ def _example(value: Any) -> Any:
     if isinstance(value, Value):
         return value.meta()
     return value.example if isinstance(value, Number) else value
+
+
+def _count(node: fx.Node) -> int | None:
+    value = node.meta.get("val")
+    return value.numel() if isinstance(value, torch.Tensor) else None
 
 
 def _returns_many(target: Any) -> bool:

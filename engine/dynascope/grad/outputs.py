@@ -25,6 +25,10 @@ from dynascope.grad.tape import Number, Value
 from dynascope.grad.views import ViewRecipe, with_strides
 
 
+ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
+"""The view that a tensor of the same sizes is: another object in the same memory."""
+
+
 @dataclass(slots=True)
 class MutatedInput:
     index: int
@@ -100,6 +104,7 @@ class _Outputs:
         self.results = results
         self.known: dict[int, Output] = {}
         self.bases: dict[int, Computed] = {}
+        self.base_tensors: dict[int, torch.Tensor] = {}
 
     def describe(self, position: int, output: Any, shared: dict[int, int]) -> Output:
         if not isinstance(output, torch.Tensor):
@@ -127,11 +132,13 @@ class _Outputs:
                 raise DifferentiationRefused(
                     OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
                 )
-            return ViewOf(InputItself(cell.input_index), path(cell, output), detached)
+            return ViewOf(InputItself(cell.input_index), path(cell, output) or ALIAS, detached)
         if shared[id(cell)] == 1 and is_dense(tuple(output.shape), output.stride()):
             return self._computed(output, output)
         base = self._base(position, output, cell)
-        return ViewOf(base, path(cell, output), not output.requires_grad)
+        if output is self.base_tensors[id(cell)]:
+            return base
+        return ViewOf(base, path(cell, output) or ALIAS, not output.requires_grad)
 
     def _computed(self, output: torch.Tensor, history: torch.Tensor) -> Computed:
         value = with_strides(self.recorder.builder, self.recorder.value(output), output.stride())
@@ -151,6 +158,7 @@ class _Outputs:
             if base is None or geometry_of(base) != cell.root:
                 base = self._whole(position, output, cell)
             known = self.bases[id(cell)] = self._computed(base, base)
+            self.base_tensors[id(cell)] = base
         if output.requires_grad and known.index not in self.results.differentiable_outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output without history")

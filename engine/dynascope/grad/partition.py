@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
@@ -147,3 +148,10 @@ def _with_recomputation(backward: list[Step], gradients: list[Value | None], sav
         if gradient is not None and id(gradient) not in present and gradient.step is not None:
             write(gradient.step)
     return ordered
+
+
+def root_of(node: fx.Node) -> fx.Node:
+    """The node whose memory a node of views lies in."""
+    while node.target in VIEWS:
+        node = node.args[0]  # type: ignore[assignment]
+    return node

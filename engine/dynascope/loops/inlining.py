@@ -15,7 +15,7 @@ import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
-from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result
+from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result, Store
 
 Resolve = Callable[[Load, Index, "int | None"], "int | None"]
 
@@ -80,6 +80,19 @@ def needed(body: Body, wanted: Iterable[int]) -> list[int]:
             found.add(value)
             open_values.extend(body[value].arguments)
     return sorted(found)
+
+
+def without_unused(body: Body) -> Body:
+    """The body with only what its stores need."""
+    kept = needed(body, [n for n, operation in enumerate(body) if isinstance(operation, Store)])
+    if len(kept) == len(body):
+        return body
+    numbers = {old: new for new, old in enumerate(kept)}
+
+    def renumbered(atom: Atom) -> Index | None:
+        return variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None
+
+    return tuple(instantiate(body[n], numbers.__getitem__, lambda i: substitute(i, renumbered)) for n in kept)
 
 
 def symbols_at(node: LoopNode, result: Result, flat: Index) -> dict[Symbol, Index]:

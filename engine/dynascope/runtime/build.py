@@ -22,7 +22,6 @@ from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
 from dynascope.codegen.kernels import KernelModule
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
-from dynascope.runtime.cuda import cuda_names, cuda_notes
 from dynascope.runtime.launching import launcher, launcher_note
 
 
@@ -47,9 +46,14 @@ def build(module: KernelModule, options: Any = None) -> Built:
         path = str(build_shared_object(module.source, language="c++", flags=flags(), name=module.schedule.program.name))
         library = ctypes.CDLL(path)
         names |= {k.name: launcher(library, k) for k in module.kernels if k is not None and k.language == "cpp"}
-    names |= cuda_names(module)
     note = launcher_note() if module.source else None
-    return Built(_function(module, names), path, (() if note is None else (note.explain(),)) + cuda_notes(module))
+    notes = () if note is None else (note.explain(),)
+    if any(k is not None and k.language == "triton" for k in module.kernels):
+        from dynascope.runtime.cuda import cuda_names, cuda_notes
+
+        names |= cuda_names(module)
+        notes += cuda_notes(module)
+    return Built(_function(module, names), path, notes)
 
 
 def flags() -> tuple[str, ...]:

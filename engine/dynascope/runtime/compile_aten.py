@@ -16,7 +16,7 @@ from torch import fx
 
 from dynascope.codegen.kernels import KernelModule
 from dynascope.codegen.module import emit
-from dynascope.codegen.triton.emit import EmitError
+from dynascope.codegen.reasons import EmitError
 from dynascope.loops.lower import lower
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation

@@ -8,7 +8,7 @@ import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import ZERO, Atom, Index, Loaded, Symbol, substitute, variable
-from dynascope.loops.inlining import BodyWriter, needed
+from dynascope.loops.inlining import BodyWriter, without_unused
 from dynascope.loops.nodes import (
     Argument,
     Body,
@@ -23,18 +23,19 @@ from dynascope.loops.nodes import (
 )
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.nests import shaped
+from dynascope.schedule.segments import segments
 
 
-def step_of(unit: Any, expanded: dict[str, LoopNode], stored: frozenset[str]) -> Step:
-    """The step that a unit becomes."""
+def steps_of(unit: Any, stored: frozenset[str]) -> list[Step]:
+    """The steps that a unit becomes: one, or one for each segment of a group that is cut."""
     if isinstance(unit.alone, ExternCall):
-        return unit.alone
+        return [unit.alone]
     if isinstance(unit.alone, ScatterNode):
-        return _scatter_group(unit.alone)
-    return _group(unit, stored)
+        return [_scatter_group(unit.alone)]
+    return _groups(unit, stored)
 
 
-def _group(unit: Any, stored: frozenset[str]) -> FusionGroup:
+def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     builder = BodyBuilder(unit.members[0][0].origin)
     values: dict[str, int] = {}
 
@@ -51,7 +52,10 @@ def _group(unit: Any, stored: frozenset[str]) -> FusionGroup:
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
     body, rows, columns = shaped(without_unused(builder.body), rows, columns)
-    return finished(unit.members[0][0].device, body, rows, columns)
+    device = unit.members[0][0].device
+    if columns or device.type != "cpu":
+        return [finished(device, body, rows, columns)]
+    return [finished(device, *shaped(part, loops, ())) for part, loops in segments(body, rows)]
 
 
 def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symbol, Index], value: int) -> None:
@@ -59,19 +63,6 @@ def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symb
     for loop, stride in zip(node.loops, result.strides, strict=True):
         index = index + symbols[loop.symbol] * stride
     builder.append(Store(result.buffer.dtype, (value,), node.origin, result.buffer.name, index))
-
-
-def without_unused(body: Body) -> Body:
-    """The body with only what its stores need."""
-    kept = needed(body, [n for n, operation in enumerate(body) if isinstance(operation, Store)])
-    if len(kept) == len(body):
-        return body
-    numbers = {old: new for new, old in enumerate(kept)}
-
-    def renumbered(atom: Atom) -> Index | None:
-        return variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None
-
-    return tuple(instantiate(body[n], numbers.__getitem__, lambda i: substitute(i, renumbered)) for n in kept)
 
 
 def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, columns: Any) -> FusionGroup:

@@ -40,6 +40,7 @@ from dynascope.schedule.reasons import (
     WouldWait,
 )
 from dynascope.schedule.spaces import Piece, common_pieces, lay
+from dynascope.schedule.tails import with_split_tails
 
 LARGEST_GROUP_BODY = 1500
 SIBLINGS_LOOKED_AT = 8
@@ -47,12 +48,13 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
-    program = without_unused(program)
+    program = with_split_tails(without_unused(program))
     state = _FusionState(program)
     for node in program.nodes:
         state.place(node)
     ordered = state.ordered_units()
-    steps = tuple(emission.step_of(unit, state.expanded, _stored(state)) for unit in ordered)
+    stored = _stored(state)
+    steps = tuple(step for unit in ordered for step in emission.steps_of(unit, stored))
     return memory.plan(program, steps, tuple(state.borders))
 
 

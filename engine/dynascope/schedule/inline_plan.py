@@ -62,7 +62,7 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return True
     if len(using) != 1:
         return False
-    times = max(_iterations(reader) for reader in using) / max(buffer.elements, 1)
+    times = max(iterations(reader) for reader in using) / max(buffer.elements, 1)
     return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
 
 
@@ -70,7 +70,7 @@ def cost_of(node: LoopNode) -> int:
     return sum(TABLE[op.name].cost for op in node.body if isinstance(op, Compute))
 
 
-def _iterations(node: LoopNode) -> int:
+def iterations(node: LoopNode) -> int:
     total = 1
     for loop in node.loops:
         total *= loop.size

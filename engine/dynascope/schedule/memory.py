@@ -14,9 +14,13 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     allocations, releases = [], []
     free: dict[tuple, list[str]] = {}
     pooled = _poolable(steps)
+    made: set[str] = set()
     held = peak = 0
     for number, step in enumerate(steps):
         for name in allocated_by(step):
+            if name in made:
+                continue
+            made.add(name)
             buffer = program.buffers[name]
             pool = free.get(_shape_class(buffer), [])
             reuses = pool.pop() if pool and name not in returned else None

@@ -47,6 +47,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -643,6 +644,22 @@ for _thing, _python in (
     (itertools.dropwhile, equivalents.dropwhile_),
 ):
     _equivalent(_thing, _python)
+
+
+@meaning(equivalents.sum_of_numbers)
+def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    """Two additions of floats or more give another number than `+` does where `sum` makes up for rounding."""
+    numbers, start = [machine.realize(each) for each in arguments[0].items], arguments[1]
+    floats = sum(number.python_type is float for number in (start, *numbers))
+    if any(isinstance(number, SymbolicNumber) for number in (start, *numbers)) and (
+        not RUNNING.sum_is_compensated or floats < 3
+    ):
+        return functools.reduce(
+            lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
+        )
+    return ConstantValue(sum([machine.known(number).value for number in numbers], machine.known(start).value))
+
+
 meaning(itertools.chain.from_iterable)(
     lambda machine, arguments, keywords: equivalents.enter(
         machine, equivalents.chain_from_iterable, arguments, keywords

@@ -61,10 +61,28 @@ def all_(iterable, /):
 
 
 def sum_(iterable, /, start=0):
+    items = iter(iterable)
+    numbers = []
     total = start
-    for item in iterable:
+    if type(start) in NUMBERS:
+        for item in items:
+            if type(item) not in NUMBERS:
+                total = sum_of_numbers(numbers, start) + item
+                break
+            numbers.append(item)
+        else:
+            return sum_of_numbers(numbers, start)
+    for item in items:
         total = total + item
     return total
+
+
+NUMBERS = (int, float, bool)
+
+
+def sum_of_numbers(numbers, start):
+    """What `sum` gives for numbers alone. Since CPython 3.12 it makes up for what adding floats rounds off."""
+    return sum(numbers, start)
 
 
 def smallest(items, key, /):

@@ -67,44 +67,56 @@ def build_slice(machine: Machine, frame: Frame, instruction: Instruction) -> Val
     return SliceValue((*parts, *[NONE] * (3 - len(parts))))
 
 
+def container_below(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    """The container that a display or comprehension fills. After a break inside, it comes from outside."""
+    container = frame.stack[-instruction.argument] = machine.realize(frame.stack[-instruction.argument])
+    if container.source is not None:
+        machine.write(container)
+    return container
+
+
 @operation("LIST_APPEND")
 def list_append(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value = frame.pop_unseen()
-    machine.journal.append(frame.stack[-instruction.argument].items, value)
+    machine.journal.append(container_below(machine, frame, instruction).items, value)
 
 
 @operation("SET_ADD")
 def set_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value = frame.pop()
-    target = frame.stack[-instruction.argument]
-    machine.journal.set_item(target.items, hash_key(machine, value), value)
+    key = hash_key(machine, value)
+    found = container_below(machine, frame, instruction).items
+    if key not in found:
+        machine.journal.set_item(found, key, value)
 
 
 @operation("MAP_ADD")
 def map_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value, key = frame.pop_unseen(), frame.pop()
-    items.put(machine, frame.stack[-instruction.argument], key, value)
+    items.put(machine, container_below(machine, frame, instruction), key, value)
 
 
 @operation("LIST_EXTEND")
 def list_extend(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     added = elements(machine, frame.pop())
-    target = frame.stack[-instruction.argument]
+    target = container_below(machine, frame, instruction)
     machine.journal.set(target, "items", target.items + added)
 
 
 @operation("SET_UPDATE")
 def set_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     added = elements(machine, frame.pop())
-    target = frame.stack[-instruction.argument]
+    found = container_below(machine, frame, instruction).items
     for value in added:
-        machine.journal.set_item(target.items, hash_key(machine, value), value)
+        key = hash_key(machine, value)
+        if key not in found:
+            machine.journal.set_item(found, key, value)
 
 
 @operation("DICT_UPDATE", "DICT_MERGE")
 def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     source = frame.pop()
-    target = frame.stack[-instruction.argument]
+    target = container_below(machine, frame, instruction)
     for key, value in items.pairs(machine, source):
         if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
             raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.known(key).value!r}")

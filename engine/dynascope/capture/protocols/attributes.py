@@ -24,6 +24,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     FunctionValue,
+    InstanceDictionaryValue,
     InstanceValue,
     MethodValue,
     PartialValue,
@@ -207,8 +208,8 @@ def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Va
 
 
 def instance_as_dictionary(machine: Machine, value: InstanceValue) -> Value:
-    """`vars(x)`, for reading: a copy of what the instance holds now."""
-    result = DictValue({})
+    """`vars(x)`: what the instance holds now."""
+    result = InstanceDictionaryValue(value)
     if value.object is not None:
         known = machine.outside.realize(own_dictionary(value), AttributeSource(value.source, "__dict__"))
         result.items.update(known.items)
@@ -339,7 +340,7 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         "__name__": lambda: ConstantValue(value.code.co_name),
         "__qualname__": lambda: ConstantValue(value.name),
         "__module__": lambda: ConstantValue(value.globals.get("__name__")),
-        "__doc__": lambda: NONE,
+        "__doc__": lambda: ConstantValue(documentation(value.code)),
         "__code__": lambda: ConstantValue(value.code),
         "__defaults__": lambda: TupleValue(value.defaults) if value.defaults else NONE,
         "__dict__": lambda: DictValue({key: (ConstantValue(key), item) for key, item in value.attributes.items()}),
@@ -347,6 +348,12 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in known:
         return known[name]()
     raise missing(machine, value, name)
+
+
+def documentation(code: types.CodeType) -> str | None:
+    """Where a code object keeps it depends on the version: a function made of it knows."""
+    closure = tuple(types.CellType() for _ in code.co_freevars)
+    return types.FunctionType(code, {}, None, None, closure).__doc__
 
 
 def of_method(machine: Machine, value: MethodValue, name: str) -> Any:
@@ -368,6 +375,7 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
     """The next class's entry, bound to the instance."""
     instance = value.instance
     is_class = isinstance(instance, ConstantValue) and isinstance(instance.value, type)
+    is_class = is_class and issubclass(instance.value, value.cls)  # else it is an instance of a metaclass
     order = (instance.value if is_class else instance.python_type).__mro__
     for base in order[order.index(value.cls) + 1 :]:
         if name in base.__dict__:
@@ -377,11 +385,15 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
                 return found
             if isinstance(entry, classmethod):
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
-            if isinstance(entry, property):
+            if isinstance(entry, property) and not is_class:
                 return machine.call(machine.outside.fixed(entry.fget, name), [instance])
             if isinstance(entry, types.ClassMethodDescriptorType):
                 return ConstantValue(entry.__get__(None, instance.value if is_class else instance.python_type))
-            return found if is_class else MethodValue(found, instance)
+            if isinstance(entry, (types.FunctionType, *C_METHODS)):
+                return found if is_class else MethodValue(found, instance)
+            if hasattr(type(entry), "__get__"):
+                raise Break(UnsupportedAttribute(f"super() of {value.python_type.__name__}", name))
+            return found
     if name == "__getattr__" or is_class:
         raise missing(machine, value, name)
     raise missing(machine, value, name)

@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.pure import compute, value_of
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
+from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
@@ -17,6 +17,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
+    InstanceDictionaryValue,
     InstanceValue,
     ListValue,
     MutableValue,
@@ -136,8 +137,21 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
     machine.journal.set_item(dictionary.items, hashed, (known[0] if known else machine.realize(key), value))
 
 
+def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> None:
+    """`x.__dict__["name"] = value` is `x.name = value` where the class has no say in it (cached properties do so)."""
+    name = machine.known(key)
+    entry = lookup(container.owner.cls, name.value) if isinstance(name, ConstantValue) else None
+    if entry is None or (entry is not MISSING and is_data_descriptor(entry)):
+        machine.write(container)
+    put(machine, container, key, value)
+    machine.journal.set_item(container.owner.attributes, name.value, value)
+    machine.write(container.owner)
+
+
 def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
     container = machine.realize(container)
+    if isinstance(container, InstanceDictionaryValue):
+        return set_in_instance(machine, container, key, value)
     if isinstance(container, DictValue):
         put(machine, container, key, value)
         machine.write(container)

@@ -21,6 +21,7 @@ from dynascope.capture.values import (
     DictValue,
     DictViewValue,
     FunctionValue,
+    InstanceDictionaryValue,
     InstanceValue,
     ListValue,
     MethodValue,
@@ -310,6 +311,8 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         )
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return False
+    if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
+        return left.owner is right.owner
     if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
         return left.object is not None and left.object is right.object
     return False

@@ -41,6 +41,9 @@ from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 
 MOST_SCRATCH = 65536
+PARTS = 4
+"""Accumulators of one short reduction: an addition takes four cycles, and two can start in each."""
+SHORT_STEP = 16
 
 
 def emit_kernel(group: FusionGroup, name: str, buffers: dict[str, Buffer], vector_bytes: int) -> Kernel:
@@ -135,23 +138,36 @@ class _Emitter:
         self._pending_close = True
 
     def _lane_loop(self, begin: str, end: str, clipped: bool) -> None:
-        lane, lanes = self.nest.lane, self.nest.lanes
+        lane = self.nest.lane
         if clipped:
             self._line(f"const long last = {end} < {lane.extent} ? {end} : {lane.extent};")
             end = "last"
-        self._open(f"for (long {lane} = {begin}; {lane} < {end}; {lane} += {lanes})")
-        self._count(lane.extent)
+        self._open_lanes(begin, end)
         self._one_row()
         self._close()
         if clipped:
             self._close()
 
-    def _count(self, extent: int) -> None:
+    def _open_lanes(self, begin: str, end: str) -> None:
         lane, lanes = self.nest.lane, self.nest.lanes
-        if extent % lanes == 0:
+        counter = f"{lane}_at" if self.nest.overlaps else lane
+        self._open(f"for (long {counter} = {begin}; {counter} < {end}; {counter} += {lanes})")
+        if self.nest.overlaps:
+            self._line(f"const long {lane} = {self._last_start(counter)};")
+            self._line(f"const long again = {counter} - {lane};")
+        self._count()
+
+    def _last_start(self, counter: str) -> str:
+        """The last step begins where all of its lanes are elements; it goes over some of them again."""
+        last = self.nest.lane.extent - self.nest.lanes
+        return f"{counter} < {last} ? {counter} : {last}"
+
+    def _count(self) -> None:
+        lane, lanes = self.nest.lane, self.nest.lanes
+        if lane.extent % lanes == 0 or self.nest.overlaps:
             self._line(f"const long n = {lanes};")
         else:
-            self._line(f"const long n = {extent} - {lane} < {lanes} ? {extent} - {lane} : {lanes};")
+            self._line(f"const long n = {lane.extent} - {lane} < {lanes} ? {lane.extent} - {lane} : {lanes};")
 
     # -- one row -----------------------------------------------------------------------------------------------------
 
@@ -176,46 +192,98 @@ class _Emitter:
         for value in kept_here:
             self._scratch(value)
         accumulators = [accumulator(n, self.body[n], self.body, self.nest, self._name_of(n)) for n in reduces]
+        copies = self._copies(wanted, accumulators)
         for item in accumulators:
             self._lines_of(item.begin)
+            if not item.flush:
+                self._lines_of(_more_parts(item, copies))
         names_before = dict(self.names)
-        closings = self._column_loops(accumulators)
+        closings = self._column_loops(accumulators, copies)
         self._values(wanted)
         for value in kept_here:
             self._line(self._keep(value))
         for item in accumulators:
             self._lines_of(item.step(self.names[item.argument]))
-        for closing in reversed(closings):
-            self._close()
-            self._lines_of(closing)
+        for brace, lines in reversed(closings):
+            self._close(brace)
+            self._lines_of(lines)
         self.names = names_before
         for value in kept_here:
             self.kept[value] = self._scratch_name(value)
         for item in accumulators:
+            if not item.flush:
+                self._lines_of(_merged_parts(item, copies))
             self._lines_of(item.end)
             self.names[item.value] = item.name
 
-    def _column_loops(self, accumulators: list[Accumulator]) -> list[list[str]]:
-        """Opens the loops over the columns; gives the lines that follow each one's end."""
-        closings: list[list[str]] = []
-        columns = self.nest.columns
-        for symbol in columns:
-            is_last, is_lane = symbol == columns[-1], symbol == self.nest.lane
-            block = _block(symbol, is_lane) if is_last and any(a.flush for a in accumulators) else None
-            if block is not None and symbol.extent > block:
-                self._open(f"for (long block = 0; block < {symbol.extent}; block += {block})")
-                self._line(f"const long stop = block + {block} < {symbol.extent} ? block + {block} : {symbol.extent};")
-                closings.append([])
-            first, end = ("block", "stop") if block is not None and symbol.extent > block else ("0", str(symbol.extent))
-            if is_last:
-                for item in accumulators:
-                    self._lines_of(item.open_block)
-            step = f"{symbol} += {self.nest.lanes}" if is_lane else f"{symbol}++"
-            self._open(f"for (long {symbol} = {first}; {symbol} < {end}; {step})")
-            if is_lane:
-                self._count(symbol.extent)
-            closings.append([line for item in accumulators for line in item.flush] if is_last else [])
-        return closings
+    def _copies(self, wanted: list[int], accumulators: list[Accumulator]) -> int:
+        """How many parts each accumulator has: several where a step is so short that it would wait for the one before."""
+        if not accumulators or not all(a.part.merge for a in accumulators) or not self.nest.columns:
+            return 1
+        last = self.nest.columns[-1]
+        steps = last.extent // self.nest.lanes if last == self.nest.lane else last.extent
+        operations = [self.body[n] for n in wanted]
+        work = sum(TABLE[op.name].cost for op in operations if isinstance(op, Compute))
+        short = work < TRANSCENDENTAL and len(wanted) <= SHORT_STEP and not any(isinstance(op, CheckIndex) for op in operations)
+        return PARTS if short and steps >= 2 * PARTS else 1
+
+    def _column_loops(self, accumulators: list[Accumulator], copies: int) -> list[tuple[str, list[str]]]:
+        """Opens the loops over the columns; gives each one's end and the lines that follow it."""
+        closings: list[tuple[str, list[str]]] = []
+        for symbol in self.nest.columns[:-1]:
+            self._open(f"for (long {symbol} = 0; {symbol} < {symbol.extent}; {symbol}++)")
+            closings.append(("}", []))
+        if not self.nest.columns:
+            return closings
+        symbol = self.nest.columns[-1]
+        first, end = "0", str(symbol.extent)
+        block = _block(symbol == self.nest.lane)
+        if any(a.flush for a in accumulators) and symbol.extent > block:
+            self._open(f"for (long block = 0; block < {symbol.extent}; block += {block})")
+            self._line(f"const long stop = block + {block} < {symbol.extent} ? block + {block} : {symbol.extent};")
+            closings.append(("}", []))
+            first, end = "block", "stop"
+        for item in accumulators:
+            self._lines_of(item.open_block)
+            if item.flush:
+                self._lines_of(_more_parts(item, copies))
+        after = [
+            line for item in accumulators if item.flush for line in (*_merged_parts(item, copies), *item.flush)
+        ]  # fmt: skip
+        if copies > 1:
+            loops = self._open_step(symbol, accumulators, copies, first, end)
+            return [*closings, ("};", [*loops, *after])]
+        if symbol == self.nest.lane:
+            self._open_lanes(first, end)
+        else:
+            self._open(f"for (long {symbol} = {first}; {symbol} < {end}; {symbol}++)")
+        return [*closings, ("}", after)]
+
+    def _open_step(
+        self, symbol: Symbol, accumulators: list[Accumulator], copies: int, first: str, end: str
+    ) -> list[str]:
+        """Opens a function of one step; the lines that follow its end call it, on several parts in turn, then on one."""
+        is_lane, at, step = symbol == self.nest.lane, f"{accumulators[0].name}_at", f"{accumulators[0].name}_step"
+        stride = self.nest.lanes if is_lane else 1
+        again = is_lane and self.nest.overlaps
+        parts = "".join(f", {item.part.kind}& {item.part.name}" for item in accumulators)
+        extra = ", const long again" if again else ""
+        self._open(f"const auto {step} = [&](const long {symbol}{extra}{parts}) __attribute__((always_inline))")
+        if is_lane:
+            self._count()
+
+        def call(place: str, number: int, repeated: str) -> str:
+            own = "".join(f", {item.part.copy(number)}" for item in accumulators)
+            return f"{step}({place}{', ' + repeated if again else ''}{own});"
+
+        several = " ".join(call(f"{at} + {k * stride}" if k else at, k, "0") for k in range(copies))
+        place = self._last_start(at) if again else at
+        one = call(place, 0, f"{at} - ({place})")
+        return [
+            f"long {at} = {first};",
+            f"for (; {at} + {copies * stride} <= {end}; {at} += {copies * stride}) {{ {several} }}",
+            f"for (; {at} < {end}; {at} += {stride}) {one}",
+        ]  # fmt: skip
 
     # -- which values where ----------------------------------------------------------------------------------------
 
@@ -479,9 +547,9 @@ class _Emitter:
         self._line(f"{text} {{".strip())
         self.depth += 1
 
-    def _close(self) -> None:
+    def _close(self, brace: str = "}") -> None:
         self.depth -= 1
-        self._line("}")
+        self._line(brace)
 
 
 def _keep_plan(emitter: _Emitter) -> dict[int, int]:
@@ -523,7 +591,15 @@ def _fits(emitter: _Emitter, value: int) -> bool:
     return True
 
 
-def _block(symbol: Symbol, is_lane: bool) -> int:
+def _more_parts(item: Accumulator, copies: int) -> list[str]:
+    return [f"{item.part.kind} {item.part.copy(k)} = {item.part.initial};" for k in range(1, copies)]
+
+
+def _merged_parts(item: Accumulator, copies: int) -> list[str]:
+    return [item.part.merge.replace("$", item.part.copy(k)) for k in range(1, copies)]
+
+
+def _block(is_lane: bool) -> int:
     """How many steps are added up before the sum goes into the wide total."""
     return 4096 if is_lane else 128
 

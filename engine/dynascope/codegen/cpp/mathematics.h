@@ -1,4 +1,5 @@
 // f32: exp 1 ulp, log 1, tanh 2, erf 1, sigmoid 2.5. The polynomials are weighted Chebyshev fits made for this file.
+//: exp_
 INLINE F exp_(F x) {
   F t = select((MASK)(x > 89.f), splat(F{}, 89.f), x);
   t = select((MASK)(t < -104.5f), splat(F{}, -104.5f), t);
@@ -10,6 +11,7 @@ INLINE F exp_(F x) {
   I k = to_i32(n), half = k >> 1;
   return (y * from_bits((half + 127) << 23)) * from_bits((k - half + 127) << 23);
 }
+//: log_
 INLINE F log_(F x) {
   MASK tiny = (MASK)(x < 1.17549435e-38f);
   F s = select(tiny, x * 8388608.f, x);
@@ -26,18 +28,21 @@ INLINE F log_(F x) {
   y = select((MASK)(x == __builtin_inff()), x, y);
   return select((MASK)!(x >= 0.f), splat(F{}, __builtin_nanf("")), y);
 }
+//: log1p_
 INLINE F log1p_(F x) {
   F u = 1.f + x;
   F y = log_(u) - ((u - 1.f) - x) / u;
   y = select((MASK)(u == 1.f), x, y);
   return select((MASK)((u == __builtin_inff()) | (u == 0.f)), log_(u), y);
 }
+//: tanh_
 INLINE F tanh_(F x) {
   F a = absolute(x), z = x * x;
   F small = fused(fused(fused(fused(fused(splat(F{}, -0.00560391f), z, splat(F{}, 0.02055171f)), z, splat(F{}, -0.0537141f)), z, splat(F{}, 0.13331153f)), z, splat(F{}, -0.33333272f)) * z, x, x);
   F large = 1.f - 2.f / (exp_(a + a) + 1.f);
   return select((MASK)(a < 0.625f), small, copysign_(large, x));
 }
+//: erf_
 INLINE F erf_(F x) {
   F a = absolute(x), z = x * x;
   F small = fused(fused(fused(fused(fused(fused(fused(splat(F{}, 7.88911776e-5f), z, splat(F{}, -8.02084075e-4f)), z, splat(F{}, 5.18953528e-3f)), z, splat(F{}, -2.68544446e-2f)), z, splat(F{}, 1.12836002e-1f)), z, splat(F{}, -3.76126271e-1f)), z, splat(F{}, 1.28379166e-1f)), x, x);
@@ -46,4 +51,5 @@ INLINE F erf_(F x) {
   F large = copysign_(1.f - exp_(-q), x);
   return select((MASK)(a < 1.f), small, select((MASK)(x == x), large, x));
 }
+//: sigmoid
 INLINE F sigmoid(F x) { return 1.f / (1.f + exp_(-x)); }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from dynascope.codegen.cpp.prelude import prelude
+from dynascope.codegen.cpp.prelude import prelude_names
 
 _KEYWORDS = frozenset(
     "auto bool break case catch char class const constexpr continue default delete do double else enum explicit export extern false "
@@ -17,17 +17,12 @@ _KEYWORDS = frozenset(
     "short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using virtual void "
     "volatile wchar_t while and or not xor bitand bitor compl asm main unix linux".split()
 )
-_LOCALS = re.compile(r"[rcv]\d+|kept_\w+|[pnNM]|error|block|stop|last|item|lanes|begin|end")
+_LOCALS = re.compile(r"[rcv]\d+(_at)?|kept_\w+|[pnNM]|error|block|stop|last|again|item|lanes|begin|end")
 """What the emitter itself names in a kernel."""
 
 
 @cache
 def identifier(name: str) -> str:
     name = re.sub(r"\W", "_", name)
-    taken = name in _KEYWORDS or name in _prelude_names() or _LOCALS.fullmatch(name)
+    taken = name in _KEYWORDS or name in prelude_names() or _LOCALS.fullmatch(name)
     return f"the_{name}" if taken else name
-
-
-@cache
-def _prelude_names() -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", prelude((4,))))

@@ -42,6 +42,15 @@ class Nest:
         return self.lane is not None and self.lane in self.depends[value]
 
     @property
+    def overlaps(self) -> bool:
+        """Whether the last step of the lane loop goes back over lanes of the step before, instead of doing part of the
+        lanes. It writes them again, so nothing may be changed in place."""
+        if self.lane is None or self.lane.extent % self.lanes == 0 or self.lane.extent < self.lanes:
+            return False
+        adds = any(isinstance(op, Store) and op.mode == "add" for op in self.group.body)
+        return not adds and not self.group.in_place
+
+    @property
     def items(self) -> int:
         """How many parallel items a kernel call is divided into."""
         if self.blocked:

@@ -22,6 +22,24 @@ LONGEST_LANE_SUM = 128
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The variable that a step changes. Several of them, merged at the end, keep the processor from waiting for one;
+    an empty `merge` says that there must be only one."""
+
+    kind: str
+    name: str
+    initial: str
+    merge: str = ""
+
+    @property
+    def declaration(self) -> str:
+        return f"{self.kind} {self.name} = {self.initial};"
+
+    def copy(self, number: int) -> str:
+        return f"{self.name}_{number}" if number else self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulator:
     """The lines of one reduction. `open_block` and `flush` surround the innermost loop (of each block, if blocked)."""
 
@@ -31,6 +49,7 @@ class Accumulator:
     begin: tuple[str, ...]
     end: tuple[str, ...]
     form: str
+    part: Part
     open_block: tuple[str, ...] = ()
     flush: tuple[str, ...] = field(default=())
 
@@ -47,6 +66,8 @@ class _Shape:
     element: str
     lanes: bool
     folds: bool
+    keep: str
+    """How the step's operand is kept from counting lanes that are not of this step; "" where no lane is."""
 
 
 def accumulator(number: int, operation: Reduce, body: Body, nest: Nest, name: str) -> Accumulator:
@@ -55,34 +76,47 @@ def accumulator(number: int, operation: Reduce, body: Body, nest: Nest, name: st
     folds = lanes and not nest.lane_in_rows
     dtype = body[argument].dtype
     element = ELEMENT[dtype]
-    shape = _Shape(name, vector(element) if lanes else element, element, lanes, folds)
+    shape = _Shape(name, vector(element) if lanes else element, element, lanes, folds, _keep(nest) if folds else "")
     builder = {"sum": _sum, "prod": _product, "max": _extremum, "min": _extremum, "any": _truth, "all": _truth,
                "argmax": _place, "argmin": _place}[operation.kind]  # fmt: skip
     return builder(number, argument, operation, shape, dtype, nest)
 
 
+def _keep(nest: Nest) -> str:
+    if nest.overlaps:
+        return "fresh($, again, NEUTRAL)"
+    return "keep($, n, NEUTRAL)" if nest.lane.extent % nest.lanes else ""
+
+
 def _kept(shape: _Shape, neutral: str) -> str:
-    """The step's operand: lanes past the end of a row of columns must not count."""
-    return f"keep($, n, {shape.kind}{{}} + ({shape.element}){neutral})" if shape.folds else "$"
+    """The step's operand, of which lanes beside the row, or counted before, must not count."""
+    return shape.keep.replace("NEUTRAL", f"{shape.kind}{{}} + ({shape.element}){neutral}") or "$"
+
+
+def _kept_if_beside(shape: _Shape, neutral: str) -> str:
+    """As `_kept`, for reductions that may count an element twice."""
+    return "$" if "again" in shape.keep else _kept(shape, neutral)
 
 
 def _sum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
     name = shape.name
     partial = f"{name}_part"
+    part = Part(shape.kind, partial, "{}", f"{partial} += $;")
     step = f"{partial} += {_kept(shape, '0')};"
     folded = f"sum_of({partial})" if shape.folds else partial
     result_kind = shape.element if shape.folds or not shape.lanes else shape.kind
     longest = LONGEST_PLAIN_SUM if shape.folds else LONGEST_LANE_SUM
     if dtype != torch.float32 or nest.group.column_count <= longest:
-        begin = (f"{shape.kind} {partial} = {{}};",)
-        return Accumulator(number, argument, name, begin, (f"const {result_kind} {name} = {folded};",), step)
+        end = (f"const {result_kind} {name} = {folded};",)
+        return Accumulator(number, argument, name, (part.declaration,), end, step, part)
     total_kind = "f64" if shape.folds or not shape.lanes else "F32"
     return Accumulator(
         number, argument, name,
         (f"{total_kind} {name}_total = {{}};",),
         (f"const {result_kind} {name} = {'(f32)' if total_kind == 'f64' else ''}{name}_total;",),
         step,
-        (f"{shape.kind} {partial} = {{}};",),
+        part,
+        (part.declaration,),
         (f"{name}_total += {folded};",),
     )  # fmt: skip
 
@@ -91,12 +125,11 @@ def _product(
     number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest
 ) -> Accumulator:
     name = shape.name
-    begin = (f"{shape.kind} {name}_part = {shape.kind}{{}} + ({shape.element})1;",)
+    part = Part(shape.kind, f"{name}_part", f"{shape.kind}{{}} + ({shape.element})1", f"{name}_part *= $;")
     folded = f"prod_of({name}_part)" if shape.folds else f"{name}_part"
     kind = shape.element if shape.folds else shape.kind
-    return Accumulator(
-        number, argument, name, begin, (f"const {kind} {name} = {folded};",), f"{name}_part *= {_kept(shape, '1')};"
-    )
+    end, step = (f"const {kind} {name} = {folded};",), f"{name}_part *= {_kept(shape, '1')};"
+    return Accumulator(number, argument, name, (part.declaration,), end, step, part)
 
 
 def _extremum(
@@ -105,19 +138,22 @@ def _extremum(
     name, is_max = shape.name, operation.kind == "max"
     neutral = lowest(dtype) if is_max else highest(dtype)
     function = "maximum" if is_max else "minimum"
-    begin = (f"{shape.kind} {name}_part = {shape.kind}{{}} + ({shape.element}){neutral};",)
+    initial = f"{shape.kind}{{}} + ({shape.element}){neutral}"
+    part = Part(shape.kind, f"{name}_part", initial, f"{name}_part = {function}({name}_part, $);")
     folded = f"{operation.kind}_of({name}_part)" if shape.folds else f"{name}_part"
     kind = shape.element if shape.folds else shape.kind
-    step = f"{name}_part = {function}({name}_part, {_kept(shape, neutral)});"
-    return Accumulator(number, argument, name, begin, (f"const {kind} {name} = {folded};",), step)
+    step = f"{name}_part = {function}({name}_part, {_kept_if_beside(shape, neutral)});"
+    return Accumulator(
+        number, argument, name, (part.declaration,), (f"const {kind} {name} = {folded};",), step, part
+    )
 
 
 def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
     name, is_any = shape.name, operation.kind == "any"
     sign, neutral = ("|", "0") if is_any else ("&", "-1")
     kind = "M" if shape.lanes else "mask"
-    begin = (f"{kind} {name}_part = {kind}{{}} + (mask){neutral};",)
-    kept = f"keep($, n, M{{}} + (mask){neutral})" if shape.folds else "$"
+    part = Part(kind, f"{name}_part", f"{kind}{{}} + (mask){neutral}", f"{name}_part = {name}_part {sign} $;")
+    kept = f"keep($, n, M{{}} + (mask){neutral})" if shape.keep.startswith("keep") else "$"
     folded = f"{name}_part"
     if shape.folds:
         folded = f"-(mask){'any_lane' if is_any else 'all_lanes'}({name}_part)"
@@ -126,9 +162,10 @@ def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: 
         number,
         argument,
         name,
-        begin,
+        (part.declaration,),
         (f"const {kind} {name} = {folded};",),
         f"{name}_part = {name}_part {sign} {kept};",
+        part,
     )
 
 
@@ -138,19 +175,20 @@ def _place(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: 
     at_kind = "I32" if shape.lanes else "i32"
     at = f"({at_kind}{{}} + (i32)({index}))" + (" + iota()" if shape.folds else "")
     neutral = lowest(dtype) if is_max else highest(dtype)
+    best = Part(shape.kind, f"{name}_best", f"{shape.kind}{{}} + ({shape.element}){neutral}")
     begin = (
-        f"{shape.kind} {name}_best = {shape.kind}{{}} + ({shape.element}){neutral};",
+        best.declaration,
         f"{at_kind} {name}_place = {at_kind}{{}} + (i32)2147483647;",
     )
     compare = f"$ {'>' if is_max else '<'} {name}_best"
     better = f"compared({compare})" if shape.lanes else f"-(mask)({compare})"
-    valid = "lanes(n)" if shape.folds else ("M{} - 1" if shape.lanes else "(mask)-1")
+    valid = "lanes(n)" if shape.keep.startswith("keep") else ("M{} - 1" if shape.lanes else "(mask)-1")
     step = f"arg_best({name}_best, {name}_place, $, {at}, {better}, {valid});"
     if shape.folds:
         end = f"const i64 {name} = best_lane({name}_best, {name}_place, {str(is_max).lower()});"
     else:
         end = f"const I64 {name} = TO(I64, {name}_place);" if shape.lanes else f"const i64 {name} = {name}_place;"
-    return Accumulator(number, argument, name, begin, (end,), step)
+    return Accumulator(number, argument, name, begin, (end,), step, best)
 
 
 def _linear_place(nest: Nest) -> str:

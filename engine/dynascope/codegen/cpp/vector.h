@@ -19,8 +19,23 @@ typedef I32 M;
     if (__builtin_expect(n == N, 1)) *(V##_memory*)p = v; else __builtin_memcpy(p, &v, n * sizeof(T)); \
   } \
   INLINE V splat(V, T x) { return x - V{}; }
-MEMORY(F64, f64) MEMORY(F32, f32) MEMORY(I64, i64) MEMORY(I32, i32) MEMORY(I16, i16) MEMORY(I8, i8) MEMORY(U8, u8)
+//: load store splat / f64 F64
+MEMORY(F64, f64)
+//: load store splat / f32 F32
+MEMORY(F32, f32)
+//: load store splat / i64 I64
+MEMORY(I64, i64)
+//: load store splat / i32 I32
+MEMORY(I32, i32)
+//: load store splat / i16 I16
+MEMORY(I16, i16)
+//: load store splat / i8 I8
+MEMORY(I8, i8)
+//: load store splat / u8 U8
+MEMORY(U8, u8)
+//: load store splat / u16 U16
 MEMORY(U16, u16)
+//:
 #undef MEMORY
 INLINE M iota() { M m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE I64 iota64() { I64 m; for (int k = 0; k < N; k++) m[k] = k; return m; }
@@ -28,11 +43,28 @@ INLINE M lanes(long n) { return iota() < (i32)n; }
 
 INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
+//:
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
-SELECT(F64, I64) SELECT(I64, I64) SELECT(I16, I16) SELECT(U16, I16) SELECT(I8, I8) SELECT(U8, I8)
+//: select / f64 F64
+SELECT(F64, I64)
+//: select / i64 I64
+SELECT(I64, I64)
+//: select / i16 I16
+SELECT(I16, I16)
+//: select / u16 U16
+SELECT(U16, I16)
+//: select / i8 I8
+SELECT(I8, I8)
+//: select / u8 U8
+SELECT(U8, I8)
+//:
 #undef SELECT
+//: keep fresh
 template <class V> INLINE V keep(V v, long n, V neutral) { return n == N ? v : select(lanes(n), v, neutral); }
+// The lanes before the first new one were counted by the step before.
+template <class V> INLINE V fresh(V v, long first, V neutral) { return first == 0 ? v : select(iota() >= (i32)first, v, neutral); }
 
+//: compared truth truth_byte bits from_bits to_i32 to_f32 any_lane all_lanes
 INLINE M compared(I32 m) { return m; }
 INLINE M compared(I64 m) { return TO(M, m); }
 INLINE M compared(I16 m) { return TO(M, m); }
@@ -46,12 +78,14 @@ INLINE F32 to_f32(I32 x) { return TO(F32, x); }
 INLINE bool any_lane(M m) { i32 r = 0; for (int k = 0; k < N; k++) r |= m[k]; return r; }
 INLINE bool all_lanes(M m) { i32 r = -1; for (int k = 0; k < N; k++) r &= m[k]; return r; }
 
+//: bf16_to_f32 f32_to_bf16
 INLINE F32 bf16_to_f32(U16 x) { return (F32)(TO(U32, x) << 16); }
 INLINE U16 f32_to_bf16(F32 x) {
   U32 b = (U32)x;
   U32 r = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
   return TO(U16, (U32)((x != x) ? (I32)(U32{} + 0x7fc0) : (I32)r));
 }
+//: f16_to_f32 f32_to_f16
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__) && @N@ == 16
 INLINE F32 f16_to_f32(U16 x) { return (F32)__builtin_ia32_vcvtph2ps512_mask((I16)x, F32{}, -1, 4); }
 INLINE U16 f32_to_f16(F32 x) { return (U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, I16{}, -1); }
@@ -62,6 +96,7 @@ INLINE U16 f32_to_f16(F32 x) { return (U16)__builtin_ia32_vcvtps2ph256(x, 0); }
 INLINE F32 f16_to_f32(U16 x) { F32 r; for (int k = 0; k < N; k++) r[k] = ::f16_to_f32((u16)x[k]); return r; }
 INLINE U16 f32_to_f16(F32 x) { U16 r; for (int k = 0; k < N; k++) r[k] = ::f32_to_f16((f32)x[k]); return r; }
 #endif
+//: square_root
 #if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
 INLINE F32 square_root(F32 x) { return __builtin_ia32_sqrtps512_mask(x, x, -1, 4); }
 #elif defined(__AVX__) && !defined(__clang__) && @N@ == 8
@@ -75,6 +110,7 @@ INLINE F64 square_root(F64 x) { return __builtin_ia32_sqrtpd512_mask(x, x, -1, 4
 INLINE F64 square_root(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = __builtin_sqrt(x[k]); return r; }
 #endif
 
+//: fused
 #if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
 INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4); }
 #elif defined(__FMA__) && !defined(__clang__) && @N@ == 8
@@ -82,6 +118,7 @@ INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps256(a, b, 
 #else
 INLINE F32 fused(F32 a, F32 b, F32 c) { return a * b + c; }
 #endif
+//: absolute copysign_ sign_bit
 INLINE F32 absolute(F32 x) { return (F32)((I32)x & 0x7fffffff); }
 INLINE F64 absolute(F64 x) { return (F64)((I64)x & 0x7fffffffffffffffl); }
 #define ABSOLUTE(V) INLINE V absolute(V x) { return x < 0 ? -x : x; }
@@ -92,8 +129,10 @@ INLINE F32 copysign_(F32 x, F32 y) { return (F32)(((I32)x & 0x7fffffff) | ((I32)
 INLINE F64 copysign_(F64 x, F64 y) { return (F64)(((I64)x & 0x7fffffffffffffffl) | ((I64)y & (i64)0x8000000000000000l)); }
 INLINE M sign_bit(F32 x) { return (I32)x < 0; }
 INLINE M sign_bit(F64 x) { return TO(M, (I64)x < 0); }
+//: trunc_
 INLINE F32 trunc_(F32 x) { return absolute(x) < 8388608.f ? copysign_(TO(F32, TO(I32, x)), x) : x; }
 INLINE F64 trunc_(F64 x) { return absolute(x) < 4503599627370496. ? copysign_(TO(F64, TO(I64, x)), x) : x; }
+//: round_
 INLINE F32 round_(F32 x) {
   F32 whole = copysign_((absolute(x) + 8388608.f) - 8388608.f, x);
   return absolute(x) < 8388608.f ? whole : x;
@@ -102,23 +141,66 @@ INLINE F64 round_(F64 x) {
   F64 whole = copysign_((absolute(x) + 4503599627370496.) - 4503599627370496., x);
   return absolute(x) < 4503599627370496. ? whole : x;
 }
+//: floor_
 INLINE F32 floor_(F32 x) { F32 t = trunc_(x); return copysign_(x < t ? t - 1.f : t, x); }
 INLINE F64 floor_(F64 x) { F64 t = trunc_(x); return copysign_(x < t ? t - 1. : t, x); }
+//: ceil_
 INLINE F32 ceil_(F32 x) { F32 t = trunc_(x); return copysign_(x > t ? t + 1.f : t, x); }
 INLINE F64 ceil_(F64 x) { F64 t = trunc_(x); return copysign_(x > t ? t + 1. : t, x); }
 
+//:
 #define HORIZONTAL(name, V, T, combine) \
   INLINE T name(V v) { T r = v[0]; for (int k = 1; k < N; k++) { T x = v[k]; r = combine; } return r; }
-#define HORIZONTALS(V, T) HORIZONTAL(prod_of, V, T, r * x) HORIZONTAL(max_of, V, T, x > r || x != x ? x : r) \
-  HORIZONTAL(min_of, V, T, x < r || x != x ? x : r)
-HORIZONTALS(F32, f32) HORIZONTALS(F64, f64) HORIZONTALS(I64, i64) HORIZONTALS(I32, i32) HORIZONTALS(I16, i16)
-HORIZONTALS(I8, i8) HORIZONTALS(U8, u8)
+//: prod_of / f32 F32
+HORIZONTAL(prod_of, F32, f32, r * x)
+//: prod_of / f64 F64
+HORIZONTAL(prod_of, F64, f64, r * x)
+//: prod_of / i64 I64
+HORIZONTAL(prod_of, I64, i64, r * x)
+//: prod_of / i32 I32
+HORIZONTAL(prod_of, I32, i32, r * x)
+//: prod_of / i16 I16
+HORIZONTAL(prod_of, I16, i16, r * x)
+//: prod_of / i8 I8
+HORIZONTAL(prod_of, I8, i8, r * x)
+//: prod_of / u8 U8
+HORIZONTAL(prod_of, U8, u8, r * x)
+//: max_of / f32 F32
+HORIZONTAL(max_of, F32, f32, x > r || x != x ? x : r)
+//: max_of / f64 F64
+HORIZONTAL(max_of, F64, f64, x > r || x != x ? x : r)
+//: max_of / i64 I64
+HORIZONTAL(max_of, I64, i64, x > r || x != x ? x : r)
+//: max_of / i32 I32
+HORIZONTAL(max_of, I32, i32, x > r || x != x ? x : r)
+//: max_of / i16 I16
+HORIZONTAL(max_of, I16, i16, x > r || x != x ? x : r)
+//: max_of / i8 I8
+HORIZONTAL(max_of, I8, i8, x > r || x != x ? x : r)
+//: max_of / u8 U8
+HORIZONTAL(max_of, U8, u8, x > r || x != x ? x : r)
+//: min_of / f32 F32
+HORIZONTAL(min_of, F32, f32, x < r || x != x ? x : r)
+//: min_of / f64 F64
+HORIZONTAL(min_of, F64, f64, x < r || x != x ? x : r)
+//: min_of / i64 I64
+HORIZONTAL(min_of, I64, i64, x < r || x != x ? x : r)
+//: min_of / i32 I32
+HORIZONTAL(min_of, I32, i32, x < r || x != x ? x : r)
+//: min_of / i16 I16
+HORIZONTAL(min_of, I16, i16, x < r || x != x ? x : r)
+//: min_of / i8 I8
+HORIZONTAL(min_of, I8, i8, x < r || x != x ? x : r)
+//: min_of / u8 U8
+HORIZONTAL(min_of, U8, u8, x < r || x != x ? x : r)
+//: sum_of
 HORIZONTAL(sum_of, I64, i64, r + x)
 INLINE f64 sum_of(F64 v) { f64 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
 INLINE f32 sum_of(F32 v) { f32 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
-#undef HORIZONTALS
+//:
 #undef HORIZONTAL
 
+//: check_index
 INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int wraps, i64* error, long n) {
   I64 place = wraps ? (i < 0 ? i + extent : i) : i;
   I64 bad = (place < 0) | (place >= extent);
@@ -126,46 +208,122 @@ INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int wraps, i64* error, 
     if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, wraps, error); }
   return place;
 }
-#define F F32
-#define I I32
-#define MASK M
 @MATHEMATICS@
-#undef F
-#undef I
-#undef MASK
-#define EACH1(name, g) \
-  INLINE F32 name(F32 x) { F32 r; for (int k = 0; k < N; k++) r[k] = g##f(x[k]); return r; } \
-  INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
-#define EACH2(name, g) \
-  INLINE F32 name(F32 x, F32 y) { F32 r; for (int k = 0; k < N; k++) r[k] = g##f(x[k], y[k]); return r; } \
-  INLINE F64 name(F64 x, F64 y) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k], y[k]); return r; }
 @RARE@
+//:
 #define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
-EACH64(exp_, exp) EACH64(log_, log) EACH64(tanh_, tanh) EACH64(erf_, erf) EACH64(log1p_, log1p)
-#undef EACH1
-#undef EACH2
+//: exp_
+EACH64(exp_, exp)
+//: log_
+EACH64(log_, log)
+//: tanh_
+EACH64(tanh_, tanh)
+//: erf_
+EACH64(erf_, erf)
+//: log1p_
+EACH64(log1p_, log1p)
+//:
 #undef EACH64
+//: sigmoid
 INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
+//:
 #define EXTREMA(V) \
   INLINE V maximum(V a, V b) { return (a > b) | (a != a) ? a : b; } \
   INLINE V minimum(V a, V b) { return (a < b) | (a != a) ? a : b; } \
   INLINE V fmax_(V a, V b) { return (a > b) | (b != b) ? a : b; } \
-  INLINE V fmin_(V a, V b) { return (a < b) | (b != b) ? a : b; } \
+  INLINE V fmin_(V a, V b) { return (a < b) | (b != b) ? a : b; }
+#define ARGUMENT(V) \
   INLINE void arg_best(V& best, I32& place, V v, I32 at, M better, M valid) { \
     M take = valid & (better | (compared(v != v) & compared(best == best)) | (compared(v == best) & (at < place))); \
     best = select(take, v, best); place = select(take, at, place); \
   }
-EXTREMA(F32) EXTREMA(F64) EXTREMA(I64) EXTREMA(I32) EXTREMA(I16) EXTREMA(I8) EXTREMA(U8)
+//: maximum minimum fmax_ fmin_ / f32 F32
+EXTREMA(F32)
+//: arg_best / f32 F32
+ARGUMENT(F32)
+//: maximum minimum fmax_ fmin_ / f64 F64
+EXTREMA(F64)
+//: arg_best / f64 F64
+ARGUMENT(F64)
+//: maximum minimum fmax_ fmin_ / i64 I64
+EXTREMA(I64)
+//: arg_best / i64 I64
+ARGUMENT(I64)
+//: maximum minimum fmax_ fmin_ / i32 I32
+EXTREMA(I32)
+//: arg_best / i32 I32
+ARGUMENT(I32)
+//: maximum minimum fmax_ fmin_ / i16 I16
+EXTREMA(I16)
+//: arg_best / i16 I16
+ARGUMENT(I16)
+//: maximum minimum fmax_ fmin_ / i8 I8
+EXTREMA(I8)
+//: arg_best / i8 I8
+ARGUMENT(I8)
+//: maximum minimum fmax_ fmin_ / u8 U8
+EXTREMA(U8)
+//: arg_best / u8 U8
+ARGUMENT(U8)
+//:
 #undef EXTREMA
-#define LANEWISE(V) \
-  INLINE V floor_divide(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::floor_divide(a[k], b[k]); return r; } \
-  INLINE V truncate_divide(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::truncate_divide(a[k], b[k]); return r; } \
-  INLINE V remainder_(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::remainder_(a[k], b[k]); return r; }
-LANEWISE(F32) LANEWISE(F64) LANEWISE(I64) LANEWISE(I32) LANEWISE(I16) LANEWISE(I8) LANEWISE(U8)
+#undef ARGUMENT
+#define LANEWISE(name, V) INLINE V name(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::name(a[k], b[k]); return r; }
+//: floor_divide / f32 F32
+LANEWISE(floor_divide, F32)
+//: floor_divide / f64 F64
+LANEWISE(floor_divide, F64)
+//: floor_divide / i64 I64
+LANEWISE(floor_divide, I64)
+//: floor_divide / i32 I32
+LANEWISE(floor_divide, I32)
+//: floor_divide / i16 I16
+LANEWISE(floor_divide, I16)
+//: floor_divide / i8 I8
+LANEWISE(floor_divide, I8)
+//: floor_divide / u8 U8
+LANEWISE(floor_divide, U8)
+//: truncate_divide / f32 F32
+LANEWISE(truncate_divide, F32)
+//: truncate_divide / f64 F64
+LANEWISE(truncate_divide, F64)
+//: truncate_divide / i64 I64
+LANEWISE(truncate_divide, I64)
+//: truncate_divide / i32 I32
+LANEWISE(truncate_divide, I32)
+//: truncate_divide / i16 I16
+LANEWISE(truncate_divide, I16)
+//: truncate_divide / i8 I8
+LANEWISE(truncate_divide, I8)
+//: truncate_divide / u8 U8
+LANEWISE(truncate_divide, U8)
+//: remainder_ / f32 F32
+LANEWISE(remainder_, F32)
+//: remainder_ / f64 F64
+LANEWISE(remainder_, F64)
+//: remainder_ / i64 I64
+LANEWISE(remainder_, I64)
+//: remainder_ / i32 I32
+LANEWISE(remainder_, I32)
+//: remainder_ / i16 I16
+LANEWISE(remainder_, I16)
+//: remainder_ / i8 I8
+LANEWISE(remainder_, I8)
+//: remainder_ / u8 U8
+LANEWISE(remainder_, U8)
+//: fmod_ / i64 I64
+LANEWISE(fmod_, I64)
+//: fmod_ / i32 I32
+LANEWISE(fmod_, I32)
+//: fmod_ / i16 I16
+LANEWISE(fmod_, I16)
+//: fmod_ / i8 I8
+LANEWISE(fmod_, I8)
+//: fmod_ / u8 U8
+LANEWISE(fmod_, U8)
+//:
 #undef LANEWISE
-#define FMOD(V) INLINE V fmod_(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::fmod_(a[k], b[k]); return r; }
-FMOD(I64) FMOD(I32) FMOD(I16) FMOD(I8) FMOD(U8)
-#undef FMOD
+//: best_lane
 template <class V> INLINE i32 best_lane(V best, I32 place, bool greatest) {
   auto value = best[0]; i32 at = place[0];
   for (int k = 1; k < N; k++) {
@@ -176,5 +334,5 @@ template <class V> INLINE i32 best_lane(V best, I32 place, bool greatest) {
   }
   return at;
 }
+//:
 }
-

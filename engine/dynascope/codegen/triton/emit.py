@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dynascope.codegen.kernels import Kernel
+from dynascope.codegen.reasons import EmitError
 from dynascope.codegen.triton.device import DeviceModel, device_model
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
@@ -31,14 +32,6 @@ class NoTritonRule(Reason):
 
     def remedy(self) -> str:
         return "Its operations run one by one in eager mode; use another dtype there, or leave it as it is."
-
-
-class EmitError(Exception):
-    """A group has no kernel. `reason` says why."""
-
-    def __init__(self, reason: Reason):
-        super().__init__(reason.message())
-        self.reason = reason
 
 
 def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer]) -> Kernel:

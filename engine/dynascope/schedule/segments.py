@@ -1,0 +1,125 @@
+"""A pointwise group whose body asks where it is, cut at the places where the answer changes.
+
+    cat(x, y)[r0] = where(r0 < 512, x[r0], y[r0 - 512])     ->  r0 < 512: x[r0];   r0 < 256: y[r0], stored 512 further
+
+Each segment is a kernel without tests or index values, whose loads are contiguous. Only for the CPU, where a kernel
+call costs less than testing each element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from dynascope.loops.body import BodyBuilder, instantiate
+from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.inlining import without_unused
+from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Load, Operation, Store
+
+MOST_SEGMENTS = 8
+SHORTEST_SEGMENT = 8
+_QUESTIONS = ("less", "less_equal", "greater", "greater_equal")
+
+
+def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Symbol, ...]]]:
+    """Bodies and loops that together do what `body` over `rows` does; the one that was given, if nothing is gained."""
+    questions = {n: q for n, op in enumerate(body) if (q := _question(body, op)) is not None}
+    for symbol in rows:
+        asked = {n: q for n, q in questions.items() if q.symbol == symbol}
+        cuts = sorted({0, symbol.extent, *(q.cut for q in asked.values() if 0 < q.cut < symbol.extent)})
+        lengths = [end - begin for begin, end in zip(cuts, cuts[1:], strict=False)]
+        if 1 < len(lengths) <= MOST_SEGMENTS and min(lengths) >= SHORTEST_SEGMENT:
+            return [_segment(body, rows, symbol, cut, length, asked) for cut, length in zip(cuts, lengths, strict=False)]
+    return [(body, rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whether `symbol` is before `cut` (or from it on)."""
+
+    symbol: Symbol
+    cut: int
+    before: bool
+
+    def answer(self, begin: int) -> bool:
+        return (begin < self.cut) == self.before
+
+
+def _question(body: Body, operation: Operation) -> _Question | None:
+    """The question that a comparison of a loop variable with a constant is."""
+    if not isinstance(operation, Compute) or operation.name not in _QUESTIONS:
+        return None
+    left, right = (body[a] for a in operation.arguments)
+    if not isinstance(left, IndexValue) or not isinstance(right, Constant) or len(left.index.terms) != 1:
+        return None
+    ((symbol, factor),) = left.index.terms
+    if not isinstance(symbol, Symbol) or factor <= 0:
+        return None
+    strict = operation.name in ("less", "greater_equal")
+    limit = right.value - left.index.constant
+    # factor * symbol < limit; for "at most", < limit + 1.
+    cut = -(-(limit if strict else limit + 1) // factor)
+    return _Question(symbol, cut, operation.name in ("less", "less_equal"))
+
+
+def _segment(
+    body: Body, rows: tuple[Symbol, ...], symbol: Symbol, begin: int, length: int, asked: dict[int, _Question]
+) -> tuple[Body, tuple[Symbol, ...]]:
+    part = Symbol(f"{symbol.name}_{begin}", length)
+    moved = variable(part) + begin
+    known = {n: question.answer(begin) for n, question in asked.items()}
+    loops = tuple(part if s == symbol else s for s in rows)
+    return _folded(body, symbol, moved, known), loops
+
+
+def _folded(body: Body, symbol: Symbol, moved: Index, known: dict[int, bool]) -> Body:
+    """The body with the known answers in it, and without what they make needless."""
+    builder = BodyBuilder(body[0].origin)
+    numbers: dict[int, int] = {}
+
+    def replaced(atom: Atom) -> Index | None:
+        if isinstance(atom, Loaded):
+            return variable(Loaded(numbers[atom.value], atom.extent))
+        return moved if atom == symbol else None
+
+    for number, operation in enumerate(body):
+        if number in known:
+            numbers[number] = builder.append(Constant(torch.bool, (), operation.origin, known[number]))
+        elif (chosen := _chosen(operation, builder, numbers)) is not None:
+            numbers[number] = chosen
+        else:
+            new = instantiate(operation, numbers.__getitem__, lambda i: substitute(i, replaced))
+            numbers[number] = builder.append(_without_known_guard(new, builder))
+    return without_unused(builder.body)
+
+
+def _chosen(operation: Operation, builder: BodyBuilder, numbers: dict[int, int]) -> int | None:
+    """What is left of a `where` or `and` with a known operand, or of a load whose guard is known to fail."""
+    arguments = [numbers[a] for a in operation.arguments]
+    if isinstance(operation, Load) and operation.guard is not None:
+        if _truth(builder, numbers[operation.guard]) is False:
+            zero = False if operation.dtype == torch.bool else 0.0 if operation.dtype.is_floating_point else 0
+            return builder.append(Constant(operation.dtype, (), operation.origin, zero))
+        return None
+    if not isinstance(operation, Compute):
+        return None
+    if operation.name == "where" and (truth := _truth(builder, arguments[0])) is not None:
+        return arguments[1] if truth else arguments[2]
+    if operation.name == "and" and operation.dtype == torch.bool:
+        for mine, other in (arguments, arguments[::-1]):
+            if (truth := _truth(builder, mine)) is not None:
+                return other if truth else mine
+    return None
+
+
+def _without_known_guard(operation: Operation, builder: BodyBuilder) -> Operation:
+    if isinstance(operation, Load) and operation.guard is not None and _truth(builder, operation.guard):
+        return replace(operation, arguments=tuple(sorted(operation.index.loaded())), guard=None)
+    return operation
+
+
+def _truth(builder: BodyBuilder, number: int) -> bool | None:
+    operation = builder.operations[number]
+    return bool(operation.value) if isinstance(operation, Constant) and operation.dtype == torch.bool else None
+
