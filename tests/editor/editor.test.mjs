@@ -204,6 +204,8 @@ describe('the first example', () => {
     await window.generated().locator('.view-line', { hasText: 'var_mean_add_rsqrt_mul' }).first().waitFor();
     await window.status('C++').waitFor();
     await window.goTo(lineOf(own, 'quickstart.py', 'if loss > 10.0'));
+    await window.page.mouse.move(700, 700);
+    await window.page.waitForTimeout(3_000); // for the colours of the kernel
     await window.screenshot('readme');
     const hover = await window.hover(editor, 'gelu');
     assert.match(await hover.innerText(), /f32\[32, 256\][\s\S]*C\+\+, forward/);

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, is_alive
+from editor_client import ROOT, is_alive
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

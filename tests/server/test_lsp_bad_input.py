@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import reports
-from conftest import FAKE_ENGINE, is_alive, plain
+from editor_client import FAKE_ENGINE, is_alive, plain
 from lsprotocol import types
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -2,9 +2,9 @@
 
 import pytest
 import reports
-from conftest import plain
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
+from editor_client import plain
 from lsprotocol import types
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -144,7 +144,7 @@ export class Window {
 
   async hover(editor, text) {
     await editor.locator('.view-line span span', { hasText: text }).first().hover();
-    const hover = this.page.locator('.monaco-hover:not(.hidden)').first();
+    const hover = this.page.locator('.monaco-hover:not(.hidden):not(.workbench-hover)').first();
     await hover.waitFor();
     return hover;
   }
