@@ -80,10 +80,10 @@ def _read_object(base: Any, data: Any, prefix: str, complaints: list[str]) -> An
     values = {entry.name: getattr(base, entry.name) for entry in fields(base)}
     for name in values.keys() & data.keys():
         given, place = data[name], f"{prefix}{name}"
-        if hasattr(values[name], "__dataclass_fields__"):
-            values[name] = _read_object(values[name], given, f"{place}.", complaints)
-        elif given is None:
+        if given is None:
             values[name] = getattr(default, name)
+        elif hasattr(values[name], "__dataclass_fields__"):
+            values[name] = _read_object(values[name], given, f"{place}.", complaints)
         else:
             values[name] = _read_value(hints[name], given, place, getattr(default, name), complaints)
     return type(base)(**values)

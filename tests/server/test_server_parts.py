@@ -30,6 +30,7 @@ class TestSettings:
         first, _ = read_settings({"interpreter": "py", "run": {"device": "cpu"}})
         second, complaints = read_settings({"run": {"timeout": 5}}, first)
         assert second == dataclasses.replace(first, run=RunSettings(device="cpu", timeout=5)) and not complaints
+        assert read_settings({"run": None}, second)[0].run == RunSettings()
 
     def test_null_and_empty_are_the_default(self):
         base = Settings(interpreter="py", pagesPath="x")
