@@ -28,7 +28,7 @@ from typing import Any
 from dynascope import recording
 from dynascope.account import account_of
 from dynascope.backends import backend_name, find_backend
-from dynascope.capture import CaptureOptions, Captured, CapturedGraph, CodeRegion, Refused, assemble, capture
+from dynascope.capture import CaptureOptions, Captured, CapturedGraph, CodeRegion, Refused, assemble, capture, without_function_modes
 from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.frame.resume import resume_origin
@@ -167,7 +167,9 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     """The captured graph through our stages, or through the backend that was asked for."""
     backend = find_backend(state.options.backend)
     if backend is None:
-        return compile_graph(captured.module, captured.example_inputs, state.options, state.region.qualified_name, clock)
+        name = state.region.qualified_name
+        with without_function_modes():
+            return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
     with clock("backend"):
         try:
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)

@@ -250,3 +250,16 @@ def test_explain_prints_lines():
     explanation = dynascope.explain(f)(torch.ones(3))
     assert explanation.graph_count == 2 and explanation.graph_break_count == 1
     assert "print-call" in str(explanation) and 'print("between")' in str(explanation)
+
+
+def test_a_default_device_is_captured():
+    """`meta` stands for an accelerator here: what matters is that factories land there, compiled."""
+    graphs = []
+    torch.set_default_device("meta")
+    try:
+        compiled = dynascope.compile(lambda x: x + torch.ones(3) * torch.arange(3.0), backend=keeping(graphs))
+        result = compiled(torch.zeros(3))
+    finally:
+        torch.set_default_device(None)
+    assert result.device.type == "meta" and len(graphs) == 1
+    assert compiled(torch.zeros(3)).tolist() == [0.0, 1.0, 2.0]

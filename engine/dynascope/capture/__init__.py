@@ -16,7 +16,7 @@ from dynascope.capture import plan, session
 from dynascope.capture.exits import BreakExit, RaiseExit, Return, is_step_code
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.region import CaptureOptions, CodeRegion
-from dynascope.capture.session import Captured, Refused
+from dynascope.capture.session import Captured, Refused, without_function_modes
 from dynascope.guards.source import FrameValues
 
 MakeTable = Callable[[CodeType, CodeRegion], Any]
@@ -48,4 +48,5 @@ __all__ = [
     "assemble",
     "capture",
     "is_step_code",
+    "without_function_modes",
 ]

@@ -6,9 +6,12 @@ standard library's code, and whose state can be rebuilt. What lies inside it is 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import containers, torch_state  # noqa: F401 (registers what callables mean)
@@ -89,11 +92,16 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     session = Session(region, values, options)
     grad_mode, autocast = torch.is_grad_enabled(), torch.get_default_dtype()
     try:
-        with without_compiler_imports():
+        with without_compiler_imports(), without_function_modes():
             return session.capture()
     finally:
         torch._C._set_grad_enabled(grad_mode)
         assert torch.get_default_dtype() is autocast
+
+
+def without_function_modes() -> AbstractContextManager[None]:
+    """The default device is a mode too; what is computed here says its own devices."""
+    return torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext()
 
 
 def refusal_of(region: CodeRegion) -> Refused | None:
@@ -101,7 +109,7 @@ def refusal_of(region: CodeRegion) -> Refused | None:
         return Refused(GeneratorFunction(region.qualified_name), region.span)
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         return Refused(GlobalStateUnsupported("autocast"), region.span)
-    if torch.overrides._get_current_function_mode() is not None:
+    if any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()):
         return Refused(GlobalStateUnsupported("a torch function mode"), region.span)
     return None
 

@@ -257,6 +257,17 @@ class Operation:
         self.keywords = {key: pair[0] for key, pair in named.items()}
         self.named_examples = {key: pair[1] for key, pair in named.items()}
         self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
+        self.name_default_device()
+
+    def name_default_device(self) -> None:
+        """A factory without a device gets the program's default by name: graphs do not run under its mode."""
+        given = self.keyword_values.get("device", NONE)
+        if self.tensors or self.name not in FACTORIES or not (isinstance(given, ConstantValue) and given.value is None):
+            return
+        default = torch.get_default_device()
+        if default.type != "cpu":
+            self.keyword_values["device"] = ConstantValue(default)
+            self.keywords["device"] = self.named_examples["device"] = default
 
     def run(self) -> Value:
         versions = [tensor.example._version for tensor in self.tensors]
