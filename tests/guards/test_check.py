@@ -225,3 +225,23 @@ def test_compiling_guards_imports_no_torch():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
     assert types is not None
+
+
+def test_a_key_that_comes_and_goes_is_seen_at_every_run():
+    """The version of the dictionary is remembered while the key is absent; any change must be looked at again."""
+
+    def function(thing):
+        return thing
+
+    guard = Guard((AttributeSource(LocalSource("thing"), "__dict__"),), HasNoKey("forward"))
+    program = compile_guards([guard], function.__code__)
+    thing = types.SimpleNamespace(training=True)
+    for _ in range(3):
+        assert program.holds((thing,), function) and program.holds((thing,), function)
+        thing.training = not thing.training
+        assert program.holds((thing,), function)
+        thing.forward = 1
+        assert not program.holds((thing,), function)
+        del thing.forward
+    other = types.SimpleNamespace(forward=2)
+    assert not program.holds((other,), function) and program.holds((thing,), function)

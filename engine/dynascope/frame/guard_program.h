@@ -30,6 +30,7 @@ typedef struct {
     int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object` */
+    uint64_t version;            /* of the dictionary when CHECK_NO_KEY last held; see DICTIONARY_VERSION */
 } Instruction;
 
 typedef struct {
@@ -298,12 +299,20 @@ check_keys(PyObject *dictionary, PyObject *keys)
 }
 
 static int
-check_no_key(PyObject *dictionary, PyObject *key)
+check_no_key(PyObject *dictionary, PyObject *key, uint64_t *version)
 {
     if (!PyDict_Check(dictionary)) {
         return 0;
     }
+    /* No two states of any two dictionaries share a version: the same one means that nothing was written since. */
+    uint64_t now = DICTIONARY_VERSION(dictionary);
+    if (now != 0 && now == *version) {
+        return 1;
+    }
     int found = PyDict_Contains(dictionary, key);
+    if (found == 0) {
+        *version = now;
+    }
     return found < 0 ? -1 : !found;
 }
 
@@ -380,7 +389,7 @@ check(const GuardRun *run, Instruction *instruction)
     case CHECK_KEYS:
         return check_keys(value, operand);
     case CHECK_NO_KEY:
-        return check_no_key(value, operand);
+        return check_no_key(value, operand, &instruction->version);
     case CHECK_NO_ATTRIBUTE:
         return check_no_attribute(value, operand);
     case CHECK_SAME:

@@ -116,6 +116,13 @@ dictionary_places(PyObject *dictionary)
     return ((PyDictObject *)dictionary)->ma_keys->dk_nentries;
 }
 
+/* A number that every change of any dictionary makes anew; 0 where CPython keeps none (3.13 and later). */
+#if PY_VERSION_HEX < 0x030D0000
+#define DICTIONARY_VERSION(dictionary) (((PyDictObject *)(dictionary))->ma_version_tag)
+#else
+#define DICTIONARY_VERSION(dictionary) ((uint64_t)0)
+#endif
+
 /* The class's own namespace, borrowed. */
 static inline PyObject *
 type_namespace(PyTypeObject *type)

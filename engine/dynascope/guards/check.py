@@ -141,6 +141,9 @@ def _global(writer: _ProgramWriter, source: GlobalSource) -> int:
 
 
 def _attribute(writer: _ProgramWriter, source: AttributeSource) -> int:
+    if source.name == "__dict__":
+        # The object's own dictionary, without asking its class how attributes are read.
+        return writer.dictionary(writer.place(source.base))
     return writer.load("LOAD_ATTRIBUTE", writer.place(source.base), operand=sys.intern(source.name))
 
 
