@@ -100,7 +100,10 @@ async def test_events_that_make_no_sense_are_skipped(editor):
 
 
 async def test_the_engine_is_not_there(editor):
-    await editor.start(enginePath=str(editor.folder))
+    bare = editor.folder / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # no site-packages: nothing is installed
+    bare.chmod(0o755)
+    await editor.start(enginePath=str(editor.folder), interpreter=str(bare))
     path = editor.program()
     end = await editor.run(path)
     assert end["state"] == "errored"
