@@ -382,7 +382,7 @@ def check_model(name, model, make, compiled):
         kernels=len(kernels),
         triton=kernels.count("triton"),
         entries=statuses,
-        notes=[n.code for g in report.graphs for n in g.notes][:4],
+        notes=[n.code for g in report.graphs for n in g.notes][:4] + [n.message[:300] for n in report.notes][:2],
     )
 
 

@@ -82,3 +82,13 @@ def test_imports_nothing_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "[]", result.stdout + result.stderr
+
+
+def test_a_defect_while_building_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise RuntimeError("os.fork is unsafe now")
+
+    monkeypatch.setattr(compiling, "build", fail)
+    compiled = compile_aten(record(program, INPUTS))
+    torch.testing.assert_close(compiled.call(*INPUTS)[0], program(*INPUTS)[0])
+    assert compiled.notes[0].code == "kernel-generation-failed" and "build" in compiled.notes[0].message

@@ -93,4 +93,7 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
         count = sum(kernel is not None for kernel in module.kernels)
         note = RunsAsOperators(count, error.reason.message(), error.reason.remedy()).explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
+    except Exception as error:
+        note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
+        return CompiledAten(graph, run_operators(graph), None, (note,))
     return CompiledAten(graph, built.call, module, built.notes, built.path)

@@ -19,6 +19,7 @@ import os
 import re
 import signal
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -220,7 +221,8 @@ def _compile_in_workers(missing: dict[str, TritonKernel], target: Target) -> Non
     count = min(len(jobs), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if count < 2:
         return
-    _wait([_start(jobs[first::count], target) for first in range(count)])
+    started = (_start(jobs[first::count], target) for first in range(count))
+    _wait([worker for worker in started if worker is not None])
 
 
 @functools.cache
@@ -231,8 +233,15 @@ def _warm() -> None:
     import triton.language.extra.cuda  # noqa: F401
 
 
-def _start(jobs: list[tuple[str, TritonKernel]], target: Target) -> int:
-    worker = os.fork()
+def _start(jobs: list[tuple[str, TritonKernel]], target: Target) -> int | None:
+    """The worker's process. None where the system or a library (filelock, as Inductor loads it) refuses to fork: what no
+    worker made is compiled by the reader."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            worker = os.fork()
+    except (OSError, RuntimeError):
+        return None
     if worker:
         return worker
     status = 1
