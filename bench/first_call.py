@@ -62,10 +62,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    rows = [row(name, case, phase, rounds) for name, case in CASES.items() for phase in PHASES]
     columns = ["case", "ours cold, s", "torch.compile cold, s", "cold ratio", "ratio, their imports left out", "ours warm cache, s", "theirs, s", "warm ratio"]
-    note = "Cold: empty caches, our C hook's own build included. Warm: a second process with the caches of the first."
-    write_section("First call", "python bench/first_call.py", columns, rows, note)
+    note = f"Cold: empty caches, our C hook's own build included. Warm: a second process with the caches of the first. Rounds: {rounds}."
+    rows = []
+    for name, case in CASES.items():
+        for phase in PHASES:
+            rows.append(row(name, case, phase, rounds))
+            write_section("First call", f"python bench/first_call.py --rounds {rounds}", columns, rows, note)
 
 
 def row(name: str, case: str, phase: str, rounds: int) -> list[str]:

@@ -34,8 +34,8 @@ test-extension: $(NODE_MODULES)
 
 # A real VS Code in a real browser. Says why, and succeeds, on a machine without Chromium.
 test-editor: $(VSIX) $(READY)
-	tests/editor/run.sh $(VSIX) $(RIG) $(PY)
+	tests/editor/run.sh $(VSIX) $(RIG) $(abspath $(PY))
 
 editor: $(VSIX) $(READY)
 	tests/editor/rig/setup.sh $(RIG)
-	tests/editor/rig/serve.sh $(RIG) .build/editor $(VSIX) examples $(EDITOR_PORT) $(PY)
+	tests/editor/rig/serve.sh $(RIG) .build/editor $(VSIX) examples $(EDITOR_PORT) $(abspath $(PY))
