@@ -7,7 +7,7 @@ function surroundings(changes: Partial<Surroundings>, ...files: string[]): Surro
   return {
     setting: '',
     pythonExtension: undefined,
-    workspaceFolder: '/work',
+    workspaceFolder: '/project',
     path: '/usr/local/bin:/usr/bin',
     platform: 'linux',
     exists: file => files.includes(file),
@@ -16,7 +16,7 @@ function surroundings(changes: Partial<Surroundings>, ...files: string[]): Surro
 }
 
 test('the setting comes before everything else', () => {
-  const all = surroundings({ setting: '/opt/python', pythonExtension: '/envs/python' }, '/work/.venv/bin/python');
+  const all = surroundings({ setting: '/opt/python', pythonExtension: '/envs/python' }, '/project/.venv/bin/python');
   assert.deepEqual(choose(all), { executable: '/opt/python', origin: 'setting' });
 });
 
@@ -26,16 +26,16 @@ test('a setting that names no file is taken all the same, so that the user hears
 
 test('a setting may speak of the workspace folder, the home folder, a relative path and a bare name', () => {
   const chosen = (setting: string) => choose(surroundings({ setting }))?.executable;
-  assert.equal(chosen('${workspaceFolder}/env/bin/python'), '/work/env/bin/python');
+  assert.equal(chosen('${workspaceFolder}/env/bin/python'), '/project/env/bin/python');
   assert.equal(chosen('~/env/bin/python'), `${homedir()}/env/bin/python`);
-  assert.equal(chosen('env/bin/python'), '/work/env/bin/python');
+  assert.equal(chosen('env/bin/python'), '/project/env/bin/python');
   assert.equal(chosen('python3.12'), 'python3.12');
 });
 
 test("then the Python extension's choice, then .venv, then the PATH in its order", () => {
-  const files = ['/work/.venv/bin/python', '/usr/bin/python3', '/usr/local/bin/python'];
+  const files = ['/project/.venv/bin/python', '/usr/bin/python3', '/usr/local/bin/python'];
   assert.equal(choose(surroundings({ pythonExtension: '/envs/python' }, ...files))?.origin, 'Python extension');
-  assert.equal(choose(surroundings({}, ...files))?.executable, '/work/.venv/bin/python');
+  assert.equal(choose(surroundings({}, ...files))?.executable, '/project/.venv/bin/python');
   assert.equal(choose(surroundings({}, ...files.slice(1)))?.executable, '/usr/bin/python3');
   assert.equal(choose(surroundings({}, ...files.slice(2)))?.executable, '/usr/local/bin/python');
 });
