@@ -164,13 +164,8 @@ def _compile(target: Callable, options: Options) -> Callable:
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import CompiledModule
 
-        return CompiledModule(target, _compile_function(_call_of(target), options))
+        return CompiledModule(target, _compile_function(target.forward, options))
     return _compile_function(target, options)
-
-
-def _call_of(module: Any) -> Callable:
-    """What calling the module runs, hooks aside: they are run by the compiled module itself."""
-    return module.forward
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

@@ -31,7 +31,6 @@ from dynascope.backends import backend_name, find_backend
 from dynascope.capture import CaptureOptions, Captured, CapturedGraph, CodeRegion, Refused, assemble, capture, without_function_modes
 from dynascope.configuration import Options
 from dynascope.frame import hook
-from dynascope.frame.resume import resume_origin
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, compile_graph
 from dynascope.guards.check import compile_guards
 from dynascope.guards.guard import Equals, Guard
@@ -81,7 +80,6 @@ class RegionState:
     symbolic: set[Source] = field(default_factory=set)
     fixed: set[Source] = field(default_factory=set)
     """Places whose number an operator needs as a constant: never inputs."""
-    resumes: dict[Any, hook.EntryTable] = field(default_factory=dict)
 
 
 def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
@@ -129,7 +127,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recom
         return None
     with clock("assemble"):
         run = graph.function if graph is not None else None
-        code = assemble(outcome, run, lambda resume_code, region: _resume_table(state, resume_code, region))
+        code = assemble(outcome, run, lambda resumed, region: _table(resumed, RegionState(region, state.options)))
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
     entry = hook.Entry(program, code, None)
@@ -177,15 +175,6 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
             note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
             warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=2)
             return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
-
-
-def _resume_table(state: RegionState, code: types.CodeType, region: CodeRegion) -> hook.EntryTable:
-    """One table for each place to resume at, whichever entry got there: entries of equal resume codes are shared."""
-    origin = resume_origin(code)
-    key = (origin.root, origin.at, code.co_varnames[: code.co_argcount], code.co_freevars)
-    if key not in state.resumes:
-        state.resumes[key] = _table(code, RegionState(region, state.options, resumes=state.resumes))
-    return state.resumes[key]
 
 
 def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     path.unlink(missing_ok=True)
     code = execute(options, path, events)
     if not options.quiet and options.events_fd is None:
-        _print_annotated(path, show_path=True)
+        _print_annotated(path)
     return _leave(code)
 
 
@@ -137,7 +137,7 @@ def _deepest_first(process: int, children: dict[int, list[int]]) -> list[int]:
     return found
 
 
-def _print_annotated(path: Path, *, show_path: bool) -> None:
+def _print_annotated(path: Path) -> None:
     from dynascope.report.terminal import print_report
 
     try:
@@ -147,7 +147,7 @@ def _print_annotated(path: Path, *, show_path: bool) -> None:
     except ReportUnreadable as error:
         print(f"dynascope: {error}", file=sys.stderr)
         return
-    print_report(report, sys.stderr, path if show_path else None)
+    print_report(report, sys.stderr, path)
 
 
 def _complain(reason: Reason, events: EventStream) -> None:
