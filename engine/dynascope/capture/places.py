@@ -92,11 +92,12 @@ def is_torch_operation(thing: Any) -> bool:
     return False
 
 
-def is_standard_library(function: types.FunctionType | types.CodeType, globals: dict) -> bool:
-    """Code whose inside is not shown to users: a break in it is a break at its call."""
+def breaks_at_its_call(globals: dict) -> bool:
+    """Code that Python runs whole where any part of it breaks: library code, but for the modules of torch.nn.
+
+    The inside of an optimizer or of `torch.func` is nothing that users can change, and its pieces are not worth compiling.
+    """
     name = globals.get("__name__", "")
-    return (
-        name.partition(".")[0] in STANDARD_LIBRARY
-        or name.startswith("dynascope.capture")
-        or name in ("torch.utils._contextlib", "torch.autograd.grad_mode")
-    ) and name != "__main__"
+    if is_torch_name(name):
+        return not is_within(name, ("torch.nn",))
+    return name != "__main__" and is_library_name(name)

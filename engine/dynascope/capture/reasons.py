@@ -145,11 +145,16 @@ class PrintCall(Reason):
 class DisabledFunction(Reason):
     code: ClassVar[str] = "disabled-function"
     function: str
+    by_torch: bool = False
 
     def message(self) -> str:
+        if self.by_torch:
+            return f"PyTorch itself keeps `{self.function}` out of compiled code."
         return f"`{self.function}` is marked with `dynascope.disable`."
 
     def remedy(self) -> str:
+        if self.by_torch:
+            return f"Call `{self.function}` outside the compiled function."
         return f"Remove the mark from `{self.function}`, or call it outside the compiled function."
 
 
@@ -202,6 +207,21 @@ class TensorAttribute(Reason):
 
     def remedy(self) -> str:
         return f"Read or write `.{self.attribute}` outside the compiled function and pass what you need as an argument."
+
+
+@dataclass(frozen=True)
+class BackwardCall(Reason):
+    code: ClassVar[str] = "backward-call"
+    expression: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` differentiates what the graph computes, so the graph ends before it."
+
+    def remedy(self) -> str:
+        return (
+            "Compile the computation of the loss, and differentiate it where the compiled function is called: "
+            "its backward pass is compiled too."
+        )
 
 
 @dataclass(frozen=True)

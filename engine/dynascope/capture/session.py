@@ -1,7 +1,7 @@
 """One capture from start to end: interpret, and on a break find the frames that can go on.
 
-A break is at the innermost frame that can be resumed: one whose callers all wait for a plain result, that is not the
-standard library's code, and whose state can be rebuilt. What lies inside it is undone, and Python runs its instruction.
+A break is at the innermost frame that can be resumed: one whose callers all wait for a plain result, that is not
+a library's code, and whose state can be rebuilt. What lies inside it is undone, and Python runs its instruction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dynascope.capture.exits import (
 from dynascope.capture.frames import Frame
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
-from dynascope.capture.places import is_standard_library
+from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -190,7 +190,7 @@ class Session:
             if (
                 frame.delivery == "nested"
                 or frame.generator is not None
-                or is_standard_library(frame.code, frame.globals)
+                or breaks_at_its_call(frame.globals)
             ):
                 break
             depth += 1

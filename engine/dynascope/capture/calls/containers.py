@@ -189,6 +189,7 @@ def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = 
 
 
 def update(machine: Machine, value: DictValue | SetValue, *others: Value, **keywords: Value) -> Value:
+    machine.write(value)
     if isinstance(value, SetValue):
         for other in others:
             for item in elements(machine, other):
@@ -198,7 +199,6 @@ def update(machine: Machine, value: DictValue | SetValue, *others: Value, **keyw
             items.put(machine, value, key, item)
         for name, item in keywords.items():
             items.put(machine, value, ConstantValue(name), item)
-    machine.write(value)
     return NONE
 
 

@@ -25,7 +25,7 @@ from dynascope.capture.calls.tensors import (
     name_of,
 )
 from dynascope.capture.expressions import callee
-from dynascope.capture.places import is_torch_operation
+from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -175,7 +175,11 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
 
 def foreign(machine: Machine, thing: Any) -> ForeignCall:
     """The reason for a call that a graph cannot hold, in the user's words where the source can be read."""
-    return ForeignCall(callee(machine.expression()) or name_of(thing))
+    name = name_of(thing)
+    called = callee(machine.expression()) or name
+    if is_own(machine.frames[-1].globals):
+        return ForeignCall(called)
+    return ForeignCall(called, f"it calls `{name}`, which is not a PyTorch operation and has no Python code to read")
 
 
 # Classes

@@ -8,6 +8,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
 from dynascope.capture.reasons import DisabledFunction, ForeignCall, GeneratorFunction
 from dynascope.capture.signals import Break, Raised
@@ -35,6 +38,8 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         return
     if getattr(function.object, "__dynascope_disable__", False):
         raise Break(DisabledFunction(function.name))
+    if function.globals is vars(torch._compile):
+        raise Break(DisabledFunction(callee(machine.expression()) or function.name, by_torch=True))
     if not machine.options.inline(function.object):
         raise Break(ForeignCall(function.name, "it was excluded from capture"))
 

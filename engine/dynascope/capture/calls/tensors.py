@@ -20,6 +20,7 @@ from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.metadata import DEVICE_METHODS, META, named_device, on_meta, result_device
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
+    BackwardCall,
     DataDependentShape,
     DataDependentValue,
     ForeignValue,
@@ -186,6 +187,8 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         return metadata_method(machine, method, name, arguments, keywords)
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
+    if name == "backward":
+        raise Break(BackwardCall(machine.expression()))
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":

@@ -8,9 +8,9 @@ import torch
 
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import BackwardCall, ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, Value, boolean
+from dynascope.capture.values import FALSE, NONE, TRUE, Value, boolean
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -35,7 +35,13 @@ def is_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str
     return boolean(torch.is_grad_enabled())
 
 
-@meaning(torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+@meaning(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def is_compiling(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """True, as under torch.compile: a program that asks wants another way when it is compiled."""
+    return TRUE
+
+
+@meaning(torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting)
 def never(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     return FALSE
 
@@ -55,6 +61,11 @@ def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Valu
 def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """Subclasses of tensors, modes, transforms and tracers are refused before they could matter."""
     return NONE if not arguments and not keywords else FALSE
+
+
+@meaning(torch.autograd.grad, torch.autograd.backward)
+def differentiate(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    raise Break(BackwardCall(machine.expression()))
 
 
 def _break(thing: Any, detail: str) -> None:

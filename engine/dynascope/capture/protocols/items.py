@@ -111,6 +111,7 @@ def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
     if factory is not NONE and not (isinstance(factory, ConstantValue) and factory.value is None):
         made = machine.call_now(factory, [])
         put(machine, dictionary, key, made)
+        machine.write(dictionary)
         return made
     raise machine.throw(KeyError, key)
 

@@ -1,0 +1,88 @@
+"""Code of libraries is read where it can be, and is one break at the user's own call where it cannot."""
+
+import collections
+
+import pytest
+import torch
+from harness import compiled
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+OPTIMIZERS = [
+    lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
+    lambda parameters: torch.optim.Adam(parameters, 0.1),
+    lambda parameters: torch.optim.AdamW(parameters, 0.1, foreach=False),
+]
+
+
+double_sums = torch.vmap(lambda row: row.sum() * 2)
+
+
+@pytest.mark.parametrize("make_optimizer", OPTIMIZERS)
+def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_optimizer):
+    def train(compile_step):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        optimizer = make_optimizer(model.parameters())
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        function = compile_step(step)
+        losses = [function(torch.ones(3, 4), torch.ones(3, 2)) for _ in range(4)]
+        return losses, list(model.parameters()), function
+
+    losses, parameters, _ = train(lambda step: step)
+    captured_losses, captured_parameters, function = train(compiled)
+    torch.testing.assert_close(captured_losses, losses)
+    torch.testing.assert_close(captured_parameters, parameters)
+    assert [count for count in function.compilation.operations if count] == [2, 1]
+    assert function.compilation.codes == ["disabled-function", "backward-call", "foreign-call"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: double_sums(x + 1) * 3,
+        lambda x: torch.func.grad(lambda t: (t**3).sum())(x + 1) * 3,
+        lambda x: checkpoint(lambda t: t.sin() * 2, x + 1, use_reentrant=False) * 3,
+    ],
+    ids=["vmap", "grad", "checkpoint"],
+)
+def test_what_torch_runs_itself_is_one_break(function):
+    x = torch.randn(3, 2)
+    dispatch = compiled(function)
+    for _ in range(2):
+        torch.testing.assert_close(dispatch(x), function(x))
+    places = {captured.exit.span for captured in dispatch.captures if hasattr(captured.exit, "span")}
+    assert len(places) == 1 and not dispatch.refused
+    assert {graph.operations for graph in dispatch.graphs} == {1}
+
+
+def test_a_missing_key_of_a_default_dictionary_is_added_outside():
+    """Lost once: the momentum buffers of an optimizer are such entries."""
+
+    def function(x, table):
+        table["a"].append(3)
+        state = table["b"]
+        state.append(x)
+        return x + len(table), "c" in table
+
+    plain, captured = collections.defaultdict(list), collections.defaultdict(list)
+    x = torch.ones(2)
+    dispatch = compiled(function)
+    for _ in range(3):
+        torch.testing.assert_close(dispatch(x, captured), function(x, plain))
+        assert list(captured) == list(plain) and captured["a"] == plain["a"] and len(captured["b"]) == len(plain["b"])
+
+
+def test_a_program_that_asks_is_told_that_it_is_compiled():
+    def function(x):
+        return x + 1 if torch.compiler.is_compiling() else x
+
+    x = torch.ones(2)
+    assert torch.equal(compiled(function)(x), x + 1) and torch.equal(function(x), x)
