@@ -13,6 +13,7 @@ from typing import Any
 from dynascope.configuration import Options
 from dynascope.grad import DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import VaryingNumberNeeded
+from dynascope.meta_kernels import autocast
 from dynascope.report.reason import Explanation
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_together
 
@@ -50,6 +51,8 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
     forward, *others = compile_together([made for made in graphs if made[0] is not None], options, clock)
     backward = others[0] if others else None
     function = bridge(pair, forward.call, backward.call if backward else None)
+    if autocast.active_devices():
+        function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
 
 

@@ -28,7 +28,7 @@ def operators(dtype: torch.dtype, names: frozenset[str] | None = None):
             yield info
 
 
-def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynascope") -> int:
+def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynascope", autocast: bool = False) -> int:
     """Compare the first samples; returns how many. Raises `AssertionError` where they differ."""
     count = 0
     gradient = info.supports_autograd and dtype.is_floating_point
@@ -36,11 +36,11 @@ def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynas
         if count >= samples:
             break
         count += 1
-        check_sample(info.op, sample, backend)
+        check_sample(info.op, sample, backend, autocast)
     return count
 
 
-def check_sample(operator, sample, backend: str) -> None:
+def check_sample(operator, sample, backend: str, autocast: bool = False) -> None:
     def function(input, *args, **kwargs):
         return operator(input, *args, **kwargs)
 
@@ -49,10 +49,19 @@ def check_sample(operator, sample, backend: str) -> None:
         arguments, keywords = clone_all((arguments, keywords))
     dynascope.reset()
     compiled = dynascope.compile(function, backend=backend)
-    theirs = observe(function, arguments, keywords)
+    def under_autocast(called):
+        """The forward call alone, as programs do it."""
+
+        def call(*args, **kwargs):
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                return called(*args, **kwargs)
+
+        return call
+
+    theirs = observe(under_autocast(function), arguments, keywords)
     with no_defects():
         for _ in range(2):
-            assert_same(observe(compiled, arguments, keywords), theirs)
+            assert_same(observe(under_autocast(compiled), arguments, keywords), theirs)
 
 
 def main() -> None:
@@ -61,6 +70,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--backend", default="dynascope")
     parser.add_argument("--only", default="")
+    parser.add_argument("--autocast", action="store_true", help="run everything under autocast to bfloat16")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th operator from the i-th")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -72,7 +82,7 @@ def main() -> None:
     for info in infos:
         name = f"{info.name}.{info.variant_test_name}".rstrip(".")
         try:
-            samples += check_operator(info, dtype, options.samples, options.backend)
+            samples += check_operator(info, dtype, options.samples, options.backend, options.autocast)
         except Exception as error:
             failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             print(f"{name}: {failures[name]}", flush=True)

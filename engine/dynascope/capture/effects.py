@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.reconstruct import Rebuilder
+from dynascope.capture.torch_state import Call
 from dynascope.capture.values import (
     DELETED,
     CellValue,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """All that must be written. `grad_mode` is None where the program left it as it was."""
+    """All that must be written, and the calls that set torch's own state as the program left it."""
 
     objects: tuple[MutableValue, ...]
     globals: tuple[tuple[dict, str, Value], ...]
     own_globals: dict
-    grad_mode: bool | None
+    state: tuple[Call, ...]
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
@@ -50,7 +51,7 @@ class Effects:
             yield value
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.globals or self.grad_mode is not None)
+        return bool(self.objects or self.globals or self.state)
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -58,13 +59,12 @@ class Effects:
         return (*places, *(name for _, name, _ in self.globals))
 
 
-def effects_of(machine: Machine, grad_mode_at_entry: bool) -> Effects:
-    grad_mode = torch.is_grad_enabled()
+def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
     return Effects(
         tuple(value for value in machine.written if value.source is not None),
         tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
         machine.values.globals,
-        None if grad_mode == grad_mode_at_entry else grad_mode,
+        state,
     )
 
 
@@ -80,8 +80,8 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
             rebuilder.builder.load_constant(owner)
             rebuilder.builder.load_constant(name)
             rebuilder.builder.store_subscript()
-    if effects.grad_mode is not None:
-        call(rebuilder, torch._C._set_grad_enabled, effects.grad_mode)
+    for function, arguments in effects.state:
+        call(rebuilder, function, *arguments)
 
 
 def call(rebuilder: Rebuilder, function: Any, *constants: Any) -> None:

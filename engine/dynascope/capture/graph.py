@@ -45,6 +45,7 @@ class GraphBuilder:
         self.graph = fx.Graph()
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
+        self.setters: set[fx.Node] = set()
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
         node = self.graph.create_node("placeholder", _identifier(name), (), {})
@@ -60,6 +61,13 @@ class GraphBuilder:
         node.meta["user_stack"] = stack = self.user_stack()
         node.meta["stack_trace"] = stack_text(stack)
         return node
+
+    def set_state(self, function: Callable[..., Any], arguments: tuple) -> None:
+        """A call that changes torch's own state, such as grad mode."""
+        node = self.call("call_function", function, arguments, {})
+        self.describe(node, None, None)
+        self.keep(node)
+        self.setters.add(node)
 
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
@@ -81,7 +89,7 @@ class GraphBuilder:
         """The graph with these outputs; None when it would do nothing."""
         self.graph.output(tuple(outputs))
         self._remove_unused()
-        if all(node.op in ("placeholder", "output") for node in self.graph.nodes):
+        if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = [(node, source, real) for node, source, real in self.placeholders if node.users]
         self._placeholders_first([node for node, _, _ in used])

@@ -14,7 +14,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
-from dynascope.capture.calls import containers, torch_state  # noqa: F401 (registers what callables mean)
+from dynascope.capture.calls import autocast, containers, torch_state  # noqa: F401 (registers what callables mean)
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
     BreakExit,
@@ -44,6 +44,7 @@ from dynascope.capture.reasons import (
 from dynascope.capture.reconstruct import needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import CellValue, FunctionValue, MutableValue, TensorValue, Value
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
@@ -90,13 +91,13 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     if refusal is not None:
         return refusal
     session = Session(region, values, options)
-    grad_mode, autocast = torch.is_grad_enabled(), torch.get_default_dtype()
+    state, default_dtype = TorchState.now(), torch.get_default_dtype()
     try:
         with without_compiler_imports(), without_function_modes():
             return session.capture()
     finally:
-        torch._C._set_grad_enabled(grad_mode)
-        assert torch.get_default_dtype() is autocast
+        state.restore()
+        assert torch.get_default_dtype() is default_dtype
 
 
 def without_function_modes() -> AbstractContextManager[None]:
@@ -107,8 +108,6 @@ def without_function_modes() -> AbstractContextManager[None]:
 def refusal_of(region: CodeRegion) -> Refused | None:
     if region.code.co_flags & GENERATOR_FLAGS:
         return Refused(GeneratorFunction(region.qualified_name), region.span)
-    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-        return Refused(GlobalStateUnsupported("autocast"), region.span)
     if any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()):
         return Refused(GlobalStateUnsupported("a torch function mode"), region.span)
     return None
@@ -119,7 +118,7 @@ class Session:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
         self.own_cells: list[CellValue] = []
-        self.grad_mode = torch.is_grad_enabled()
+        self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
 
     def capture(self) -> Captured | Refused:
@@ -216,7 +215,10 @@ class Session:
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
         self.check_aliases()
-        effects = effects_of(machine, self.grad_mode)
+        state = TorchState.now()
+        effects = effects_of(machine, state.since(self.state_at_entry))
+        for function, arguments in self.state_at_entry.nesting_since(state):
+            machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, live_only(states))
         outputs = tuple(needs(plan.roots()))
         graph = machine.graph.finish(outputs)

@@ -21,10 +21,11 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results, check_inputs, describe_results
 from dynascope.grad.pair import GradPair
 from dynascope.grad.partition import partition
-from dynascope.grad.reasons import AutocastActive, DifferentiationRefused, InputMetadataChanged, OperatorFailed
+from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Value
+from dynascope.meta_kernels.autocast import AutocastState
 
 DEFAULT = GradOptions()
 
@@ -33,9 +34,8 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
     names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     check_inputs(names, example_inputs)
-    _check_autocast(example_inputs)
     recorder = Recorder(table_for(options), _main_device(example_inputs))
-    grad_mode = torch.is_grad_enabled()
+    grad_mode, autocast = torch.is_grad_enabled(), AutocastState.now()
     try:
         with torch.set_grad_enabled(grad_mode and options.gradients == "as-needed"), recorder:
             values, leaves, handles = make_inputs(names, example_inputs, recorder)
@@ -48,6 +48,7 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
             tangents, gradients = _backward(recorder, leaves, values, results)
     finally:
         torch._C._set_grad_enabled(grad_mode)
+        autocast.restore()
     simplify(recorder.tape, results, gradients)
     parts = partition(recorder.tape, values, results, tangents, gradients, options)
     return emit_graphs(recorder.tape, values, results, tangents, gradients, parts, options)
@@ -57,14 +58,6 @@ def _main_device(example_inputs: list[Any]) -> torch.device:
     """Where most of the program runs: the first input that is not on the CPU says."""
     devices = [example.device for example in example_inputs if isinstance(example, torch.Tensor)]
     return next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.device("cpu"))
-
-
-def _check_autocast(example_inputs: list[Any]) -> None:
-    """Autocast does not act on meta tensors, so that its conversions would be missing from the recording."""
-    kinds = {"cpu"} | {example.device.type for example in example_inputs if isinstance(example, torch.Tensor)}
-    for kind in sorted(kinds - {"meta"}):
-        if torch.is_autocast_enabled(kind):
-            raise DifferentiationRefused(AutocastActive(f"torch.autocast({kind!r})"))
 
 
 def _check_metadata(names: list[str], handles: list[Any], before: list[Any]) -> None:

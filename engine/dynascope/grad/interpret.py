@@ -24,6 +24,7 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.tape import Number, Origin
 from dynascope.grad.torch_rules import RULES
+from dynascope.meta_kernels import autocast
 
 
 def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
@@ -60,20 +61,25 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder)
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     try:
         _refuse_by_name(node, name)
-        special = RULES.get(node.target)
-        if special is not None:
-            result = special(recorder, *arguments, **keywords)
-            if result is not NotImplemented:
-                return result
-        if node.op == "call_method":
-            return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
-        return node.target(*arguments, **keywords)
+        with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
+            return _call(node, arguments, keywords, recorder)
     except DifferentiationRefused as refused:
         raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
     except Exception as error:
         cause = refusal_within(error)
         reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
         raise DifferentiationRefused(_named(reason, name), node.name) from error
+
+
+def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: Recorder) -> Any:
+    special = RULES.get(node.target)
+    if special is not None:
+        result = special(recorder, *arguments, **keywords)
+        if result is not NotImplemented:
+            return result
+    if node.op == "call_method":
+        return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
+    return node.target(*arguments, **keywords)
 
 
 def _named(reason: Any, name: str) -> Any:

@@ -104,10 +104,10 @@ class AutocastActive(Reason):
     operation: str
 
     def message(self) -> str:
-        return f"`{self.operation}` runs under autocast, which the differentiator does not model yet."
+        return f"`{self.operation}` is made of operators that autocast converts one by one, out of the differentiator's sight."
 
     def remedy(self) -> str:
-        return "Convert the model's inputs and parameters to the lower precision instead of using autocast."
+        return f"Compute `{self.operation}` outside the autocast region, or write it with `torch.einsum` or `torch.matmul`."
 
 
 @dataclass(frozen=True)

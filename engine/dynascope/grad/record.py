@@ -21,12 +21,17 @@ from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import NumberNode
 from dynascope.grad.operators import Traits, traits
-from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, UnsupportedMutation
+from dynascope.grad.reasons import AutocastActive, DataDependentResult, DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.storage import Memory
 from dynascope.grad.tape import META, Number, Origin, Tape, Value, layout_of
 from dynascope.grad.views import ViewRecipe, single_views
+from dynascope.meta_kernels import autocast
 
 aten = torch.ops.aten
+
+
+_CONVERTED_INSIDE = {aten._trilinear.default}
+"""Kernels that call matrix products, which autocast converts there. Other kernels compute in the type of their operands."""
 
 
 class Recorder(TorchDispatchMode):
@@ -40,6 +45,8 @@ class Recorder(TorchDispatchMode):
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
+        self.lower_precision_copies: dict[tuple, tuple] = {}
+        """What autocast made of parameters, which it converts once."""
         self.origins: list[Origin] = []
         """By autograd sequence number, counted from `_sequence_start`."""
         self._sequence_start = torch._C._autograd._get_sequence_nr()
@@ -51,7 +58,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.tape.phase == "backward":
             self._place_backward_step()
-        with torch._C._AutoDispatchBelowAutograd():
+        with torch._C._AutoDispatchBelowAutograd(), autocast.suspended():
             return self._record(func, args, kwargs or {})
 
     def enter_node(self, origin: Origin) -> None:
@@ -78,6 +85,8 @@ class Recorder(TorchDispatchMode):
 
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         facts = traits(func)
+        if func in _CONVERTED_INSIDE and autocast.is_simulated():
+            raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
         mutate = MUTATIONS.get(func)
         if mutate is not None:
             return mutate(self, *args, **kwargs)
@@ -153,6 +162,9 @@ class Recorder(TorchDispatchMode):
 
     def value(self, tensor: torch.Tensor) -> Value:
         return self.memory.read(self._known(tensor))
+
+    def device_type_of(self, tensor: torch.Tensor) -> str:
+        return self.value(tensor).device.type
 
     def wrap(self, result: Any) -> Any:
         """Tensors of their own memory, holding the values given."""

@@ -11,6 +11,8 @@ import torch
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
 
+from dynascope.meta_kernels import autocast
+
 aten = torch.ops.aten
 functional = torch.nn.functional
 FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION = 1, 2, 3
@@ -29,6 +31,8 @@ def _attention(
 ) -> Any:
     if not isinstance(query, torch.Tensor):
         return NotImplemented
+    operator = aten.scaled_dot_product_attention.default
+    query, key, value, attn_mask = autocast.converted(operator, (query, key, value, attn_mask))
     device = recorder.value(query).device
     if device.type not in ("cpu", "cuda"):
         return NotImplemented

@@ -35,8 +35,12 @@ def arrange(body: Body, columns: tuple[Symbol, ...]) -> Arrangement:
         level, number = _place(operation, levels, passes, inner)
         levels.append(level)
         passes.append(number)
-    used = [p for operation, level, p in zip(body, levels, passes, strict=True) if level == "element"]
-    return Arrangement(tuple(levels), tuple(passes), max(used) + 1 if used else 0)
+    used = [
+        number if isinstance(operation, Reduce) else number + 1
+        for operation, level, number in zip(body, levels, passes, strict=True)
+        if level == "element" or isinstance(operation, Reduce)
+    ]
+    return Arrangement(tuple(levels), tuple(passes), max(used, default=0))
 
 
 def _place(operation: Operation, levels: list[Level], passes: list[int], inner: frozenset[Symbol]) -> tuple[Level, int]:

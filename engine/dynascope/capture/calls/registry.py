@@ -68,6 +68,7 @@ FOLDABLE = frozenset(
         torch.is_autocast_enabled,
         torch.is_autocast_cpu_enabled,
         torch.get_autocast_dtype,
+        torch.is_autocast_cache_enabled,
         torch.jit.is_scripting,
         torch.jit.is_tracing,
         torch._C._get_tracing_state,

@@ -43,6 +43,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -302,7 +303,7 @@ class Operation:
 
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
-        if all(tensor.device.type == "cpu" for tensor in self.tensors):
+        if all(tensor.device.type == "cpu" for tensor in self.tensors) and not autocast.active_devices():
             refusal = self.machine.in_plain_mode(
                 lambda: check_types(self.target, self.examples, self.named_examples)
             )
@@ -315,11 +316,17 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+            with autocast.simulated(self.device_type_of):
+                return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+
+    def device_type_of(self, example: torch.Tensor) -> str:
+        """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""
+        known = next((tensor.device for tensor in self.tensors if tensor.example is example), None)
+        return (known or self.device()).type
 
     def without_devices(self) -> tuple[tuple, dict]:
         arguments = tuple(map(on_meta, self.examples))

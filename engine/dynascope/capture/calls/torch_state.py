@@ -24,9 +24,7 @@ def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[st
     if wanted != before:
         torch._C._set_grad_enabled(wanted)
         machine.journal.record(lambda: torch._C._set_grad_enabled(before))
-        node = machine.graph.call("call_function", torch._C._set_grad_enabled, (wanted,), {})
-        machine.graph.describe(node, None, None)
-        machine.graph.keep(node)
+        machine.graph.set_state(torch._C._set_grad_enabled, (wanted,))
     return NONE
 
 
@@ -56,6 +54,7 @@ def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Valu
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
     torch._C._are_functorch_transforms_active,
+    torch._C._is_torch_function_mode_enabled,
     torch._C._get_tracing_state,
 )
 def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
