@@ -99,5 +99,5 @@ def breaks_at_its_call(globals: dict) -> bool:
     """
     name = globals.get("__name__", "")
     if is_torch_name(name):
-        return not is_within(name, ("torch.nn",))
+        return not is_within(name, ("torch.nn",)) or name == "torch.nn.modules.rnn"
     return name != "__main__" and is_library_name(name)

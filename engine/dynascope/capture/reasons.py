@@ -225,6 +225,18 @@ class BackwardCall(Reason):
 
 
 @dataclass(frozen=True)
+class RecurrentLayer(Reason):
+    code: ClassVar[str] = "recurrent-layer"
+    expression: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` is a recurrent layer: PyTorch's library runs all its steps, a graph would spell them out."
+
+    def remedy(self) -> str:
+        return "Leave it: the library's kernel is the fast way. To have one graph, move the layer out of the compiled function."
+
+
+@dataclass(frozen=True)
 class TensorSubclass(Reason):
     code: ClassVar[str] = "tensor-subclass"
     type_name: str

@@ -13,7 +13,7 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import member
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value
 from dynascope.guards.guard import ModuleHasNoHooks
@@ -28,6 +28,7 @@ GLOBAL_HOOKS = (
     module_code._global_backward_hooks,
     module_code._global_backward_pre_hooks,
 )
+RECURRENT = frozenset(layer.forward for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
 
 
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
@@ -37,6 +38,8 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
         method = member(machine, module.cls, "_call_impl", module)
         return machine.call(method, [module, *arguments], keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
+    if module.cls.forward in RECURRENT:
+        raise Break(RecurrentLayer(machine.expression()))
     forward = attributes.get_now(machine, module, "forward")
     return machine.call(forward, arguments, keywords)
 

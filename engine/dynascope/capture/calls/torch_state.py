@@ -8,7 +8,7 @@ import torch
 
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
-from dynascope.capture.reasons import BackwardCall, ForeignCall
+from dynascope.capture.reasons import BackwardCall, ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import FALSE, NONE, TRUE, Value, boolean
 
@@ -65,6 +65,11 @@ def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str
 @meaning(torch.autograd.grad, torch.autograd.backward)
 def differentiate(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     raise Break(BackwardCall(machine.expression()))
+
+
+@meaning(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+def recurrent_layer(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    raise Break(RecurrentLayer(machine.expression()))
 
 
 def _break(thing: Any, detail: str) -> None:

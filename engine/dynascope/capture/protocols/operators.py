@@ -74,6 +74,8 @@ PLAIN = {
 }
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
+SYMBOLS = {op.function: symbol[:-1] for symbol, op in OPERATORS.items() if op.in_place_method}
+"""From the function of an augmented assignment to the symbol of its plain operator."""
 COMPARISONS = {
     "==": Operator(operator.eq, "__eq__", "__eq__"),
     "!=": Operator(operator.ne, "__ne__", "__ne__"),
@@ -139,7 +141,14 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
 
     if op.function not in TENSOR_AND_NUMBER:
         left, right = machine.known(left), machine.known(right)
-    return apply_function(machine, op.function, [left, right], {})
+    return apply_function(machine, function_of(op, left), [left, right], {})
+
+
+def function_of(op: Operator, left: Value) -> Callable[[Any, Any], Any]:
+    """The function a graph holds. Of augmented assignments only a tensor's is in place; a number is bound anew."""
+    if op.in_place_method is None or isinstance(left, TensorValue):
+        return op.function
+    return OPERATORS[SYMBOLS[op.function]].function
 
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
@@ -153,8 +162,7 @@ def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     parts = [side.node if isinstance(side, SymbolicNumber) else side.value for side in sides]
     examples = [side.example if isinstance(side, SymbolicNumber) else side.value for side in sides]
     example = op.function(*examples)
-    plain = OPERATORS[next(s for s, o in OPERATORS.items() if o.function is op.function).rstrip("=")].function
-    node = machine.graph.call("call_function", plain, tuple(parts), {})
+    node = machine.graph.call("call_function", function_of(op, left), tuple(parts), {})
     machine.graph.describe(node, example, None)
     roots = frozenset().union(*(side.roots for side in sides if isinstance(side, SymbolicNumber)))
     return SymbolicNumber(node, example, roots)
