@@ -1,6 +1,8 @@
 """What the program depended on changes between two calls: the compiled program follows."""
 
 import collections
+import sys
+import threading
 import types
 
 import pytest
@@ -168,6 +170,129 @@ def test_grad_mode():
 def test_missing_attribute_appears():
     thing = Thing()
     check(lambda x: x * 2 if hasattr(thing, "late") else x, lambda: setattr(thing, "late", 1), X)
+
+
+def appears(owner, name, value):
+    """A program's change and its way back: the name is there, then it is gone."""
+    return lambda: setattr(owner, name, value), lambda: delattr(owner, name)
+
+
+class Empty:
+    pass
+
+
+class Slotted:
+    __slots__ = ("late",)
+
+
+class Answering:
+    def __getattr__(self, name):
+        return 7
+
+
+OWNERS = [Thing(), Slotted(), Answering(), Empty, types.ModuleType("own_module"), Net(), helper]
+
+
+@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: getattr(owner, "__name__", type(owner).__name__))
+def test_names_appear_and_go(owner):
+    def with_default(x):
+        return x + getattr(owner, "late", 0)
+
+    def asked(x):
+        return x * 2 if hasattr(owner, "late") else x
+
+    def handled(x):
+        try:
+            return x + owner.late
+        except AttributeError:
+            return x
+
+    for program in (with_default, asked, handled):
+        dispatch = compiled(program)
+        for change in (lambda: None, *appears(owner, "late", 5), *appears(owner, "late", 3)):
+            change()
+            assert same(dispatch(X), program(X))
+
+
+def test_names_appear_in_the_class():
+    thing = Empty()
+
+    def program(x):
+        return x + getattr(thing, "late", 0)
+
+    dispatch = compiled(program)
+    for change in (lambda: None, *appears(Empty, "late", 5)):
+        change()
+        assert same(dispatch(X), program(X))
+
+
+def test_buffer_appears():
+    net = Net()
+    check(lambda x: x if getattr(net, "late", None) is None else x + 5, lambda: net.register_buffer("late", X), X)
+
+
+def test_attribute_of_a_class(monkeypatch):
+    check(lambda x: x * Thing.scale, lambda: monkeypatch.setattr(Thing, "scale", 10), X)
+
+
+def test_class_held_by_a_class(monkeypatch):
+    Thing.kind = list
+    check(lambda x: (x, Thing.kind(())), lambda: monkeypatch.setattr(Thing, "kind", tuple), X)
+
+
+class Base:
+    factor = property(lambda self: 3)
+
+    def apply(self, x):
+        return x + 1
+
+    @classmethod
+    def name(cls):
+        return "base"
+
+
+class Derived(Base):
+    factor = property(lambda self: super().factor + 1)
+
+    def apply(self, x):
+        return super().apply(x) * 2
+
+    @classmethod
+    def name(cls):
+        return super().name() + cls.__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("apply", lambda self, x: x * 100),
+        ("factor", property(lambda self: 77)),
+        ("name", classmethod(lambda cls: "other")),
+    ],
+)
+def test_what_super_finds(monkeypatch, name, entry):
+    thing = Derived()
+    program = lambda x: (thing.apply(x), thing.factor, thing.name())  # noqa: E731
+    check(program, lambda: monkeypatch.setattr(Base, name, entry), X)
+
+
+def test_module_imported_inside(monkeypatch):
+    module = types.ModuleType("dynascope_own_module")
+    module.scale = 2
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def program(x):
+        import dynascope_own_module
+
+        return x * dynascope_own_module.scale
+
+    check(program, lambda: setattr(module, "scale", 7), X)
+
+
+def test_values_of_a_thread(monkeypatch):
+    local = threading.local()
+    local.value = 2
+    check(lambda x: x * getattr(local, "value", 100), lambda: setattr(local, "value", 5), X)
 
 
 def test_arguments_that_become_one_object():

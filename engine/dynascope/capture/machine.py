@@ -22,7 +22,7 @@ from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
-from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedAttribute, UnsupportedInstruction
+from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -278,7 +278,7 @@ class Machine:
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
         if isinstance(value, InstanceDictionaryValue):
-            raise Break(UnsupportedAttribute(value.owner.cls.__name__, "__dict__"))
+            value = value.owner
         if not value.changed:
             self.journal.set(value, "changed", True)
             self.journal.append(self.written, value)

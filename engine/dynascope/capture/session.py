@@ -32,6 +32,7 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
 from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
+from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
     GeneratorFunction,
@@ -45,7 +46,15 @@ from dynascope.capture.reconstruct import needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.torch_state import TorchState
-from dynascope.capture.values import CellValue, FunctionValue, MutableValue, TensorValue, Value
+from dynascope.capture.values import (
+    CellValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    MutableValue,
+    TensorValue,
+    Value,
+)
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.guards.global_state import GlobalStateIs
@@ -235,8 +244,22 @@ class Session:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
                         machine.guards.add_pair(written.source, other.source, NotSameObject())
+        self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+
+    def check_dictionaries(self, outside: list[Value]) -> None:
+        """An object and its `__dict__`, each reached by a way of its own: what is written to one is not seen in the other."""
+        if not any(isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written):
+            return
+        known = self.machine.outside.by_identity
+        for owner in outside:
+            if isinstance(owner, InstanceValue) and (own := own_dictionary(owner)) is not None:
+                found = known.get(id(own))
+                if not isinstance(found, DictValue) or not (found.changed or owner.changed):
+                    continue
+                if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
+                    raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
 
     def check_cells(self, outside: list[Value]) -> None:
         """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""

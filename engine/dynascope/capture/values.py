@@ -184,13 +184,33 @@ class DictValue(MutableValue):
 
 
 class InstanceDictionaryValue(DictValue):
-    """`owner.__dict__`, as the owner is now."""
+    """`owner.__dict__`: a view of the owner's attributes, as they are at each look.
 
-    __slots__ = ("owner",)
+    `before` is the dictionary as it came from outside. Writing goes through the owner (`items.set_in_instance`).
+    """
 
-    def __init__(self, owner: InstanceValue) -> None:
-        super().__init__({})
-        self.owner = owner
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: InstanceValue, before: DictValue | None) -> None:
+        MutableValue.__init__(self)
+        self.owner, self.before = owner, before
+        self.cls, self.default_factory, self.original = dict, NONE, {}
+
+    @property
+    def items(self) -> dict[Any, tuple[Value, Value]]:
+        held = dict(self.before.items) if self.before is not None else {}
+        for name, item in self.owner.attributes.items():
+            if item is DELETED:
+                held.pop(name, None)
+            elif not is_kept_apart(self.owner.cls, name):
+                held[name] = (ConstantValue(name), item)
+        return held
+
+
+def is_kept_apart(cls: type, name: str) -> bool:
+    """Whether instances keep the attribute in a slot of the class, not in their dictionary."""
+    entry = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(entry), "__set__")
 
 
 class SetValue(MutableValue):

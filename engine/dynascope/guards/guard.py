@@ -227,6 +227,20 @@ class HasNoKey(Predicate):
 
 
 @dataclass(frozen=True)
+class IsThere(Predicate):
+    """The place exists, whatever it holds."""
+
+    def holds(self, value: Any) -> bool:
+        return True
+
+    def check(self) -> str:
+        return "is there"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} is gone"
+
+
+@dataclass(frozen=True)
 class HasNoAttribute(Predicate):
     """`hasattr(value, name)` is false."""
 

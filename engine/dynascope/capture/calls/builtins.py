@@ -182,13 +182,7 @@ def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(hasattr)
 def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    value, name = machine.realize(arguments[0]), machine.known(arguments[1]).value
-    found = attributes.find(machine, value, name)
-    if found is None and value.source is not None and not isinstance(value, (ConstantValue, TensorValue)):
-        from dynascope.guards.guard import HasNoAttribute
-
-        machine.guards.add(value.source, HasNoAttribute(name))
-    return boolean(found is not None)
+    return boolean(attributes.find(machine, arguments[0], machine.known(arguments[1]).value) is not None)
 
 
 @meaning(setattr)
@@ -761,6 +755,8 @@ for _symbol, _op in {**operators.OPERATORS, **operators.COMPARISONS}.items():
 for _op in operators.UNARY.values():
     _operator_function(_op.function, lambda machine, value, _op=_op: operators.unary(machine, _op, value))
 _operator_function(operator.getitem, items.get)
+_operator_function(operator.setitem, lambda machine, *parts: items.set(machine, *parts) or NONE)
+_operator_function(operator.delitem, lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _operator_function(
     operator.contains, lambda machine, container, item: boolean(items.contains(machine, container, item))
 )

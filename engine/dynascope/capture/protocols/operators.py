@@ -161,7 +161,7 @@ def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any
 
 
 def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
-    rule = CONTAINER_RULES.get((type(left), type(right), op.function))
+    rule = CONTAINER_RULES.get((kind_of(left), kind_of(right), op.function))
     if rule is not None:
         return rule(machine, left, right)
     if op.function in (operator.eq, operator.ne) and InstanceValue not in (type(left), type(right)):
@@ -170,6 +170,10 @@ def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> 
     if not any(type(side) is NotConstant for side in folded) and op.in_place_method is None:
         return from_constant(machine, compute(machine, op.function, tuple(folded)))
     return by_methods(machine, op, left, right)
+
+
+def kind_of(value: Value) -> type:
+    return DictValue if type(value) is InstanceDictionaryValue else type(value)
 
 
 def from_constant(machine: Machine, value: ConstantValue) -> Value:
@@ -346,7 +350,10 @@ def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
 
 
 def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
-    machine.journal.set(left, "items", {**left.items, **right.items})
+    from dynascope.capture.protocols.items import put
+
+    for key, item in list(right.items.values()):
+        put(machine, left, key, item)
     machine.write(left)
     return left
 

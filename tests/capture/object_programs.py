@@ -1,0 +1,139 @@
+"""Programs about objects and their dictionaries, and about what Python's own classes and functions do to containers.
+
+Each is called three times, and its arguments are compared after each call.
+"""
+
+import collections
+import operator
+import types
+
+import torch
+
+CASES = []
+T = torch.arange(6.0).reshape(2, 3)
+
+
+class Thing:
+    def __init__(self, x=0):
+        self.x = x
+
+
+class Slotted:
+    __slots__ = ("late", "x")
+
+
+def case(*arguments):
+    def register(function):
+        CASES.append((function, arguments))
+        return function
+
+    return register
+
+
+@case(T)
+def aliases_of_builtin_classes(x):
+    return x + 1, repr((list[int], dict[str, int], tuple[int, ...], type[int], collections.OrderedDict[str, int]))
+
+
+@case(T)
+def annotations_of_a_function_made_inside(x):
+    def inner(a: list[int], b: "text" = 1) -> dict[str, float]:  # noqa: F821
+        return a
+
+    return x + 1, repr(inner.__annotations__), repr(inner)[:9]
+
+
+@case(T, types.SimpleNamespace(b=1))
+def vars_of_a_namespace(x, names):
+    names.a = x + 1
+    found = vars(names)
+    names.c = len(found)
+    return sorted(found), len(vars(names)), found["a"], found["c"]
+
+
+@case(T)
+def vars_of_an_object_made_inside(x):
+    thing = Thing(1)
+    found = thing.__dict__
+    thing.y = x
+    found["w"] = 2
+    before = list(found)
+    del thing.x
+    return before, thing.w, list(found), dict(vars(thing)), found is thing.__dict__
+
+
+@case(T, Thing(1))
+def dictionary_sees_attributes(x, thing):
+    found = thing.__dict__
+    keys, pairs = found.keys(), found.items()
+    thing.y = x + 1
+    thing.x = 5
+    return list(found), found["x"], found.get("y"), len(found), "y" in found, list(keys), [key for key, _ in pairs]
+
+
+@case(T, Thing(1))
+def attributes_see_dictionary(x, thing):
+    found = thing.__dict__
+    found["x"] = x * 2
+    found["z"] = 3
+    found.update(k=4, x=found["x"] + 1)
+    found.setdefault("z", 9)
+    found.setdefault("q", 9)
+    found |= {"r": 1}
+    return thing.x, thing.z, thing.k, thing.q, thing.r, found is thing.__dict__, found
+
+
+@case(T, Thing(1))
+def names_deleted_in_the_dictionary(x, thing):
+    found = vars(thing)
+    thing.y = found.pop("x", 7)
+    thing.t = x
+    del thing.t
+    return hasattr(thing, "x"), hasattr(thing, "t"), list(found)
+
+
+@case(T, Thing(1))
+def deleted_and_set_again(x, thing):
+    thing.y = x
+    del thing.x
+    thing.x = 2
+    return list(thing.__dict__)
+
+
+@case(T, Thing(1))
+def dictionary_cleared(x, thing):
+    thing.__dict__.clear()
+    thing.b = x
+    return list(thing.__dict__)
+
+
+@case(T, collections.defaultdict(list))
+def default_items_stay(x, table):
+    table["a"].append(x.shape[0])
+    table["b"]
+    return table, table.get("zz"), "q" in table
+
+
+@case(T, [1, 2, 3], {"k": 1})
+def operator_functions_that_write(x, items, table):
+    operator.setitem(items, 0, 5)
+    operator.setitem(table, "n", x)
+    operator.delitem(items, 1)
+    operator.iconcat(items, [9])
+    return x + items[0], items, table, operator.concat(items, [1])
+
+
+@case(T, Thing(1))
+def dictionary_held_across_a_break(x, thing):
+    found = thing.__dict__
+    print("before")
+    thing.y = x + 1
+    thing.x = 5
+    keys = list(found)
+    print("between")
+    found["x"] = 7
+    return keys, found["x"], thing.x, found is thing.__dict__
+
+
+REFUSED = {dictionary_held_across_a_break}
+"""Programs of which a part runs uncompiled."""
