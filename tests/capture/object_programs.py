@@ -135,5 +135,31 @@ def dictionary_held_across_a_break(x, thing):
     return keys, found["x"], thing.x, found is thing.__dict__
 
 
+@case(T)
+def implicit_context_of_exceptions(x):
+    try:
+        try:
+            {}["key"]
+        finally:
+            [][1]
+    except IndexError as error:
+        return x + 1, repr(error.__context__), error.__cause__
+    return x
+
+
+@case(T, (), ())
+def empty_tuples_are_one(x, first, second):
+    def passed(*arguments):
+        return arguments
+
+    return passed(*first) is first, first is second, tuple([]) is first, x
+
+
+@case(T, torch.Size((4,)))
+def arithmetic_of_sizes(x, size):
+    results = (x.shape + (1,), (1,) + x.shape, x.shape + size, x.shape * 2, 2 * size, x.shape[:1])
+    return x, [(type(each), tuple(each)) for each in results], x.expand(size + x.shape)
+
+
 REFUSED = {dictionary_held_across_a_break}
 """Programs of which a part runs uncompiled."""

@@ -295,6 +295,105 @@ def test_values_of_a_thread(monkeypatch):
     check(lambda x: x * getattr(local, "value", 100), lambda: setattr(local, "value", 5), X)
 
 
+def calls_agree(program, *calls):
+    """One compiled program for calls with different arguments."""
+    dispatch = compiled(program)
+    for arguments in calls:
+        assert same(dispatch(*arguments), program(*arguments))
+
+
+@pytest.mark.parametrize("make", [Thing, list, torch.Tensor.clone, Net], ids=["thing", "list", "tensor", "module"])
+def test_two_objects_become_one(make):
+    one, other = (make(X), make(X)) if make is torch.Tensor.clone else (make(), make())
+    calls_agree(lambda a, b: (a is b, a is not b), (one, other), (one, one), (other, one))
+
+
+def test_items_compared_by_identity():
+    one, other = Thing(), Thing()
+    calls_agree(
+        lambda thing, things: (thing in things, things.count(thing)),
+        (one, [other, Thing()]),
+        (one, [other, one]),
+        (other, [other, one]),
+    )
+
+
+def test_keys_compared_by_identity():
+    one, other = Thing(), Thing()
+    calls_agree(lambda a, b: (len({a, b}), len({a: 1, b: 2})), (one, other), (one, one), (other, one))
+
+
+@pytest.mark.parametrize("key", [Thing(), X, helper, (helper, 1), Net()], ids=["thing", "tensor", "function", "tuple", "module"])
+def test_objects_as_keys_of_a_dictionary_from_outside(key):
+    table = collections.defaultdict(dict, {key: {"steps": 0}, Thing: 1, len: 2, "name": 3})
+
+    def program(x, wanted):
+        if wanted in table:
+            table[wanted]["steps"] += 1
+        return x, table.get(wanted, 5), [each == wanted for each in table], table[Thing], table[len]
+
+    calls_agree(program, (X, key), (X, "none"), (X, Thing()), (X, key))
+    assert table[key] == {"steps": 4}
+
+
+def test_optimizer_finds_its_state():
+    def train(wrap):
+        weight = torch.ones(3, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+        def step(x):
+            (x * weight).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        step = wrap(step)
+        for _ in range(3):
+            step(X)
+        return weight.detach()
+
+    torch.testing.assert_close(train(compiled), train(lambda function: function))
+
+
+def test_defaults_are_given_later(monkeypatch):
+    def inner(x, k, *, j):
+        return x * k + j
+
+    def program(x):
+        try:
+            return inner(x)
+        except TypeError as error:
+            return str(error).partition("<locals>.")[2]
+
+    dispatch = compiled(program)
+    for defaults, keyword_defaults in ((None, None), ((2,), None), ((2,), {"j": 3}), (None, {"j": 3}), ((4,), {"j": 1})):
+        inner.__defaults__, inner.__kwdefaults__ = defaults, keyword_defaults
+        assert same(dispatch(X), program(X))
+
+
+def test_attribute_of_a_tensor():
+    x = X.clone()
+    check(lambda x: x + getattr(x, "late", 3), lambda: setattr(x, "late", 9), x)
+
+
+def test_global_appears(monkeypatch):
+    def program(x):
+        try:
+            return x + LATE  # noqa: F821
+        except NameError:
+            return x
+
+    check(program, lambda: monkeypatch.setitem(globals(), "LATE", 5), X)
+
+
+def test_default_device():
+    calls = [torch.device("cpu"), torch.device("meta"), torch.device("cpu")]
+    dispatch = compiled(lambda: (torch.zeros(2).device.type, torch.get_default_device().type, torch.ones(2)))
+    for device in calls:
+        with device:
+            assert dispatch()[:2] == (device.type, device.type)
+            assert dispatch()[2].device == device
+
+
 def test_arguments_that_become_one_object():
     def program(a, b):
         a.append(1)

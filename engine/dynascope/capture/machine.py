@@ -98,6 +98,7 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0
         self.count = 0
@@ -203,6 +204,8 @@ class Machine:
         """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""
         value = InstanceValue(kind)
         value.arguments = tuple(a if isinstance(a, Value) else ConstantValue(a) for a in arguments)
+        if self.handled is not NONE:
+            value.attributes["__context__"] = self.handled
         return Raised(value)
 
     # Calls
@@ -252,6 +255,11 @@ class Machine:
     def tensor(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> TensorValue:
         self.graph.describe(node, example, device)
         return TensorValue(node, example, device)
+
+    def note_key(self, value: Value) -> None:
+        """An object is a key by its identity: that it is none of the other such keys matters now."""
+        if value.source is not None:
+            self.keys.setdefault(value.python_type, {})[value.source] = None
 
     def note_tensor_write(self, tensor: TensorValue) -> None:
         """An input's memory is written by the graph: aliases among the inputs matter now."""

@@ -58,7 +58,7 @@ from dynascope.capture.values import (
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.guards.global_state import GlobalStateIs
-from dynascope.guards.guard import Guard, NotSameObject
+from dynascope.guards.guard import Guard, NoneIsAnother, NotSameObject
 from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
@@ -244,6 +244,9 @@ class Session:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
                         machine.guards.add_pair(written.source, other.source, NotSameObject())
+        for places in machine.keys.values():
+            if len(places) > 1:
+                machine.guards.add_group(tuple(places), NoneIsAnother())
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])

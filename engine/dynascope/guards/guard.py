@@ -284,6 +284,20 @@ class NotSameObject(Predicate):
         return f"{expression} are the same object, and were different ones"
 
 
+@dataclass(frozen=True)
+class NoneIsAnother(Predicate):
+    """As many objects as places."""
+
+    def holds(self, *values: Any) -> bool:
+        return len({*map(id, values)}) == len(values)
+
+    def check(self) -> str:
+        return "are different objects"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"two of {expression} are the same object, and all were different ones"
+
+
 MODULE_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 

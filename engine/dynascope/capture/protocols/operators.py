@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue
@@ -34,6 +36,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.guards.guard import NotSameObject
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -317,14 +320,22 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         return False
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
         return left.owner is right.owner
-    if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
-        return left.object is not None and left.object is right.object
+    if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
+        return left.cls is right.cls is tuple
+    if left.source is not None and right.source is not None and left.python_type is right.python_type:
+        machine.guards.add_pair(left.source, right.source, NotSameObject())
     return False
+
+
+# Newer versions of torch keep the class.
+SIZE_AFTER_ADDING = type(torch.Size(()) + ())
+SIZE_AFTER_REPEATING = type(torch.Size(()) * 1)
 
 
 def _concatenate(machine: Machine, left: Any, right: Any) -> Value:
     if isinstance(left, TupleValue):
-        return TupleValue((*left.items, *right.items))
+        sized = torch.Size in (left.cls, right.cls)
+        return TupleValue((*left.items, *right.items), SIZE_AFTER_ADDING if sized else tuple)
     return ListValue([*left.items, *right.items])
 
 
@@ -342,7 +353,9 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
     if not isinstance(times, int):
         raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
     items = sequence.items * times
-    return ListValue(items) if isinstance(sequence, ListValue) else TupleValue(items)
+    if isinstance(sequence, ListValue):
+        return ListValue(items)
+    return TupleValue(items, SIZE_AFTER_REPEATING if sequence.cls is torch.Size else tuple)
 
 
 def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
