@@ -161,5 +161,124 @@ def arithmetic_of_sizes(x, size):
     return x, [(type(each), tuple(each)) for each in results], x.expand(size + x.shape)
 
 
-REFUSED = {dictionary_held_across_a_break}
+@case(T)
+def messages_of_exceptions(x):
+    attempts = [
+        lambda: [1].index(2),
+        lambda: (1, 2).index(9),
+        lambda: max([]),
+        lambda: min(()),
+        lambda: dict([1]),
+        lambda: dict([(1, 2, 3)]),
+        lambda: map(5),
+        lambda: reversed(5),
+        lambda: reversed(iter([1])),
+        lambda: [1].insert("a", 1),
+        lambda: [1].pop("a"),
+        lambda: {}.popitem(),
+        lambda: collections.OrderedDict().popitem(),
+        lambda: collections.OrderedDict(a=1).move_to_end("b"),
+        lambda: [each for each, _ in [5]],
+    ]
+    found = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except Exception as error:
+            found.append((type(error), str(error)))
+    return x, found
+
+
+@case(T, {1: 2})
+def dictionary_grows_while_iterated(x, table):
+    try:
+        for key in table:
+            table[key + 1] = x
+    except RuntimeError as error:
+        return x, str(error), len(table)
+    return x
+
+
+@case(T, {1: 2, 2: 3})
+def dictionary_shrinks_while_iterated(x, table):
+    try:
+        for key in table.items():
+            table.pop(key[0])
+    except RuntimeError as error:
+        return x, str(error), len(table)
+    return x
+
+
+@case(T, {1: 2, 3: 4})
+def iterator_of_a_dictionary_is_live(x, table):
+    keys, values = iter(table), iter(table.values())
+    first = next(keys), next(values)
+    print("break")
+    rest = list(keys)
+    table[len(table) + 7] = x
+    try:
+        return first, rest, next(values)
+    except RuntimeError as error:
+        return first, rest, str(error)
+
+
+@case(T, collections.OrderedDict(a=1, c=2))
+def both_ends_of_an_ordered_dictionary(x, table):
+    table["b"] = x
+    table.move_to_end("a")
+    table.move_to_end("b", last=False)
+    first = table.popitem(last=False)
+    table["a"] = table["c"] = 1
+    return list(table), first[0]
+
+
+class Leaving:
+    def __init__(self):
+        self.seen = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.seen.append((kind, trace is None, bool(trace)))
+        return True
+
+
+@case(T, Leaving())
+def traceback_is_there(x, manager):
+    with manager:
+        x = x + 1
+        raise ValueError("inside")
+    try:
+        raise KeyError("k")
+    except KeyError as error:
+        return x + 1, error.__traceback__ is None, manager.seen
+
+
+@case(T)
+def number_plus_tensor_in_place(x):
+    total = count = 2
+    total += x
+    product = 3
+    product *= x
+    return total, count, product, count + x
+
+
+@case(T, [])
+def generator_left_inside_try(x, log):
+    def items():
+        try:
+            yield 1
+            yield 2
+        finally:
+            log.append("closed")
+
+    for item in items():
+        x = x + item
+        break
+    log.append("after")
+    return x
+
+
+REFUSED = {dictionary_held_across_a_break, generator_left_inside_try}
 """Programs of which a part runs uncompiled."""

@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     NONE,
     ConstantValue,
     FunctionValue,
+    GeneratorValue,
     InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
@@ -98,6 +99,7 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.generators: list[GeneratorValue] = []
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0

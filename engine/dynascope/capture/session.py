@@ -40,9 +40,10 @@ from dynascope.capture.reasons import (
     InternalFailure,
     ProgramRaises,
     TorchCallFails,
+    UnrebuildableValue,
     UnsupportedInstruction,
 )
-from dynascope.capture.reconstruct import needs
+from dynascope.capture.reconstruct import describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.torch_state import TorchState
@@ -223,6 +224,7 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
+        self.check_generators()
         self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry))
@@ -234,6 +236,14 @@ class Session:
         plan = Plan(self.region, outputs, effects, result, plan.frames)
         guards = (self.state_guard, *machine.guards.guards())
         return Captured(self.region, graph, guards, exit, effects, plan, machine.count)
+
+    def check_generators(self) -> None:
+        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here."""
+        for generator in self.machine.generators:
+            if generator.started and not generator.finished:
+                handler = generator.frame.instruction.handler
+                if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
+                    raise Break(UnrebuildableValue(describe(generator)))
 
     def check_aliases(self) -> None:
         """Writes are seen through every name of an object: names that were different must stay so."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -255,14 +255,23 @@ class DictViewValue(Value):
 
 
 class IteratorValue(MutableValue):
-    """An iterator over values known in advance, or over a list that may still grow; `position` items were taken."""
+    """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
-    __slots__ = ("items", "position")
+    `owner` is the dict, set or view that gave the items: it must keep its size.
+    """
+
+    __slots__ = ("items", "owner", "position", "size")
     python_type = type(iter(()))
 
-    def __init__(self, items: list[Value] | tuple[Value, ...] | ListValue) -> None:
+    def __init__(
+        self, items: list[Value] | tuple[Value, ...] | ListValue, owner: DictValue | SetValue | DictViewValue | None = None
+    ) -> None:
         super().__init__()
-        self.items, self.position = items, 0
+        self.items, self.position, self.owner = items, 0, owner
+        self.size = 0 if owner is None else self.owner_size()
+
+    def owner_size(self) -> int:
+        return len((self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner).items)
 
     def remaining_source(self) -> list[Value] | tuple[Value, ...]:
         return self.items.items if isinstance(self.items, ListValue) else self.items
@@ -377,6 +386,14 @@ class InstanceValue(MutableValue):
 
 
 DELETED = NullValue()
+
+
+class TracebackValue(Value):
+    """The traceback of an exception that was raised inside: there is one, and it cannot be read or kept."""
+
+    __slots__ = ()
+    source = None
+    python_type = TracebackType
 
 
 class SuperValue(Value):

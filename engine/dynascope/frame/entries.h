@@ -21,6 +21,7 @@ typedef struct {
     int slots;                   /* all parameters, with *args and **kwargs */
     int flags;
     bool given_up;
+    bool resumed;                /* of a region after a break: every turn of a loop that breaks calls it inside the last */
     vectorcallfunc vectorcall;
     PyObject *weak_references;
 } EntryTable;
@@ -441,6 +442,7 @@ static PyMemberDef table_members[] = {
     {"entries", T_OBJECT_EX, offsetof(EntryTable, entries), READONLY},
     {"on_miss", T_OBJECT_EX, offsetof(EntryTable, on_miss), 0},
     {"given_up", T_BOOL, offsetof(EntryTable, given_up), READONLY},
+    {"resumed", T_BOOL, offsetof(EntryTable, resumed), 0},
     {NULL},
 };
 

@@ -42,6 +42,7 @@ from dynascope.capture.values import (
     SuperValue,
     SymbolicNumber,
     TensorValue,
+    TracebackValue,
     TupleValue,
     Value,
 )
@@ -227,7 +228,9 @@ def unset_slot(machine: Machine, value: InstanceValue, name: str) -> Any:
 def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Value:
     if name == "args" and value.object is None:
         return TupleValue(value.arguments)
-    if name in ("__cause__", "__context__", "__traceback__") and value.object is None:
+    if name == "__traceback__" and value.object is None:
+        return TracebackValue()
+    if name in ("__cause__", "__context__") and value.object is None:
         return value.attributes.get(name, NONE)
     if name == "value" and issubclass(value.cls, StopIteration):
         return value.arguments[0] if value.arguments else NONE
@@ -452,6 +455,10 @@ def of_slice(machine: Machine, value: SliceValue, name: str) -> Any:
     return value.parts[names.index(name)] if name in names else generic(machine, value, name)
 
 
+def of_traceback(machine: Machine, value: TracebackValue, name: str) -> Any:
+    raise Break(UnsupportedAttribute("traceback", name))
+
+
 def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
     return of_constant(machine, machine.known(value), name)
 
@@ -469,6 +476,7 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     PartialValue: of_partial,
     SuperValue: of_super,
     SliceValue: of_slice,
+    TracebackValue: of_traceback,
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
 }

@@ -10,7 +10,7 @@ from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
 from dynascope.capture.reasons import ForeignValue, UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -258,7 +258,12 @@ def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
         keys = elements(machine, machine.call_now(member(machine, mapping.cls, "keys", mapping), [mapping]))
         return [(key, machine.finish(get(machine, mapping, key))) for key in keys]
     result = []
-    for pair in elements(machine, mapping):
-        key, value = elements(machine, pair)
-        result.append((key, value))
+    for at, pair in enumerate(elements(machine, mapping)):
+        where = f"dictionary update sequence element #{at}"
+        if not is_iterable(machine.realize(pair)):
+            raise machine.throw(TypeError, f"cannot convert {where} to a sequence")
+        parts = elements(machine, pair)
+        if len(parts) != 2:
+            raise machine.throw(ValueError, f"{where} has length {len(parts)}; 2 is required")
+        result.append((parts[0], parts[1]))
     return result

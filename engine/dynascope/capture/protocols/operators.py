@@ -76,6 +76,7 @@ PLAIN = {
     ">>": ("rshift", "rshift"),
 }
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
+PLAIN_BY_METHOD = {op.method: op for op in OPERATORS.values()}
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
 COMPARISONS = {
     "==": Operator(operator.eq, "__eq__", "__eq__"),
@@ -140,6 +141,9 @@ def is_pure_type(value: Any) -> bool:
 def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     from dynascope.capture.calls.tensors import apply_function
 
+    if op.in_place_method is not None and not isinstance(left, TensorValue):
+        # `n += tensor` gives `n` another value: in a graph's code it would overwrite the number.
+        op = PLAIN_BY_METHOD[op.method]
     if op.function not in TENSOR_AND_NUMBER:
         left, right = machine.known(left), machine.known(right)
     return apply_function(machine, op.function, [left, right], {})
