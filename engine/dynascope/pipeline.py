@@ -136,7 +136,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recom
         code = assemble(outcome, run, lambda resumed, region: _resumed_table(resumed, RegionState(region, state.options)))
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
-    entry = hook.Entry(program, code, None)
+    entry = hook.Entry(program, code, None, values.globals)
     state.guards.append(outcome.guards)
     table.add(entry)
     _record(Compilation(state.region, outcome, graph, clock.seconds, recompiled, state.options, code))

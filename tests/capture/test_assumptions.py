@@ -128,6 +128,17 @@ def test_hook():
     check(lambda x: net(x), lambda: net.layers[0].register_forward_hook(lambda m, i, o: o * 3), X)
 
 
+def test_hook_of_all_modules():
+    net = Net().eval()
+    handles = []
+    register = nn.modules.module.register_module_forward_hook
+    try:
+        check(lambda x: net(x), lambda: handles.append(register(lambda m, i, o: o * 3)), X)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def test_forward_of_the_instance():
     net = Net().eval()
     forward = types.MethodType(lambda self, x: x * 7, net.layers[0])

@@ -59,7 +59,7 @@ from dynascope.capture.values import (
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.guards.global_state import GlobalStateIs
-from dynascope.guards.guard import Guard, NoneIsAnother, NotSameObject
+from dynascope.guards.guard import Guard, IdentityIs, NoneIsAnother, NotSameObject
 from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
@@ -214,11 +214,19 @@ class Session:
         if frame.checkpoint.position != frame.position:
             raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
+        self.guard_globals(machine.frames[1:])
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
         return self.finished(kind(reason, span, stack), None, states)
+
+    def guard_globals(self, inlined: list[Frame]) -> None:
+        """The steps of inlined frames hold the globals of their functions, and one code can have several."""
+        for frame in inlined:
+            if frame.function.source is not None:
+                place = AttributeSource(frame.function.source, "__globals__")
+                self.machine.guards.add(place, IdentityIs(frame.globals))
 
     # The result
 

@@ -37,12 +37,13 @@ class GuardProgram:
 
 
 class Entry:
-    """Code with the original's parameters, and when it may run."""
+    """Code with the original's parameters, and when it may run: for functions with these globals, if given."""
 
-    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None):
+    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None, globals: dict | None = None):
         self.program = program
         self.code = code
         self.owner = owner
+        self.globals = globals
         self.hits = 0
 
 
@@ -205,7 +206,7 @@ def _binding_code(code: types.CodeType) -> types.CodeType:
 
 def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Entry | None:
     for entry in table.entries:
-        if _holds(entry, values):
+        if (entry.globals is None or entry.globals is function.__globals__) and _holds(entry, values):
             entry.hits += 1
             return entry
     if table.on_miss is None:
