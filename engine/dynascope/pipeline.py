@@ -100,6 +100,12 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     return hook.EntryTable(code, on_miss)
 
 
+def _resumed_table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
+    table = _table(code, state)
+    table.resumed = True
+    return table
+
+
 def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValues) -> hook.Entry | None:
     """Compile the region for `values` and add the entry to its table. None: this call runs as it was written."""
     recompiled = _why_again(state, values)
@@ -127,10 +133,10 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recom
         return None
     with clock("assemble"):
         run = graph.function if graph is not None else None
-        code = assemble(outcome, run, lambda resumed, region: _table(resumed, RegionState(region, state.options)))
+        code = assemble(outcome, run, lambda resumed, region: _resumed_table(resumed, RegionState(region, state.options)))
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
-    entry = hook.Entry(program, code, None)
+    entry = hook.Entry(program, code, None, values.globals)
     state.guards.append(outcome.guards)
     table.add(entry)
     _record(Compilation(state.region, outcome, graph, clock.seconds, recompiled, state.options, code))

@@ -3,15 +3,18 @@
 import contextlib
 import copy
 import io
+import types
 
 import instruction_programs
+import object_programs
 import programs
 import pytest
 import torch
 from harness import compiled
 
 
-CASES = programs.CASES + instruction_programs.CASES
+REFUSED = instruction_programs.REFUSED | object_programs.REFUSED
+CASES = programs.CASES + instruction_programs.CASES + object_programs.CASES
 
 
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f.__name__ for f, _ in CASES])
@@ -25,7 +28,7 @@ def test_program_does_what_python_does(function, arguments):
         assert same(observe(dispatch, captured), expected)
         assert same(captured, plain)
         assert expected_global == programs.G
-    assert dispatch.refused == [] or function in instruction_programs.REFUSED
+    assert dispatch.refused == [] or function in REFUSED
 
 
 def observe(function, arguments):
@@ -53,10 +56,12 @@ def same(one, other):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, types.SimpleNamespace):
+        return same(vars(one), vars(other))
     if (
         hasattr(one, "__dict__")
         and not isinstance(one, type)
-        and type(one).__module__ in ("programs", "instruction_programs")
+        and type(one).__module__ in ("programs", "instruction_programs", "object_programs")
     ):
         return same(vars(one), vars(other))
     return one == other

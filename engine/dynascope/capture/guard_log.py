@@ -7,12 +7,16 @@ The log only grows: a guard recorded by a step that was undone costs a check and
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
-from dynascope.guards.guard import Guard
+from dynascope.capture.places import STABLE_TYPES, is_library_name
+from dynascope.guards.guard import Guard, IdentityIs, TypeIs
 from dynascope.guards.source import ConstantSource, Source
 from dynascope.report.span import UserStack
+
+UNCHANGING = (*STABLE_TYPES, int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 
 class GuardLog:
@@ -23,7 +27,9 @@ class GuardLog:
         self._guards: dict[Any, Guard] = {}
 
     def add(self, source: Source | None, predicate: Any) -> None:
-        if source is not None and not is_fixed(source):
+        if source is None or is_fixed(source):
+            return
+        if not (isinstance(source, ConstantSource) and isinstance(predicate, (IdentityIs, TypeIs))):
             self._add((source,), predicate)
 
     def add_pair(self, first: Source, second: Source, predicate: Any) -> None:
@@ -45,9 +51,18 @@ class GuardLog:
 
 
 def is_fixed(source: Source) -> bool:
-    """Whether the place belongs to the compiled entry itself."""
+    """Whether the place belongs to the compiled entry itself, or to something that nobody changes."""
     while not isinstance(source, ConstantSource):
         source = getattr(source, "base", None)
         if source is None:
             return False
-    return True
+    return not can_change(source.value)
+
+
+def can_change(value: Any) -> bool:
+    """Whether users change what lies in an object: their own classes, modules, functions and containers, not the library's."""
+    if isinstance(value, types.ModuleType):
+        return not is_library_name(value.__name__)
+    if isinstance(value, (type, types.FunctionType)):
+        return value.__module__ == "__main__" or not is_library_name(value.__module__ or "")
+    return not isinstance(value, UNCHANGING)

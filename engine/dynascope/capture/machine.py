@@ -22,13 +22,14 @@ from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
-from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedAttribute, UnsupportedInstruction
+from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
     FunctionValue,
+    GeneratorValue,
     InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
@@ -98,6 +99,8 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.generators: list[GeneratorValue] = []
+        self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0
         self.count = 0
@@ -203,6 +206,8 @@ class Machine:
         """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""
         value = InstanceValue(kind)
         value.arguments = tuple(a if isinstance(a, Value) else ConstantValue(a) for a in arguments)
+        if self.handled is not NONE:
+            value.attributes["__context__"] = self.handled
         return Raised(value)
 
     # Calls
@@ -253,6 +258,11 @@ class Machine:
         self.graph.describe(node, example, device)
         return TensorValue(node, example, device)
 
+    def note_key(self, value: Value) -> None:
+        """An object is a key by its identity: that it is none of the other such keys matters now."""
+        if value.source is not None:
+            self.keys.setdefault(value.python_type, {})[value.source] = None
+
     def note_tensor_write(self, tensor: TensorValue) -> None:
         """An input's memory is written by the graph: aliases among the inputs matter now."""
         self.journal.append(self.tensor_writes, tensor)
@@ -278,7 +288,7 @@ class Machine:
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
         if isinstance(value, InstanceDictionaryValue):
-            raise Break(UnsupportedAttribute(value.owner.cls.__name__, "__dict__"))
+            value = value.owner
         if not value.changed:
             self.journal.set(value, "changed", True)
             self.journal.append(self.written, value)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 META = torch.device("meta")
 CPU = torch.device("cpu")
@@ -34,6 +36,12 @@ def on_meta(value: Any) -> Any:
     return META if isinstance(value, torch.device) else value
 
 
+def default_device() -> torch.device:
+    """Where factories put tensors. torch's own function of the name makes a tensor to see, which no mode reaches here."""
+    context = next((m for m in reversed(_get_current_function_mode_stack()) if isinstance(m, DeviceContext)), None)
+    return CPU if context is None else _with_index(context.device)
+
+
 def named_device(value: Any) -> torch.device | None:
     """The device that an argument names: a device, or a string or number that is one."""
     if isinstance(value, torch.device):
@@ -52,7 +60,7 @@ def result_device(explicit: torch.device | None, operands: Iterable[torch.device
         return _with_index(explicit)
     devices = list(operands)
     return next(
-        (device for device in devices if device.type != "cpu"), devices[0] if devices else torch.get_default_device()
+        (device for device in devices if device.type != "cpu"), devices[0] if devices else default_device()
     )
 
 

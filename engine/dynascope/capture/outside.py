@@ -19,7 +19,7 @@ import torch
 
 from dynascope.capture.metadata import meta_of
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
-from dynascope.capture.reasons import TensorSubclass
+from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     CellValue,
@@ -165,15 +165,30 @@ class Outside:
         self.machine.guards.add(source, DictionaryKeysAre(tuple(object)))
         value = DictValue({}, type(object), source, object)
         for key, item in object.items():
-            value.items[key] = (self._key(key), self.lazy(item, item_source(source, key)))
+            hashed, known = self._key(key)
+            value.items[hashed] = (known, self.lazy(item, item_source(source, key)))
         value.original = dict(value.items)
         if isinstance(object, collections.defaultdict):
             value.default_factory = self.realize(object.default_factory, AttributeSource(source, "default_factory"))
         return self.remember(object, value)
 
-    def _key(self, key: Any) -> Value:
-        """Keys are constants of the guard that says which they are."""
-        return TupleValue(tuple(map(self._key, key))) if type(key) is tuple else ConstantValue(key)
+    def _key(self, key: Any) -> tuple[Any, Value]:
+        """What finds the key (see `protocols.hashing`), and the key. Keys are constants of the guard that says which they are.
+
+        A tensor or an instance is found by identity, and a guard would keep it alive.
+        """
+        kind = type(key)
+        if kind in LITERAL_TYPES:
+            return key, ConstantValue(key)
+        if kind is tuple:
+            parts = [self._key(part) for part in key]
+            return tuple(hashed for hashed, _ in parts), TupleValue(tuple(known for _, known in parts))
+        if kind is types.FunctionType and not is_torch_operation(key):
+            known = self.fixed(key, key.__qualname__)
+            return known, known
+        if isinstance(key, (*IDENTITY_TYPES, *FUNCTION_TYPES, enum.Enum, frozenset)):
+            return key, ConstantValue(key)
+        raise Break(KeysByIdentity(kind.__name__, self.machine.expression()))
 
     def _set(self, object: set | frozenset, source: Source) -> Value:
         if not all(type(item) in LITERAL_TYPES for item in object):

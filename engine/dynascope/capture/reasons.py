@@ -172,6 +172,21 @@ class ForeignValue(Reason):
 
 
 @dataclass(frozen=True)
+class KeysByIdentity(Reason):
+    """A dict keyed by tensors or instances. The page is that of `foreign-value`."""
+
+    code: ClassVar[str] = "foreign-value"
+    type_name: str
+    operation: str
+
+    def message(self) -> str:
+        return f"`{self.operation}` reads a dict with a key that is a {self.type_name}, found by which object it is."
+
+    def remedy(self) -> str:
+        return f"Use names or numbers as the keys, or keep what belongs to a {self.type_name} in an attribute of it."
+
+
+@dataclass(frozen=True)
 class UnsupportedInstruction(Reason):
     code: ClassVar[str] = "unsupported-instruction"
     operation: str

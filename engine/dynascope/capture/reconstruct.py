@@ -79,6 +79,8 @@ def describe(value: Value) -> str:
 
 
 def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
+    if value.owner is not None:
+        return (value.owner,)
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
 
 
@@ -128,6 +130,14 @@ def base_of(source: Source) -> Source | None:
     if isinstance(source, ModuleMemberSource):
         return DictionaryAttributeSource(source.base, source.table)
     return getattr(source, "base", None)
+
+
+def iterator_at(iterable: Any, position: int) -> Any:
+    """An iterator that has given `position` items."""
+    iterator = iter(iterable)
+    for _ in range(position):
+        next(iterator)
+    return iterator
 
 
 class Rebuilder:
@@ -315,6 +325,9 @@ class Rebuilder:
         self.builder.call(0)
 
     def make_iterator(self, value: IteratorValue) -> None:
+        if value.owner is not None:
+            self.call_constant(iterator_at, value.owner, ConstantValue(value.position))
+            return
         if isinstance(value.items, ListValue):
             self.load(value.items)
             self.builder.get_iterator()

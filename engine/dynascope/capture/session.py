@@ -32,6 +32,7 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
 from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
+from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
     GeneratorFunction,
@@ -39,17 +40,26 @@ from dynascope.capture.reasons import (
     InternalFailure,
     ProgramRaises,
     TorchCallFails,
+    UnrebuildableValue,
     UnsupportedInstruction,
 )
-from dynascope.capture.reconstruct import needs
+from dynascope.capture.reconstruct import describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.torch_state import TorchState
-from dynascope.capture.values import CellValue, FunctionValue, MutableValue, TensorValue, Value
+from dynascope.capture.values import (
+    CellValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    MutableValue,
+    TensorValue,
+    Value,
+)
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.guards.global_state import GlobalStateIs
-from dynascope.guards.guard import Guard, NotSameObject
+from dynascope.guards.guard import Guard, IdentityIs, NoneIsAnother, NotSameObject
 from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
 from dynascope.guards.tensor_guard import NoOverlap
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
@@ -204,16 +214,25 @@ class Session:
         if frame.checkpoint.position != frame.position:
             raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
+        self.guard_globals(machine.frames[1:])
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
         return self.finished(kind(reason, span, stack), None, states)
 
+    def guard_globals(self, inlined: list[Frame]) -> None:
+        """The steps of inlined frames hold the globals of their functions, and one code can have several."""
+        for frame in inlined:
+            if frame.function.source is not None:
+                place = AttributeSource(frame.function.source, "__globals__")
+                self.machine.guards.add(place, IdentityIs(frame.globals))
+
     # The result
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
+        self.check_generators()
         self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry))
@@ -226,6 +245,14 @@ class Session:
         guards = (self.state_guard, *machine.guards.guards())
         return Captured(self.region, graph, guards, exit, effects, plan, machine.count)
 
+    def check_generators(self) -> None:
+        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here."""
+        for generator in self.machine.generators:
+            if generator.started and not generator.finished:
+                handler = generator.frame.instruction.handler
+                if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
+                    raise Break(UnrebuildableValue(describe(generator)))
+
     def check_aliases(self) -> None:
         """Writes are seen through every name of an object: names that were different must stay so."""
         machine = self.machine
@@ -235,8 +262,25 @@ class Session:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
                         machine.guards.add_pair(written.source, other.source, NotSameObject())
+        for places in machine.keys.values():
+            if len(places) > 1:
+                machine.guards.add_group(tuple(places), NoneIsAnother())
+        self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+
+    def check_dictionaries(self, outside: list[Value]) -> None:
+        """An object and its `__dict__`, each reached by a way of its own: what is written to one is not seen in the other."""
+        if not any(isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written):
+            return
+        known = self.machine.outside.by_identity
+        for owner in outside:
+            if isinstance(owner, InstanceValue) and (own := own_dictionary(owner)) is not None:
+                found = known.get(id(own))
+                if not isinstance(found, DictValue) or not (found.changed or owner.changed):
+                    continue
+                if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
+                    raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
 
     def check_cells(self, outside: list[Value]) -> None:
         """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -184,13 +184,33 @@ class DictValue(MutableValue):
 
 
 class InstanceDictionaryValue(DictValue):
-    """`owner.__dict__`, as the owner is now."""
+    """`owner.__dict__`: a view of the owner's attributes, as they are at each look.
 
-    __slots__ = ("owner",)
+    `before` is the dictionary as it came from outside. Writing goes through the owner (`items.set_in_instance`).
+    """
 
-    def __init__(self, owner: InstanceValue) -> None:
-        super().__init__({})
-        self.owner = owner
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: InstanceValue, before: DictValue | None) -> None:
+        MutableValue.__init__(self)
+        self.owner, self.before = owner, before
+        self.cls, self.default_factory, self.original = dict, NONE, {}
+
+    @property
+    def items(self) -> dict[Any, tuple[Value, Value]]:
+        held = dict(self.before.items) if self.before is not None else {}
+        for name, item in self.owner.attributes.items():
+            if item is DELETED:
+                held.pop(name, None)
+            elif not is_kept_apart(self.owner.cls, name):
+                held[name] = (ConstantValue(name), item)
+        return held
+
+
+def is_kept_apart(cls: type, name: str) -> bool:
+    """Whether instances keep the attribute in a slot of the class, not in their dictionary."""
+    entry = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(entry), "__set__")
 
 
 class SetValue(MutableValue):
@@ -235,14 +255,23 @@ class DictViewValue(Value):
 
 
 class IteratorValue(MutableValue):
-    """An iterator over values known in advance, or over a list that may still grow; `position` items were taken."""
+    """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
-    __slots__ = ("items", "position")
+    `owner` is the dict, set or view that gave the items: it must keep its size.
+    """
+
+    __slots__ = ("items", "owner", "position", "size")
     python_type = type(iter(()))
 
-    def __init__(self, items: list[Value] | tuple[Value, ...] | ListValue) -> None:
+    def __init__(
+        self, items: list[Value] | tuple[Value, ...] | ListValue, owner: DictValue | SetValue | DictViewValue | None = None
+    ) -> None:
         super().__init__()
-        self.items, self.position = items, 0
+        self.items, self.position, self.owner = items, 0, owner
+        self.size = 0 if owner is None else self.owner_size()
+
+    def owner_size(self) -> int:
+        return len((self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner).items)
 
     def remaining_source(self) -> list[Value] | tuple[Value, ...]:
         return self.items.items if isinstance(self.items, ListValue) else self.items
@@ -357,6 +386,14 @@ class InstanceValue(MutableValue):
 
 
 DELETED = NullValue()
+
+
+class TracebackValue(Value):
+    """The traceback of an exception that was raised inside: there is one, and it cannot be read or kept."""
+
+    __slots__ = ()
+    source = None
+    python_type = TracebackType
 
 
 class SuperValue(Value):

@@ -85,6 +85,14 @@ wants_entries(const EntryTable *table, const PyFunctionObject *function)
     return suspended == 0 && !table->given_up && function->func_code == (PyObject *)table_code(table);
 }
 
+/* A loop that breaks goes deeper at every turn. The original of a resumed region is the rest of the function, loop and all:
+   it runs the turns that are left in one frame. */
+static inline bool
+must_stay_plain(const EntryTable *table)
+{
+    return table->resumed && little_recursion_left();
+}
+
 static PyObject *
 call_and_release(PyObject *function, PyObject *const *arguments, size_t count, PyObject *keyword_names)
 {
@@ -100,7 +108,7 @@ static PyObject *
 dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *keyword_names)
 {
     Dispatcher *self = (Dispatcher *)callable;
-    PyObject *function = wants_entries(self->table, self->function)
+    PyObject *function = wants_entries(self->table, self->function) && !must_stay_plain(self->table)
         ? dispatcher_choose(self, arguments, PyVectorcall_NARGS(count), keyword_names)
         : Py_NewRef((PyObject *)self->function);
     return call_and_release(function, arguments, count, keyword_names);

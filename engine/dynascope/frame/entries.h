@@ -5,6 +5,7 @@ typedef struct {
     GuardProgram *program;
     PyCodeObject *code;
     PyObject *owner;
+    PyObject *globals;           /* of the functions it serves, or NULL for all: compiled code may hold them */
     PyObject *function;          /* of a table called with functions that have no closure: the last one made, or NULL */
     PyObject *positional_code;   /* `code` with every parameter positional, made when first needed, or NULL */
     long long hits;
@@ -21,6 +22,7 @@ typedef struct {
     int slots;                   /* all parameters, with *args and **kwargs */
     int flags;
     bool given_up;
+    bool resumed;                /* of a region after a break: every turn of a loop that breaks calls it inside the last */
     vectorcallfunc vectorcall;
     PyObject *weak_references;
 } EntryTable;
@@ -91,6 +93,9 @@ first_that_holds(EntryTable *table, PyObject *const *slots, PyFunctionObject *fu
     Entry *found = NULL;
     for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(entries); i++) {
         Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
+        if (entry->globals != NULL && entry->globals != function->func_globals) {
+            continue;
+        }
         if (program_holds(entry->program, slots, function)) {
             entry->hits++;
             found = (Entry *)Py_NewRef((PyObject *)entry);
@@ -202,10 +207,10 @@ static int never_watch(PyObject *code);
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"program", "code", "owner", NULL};
-    PyObject *program, *code, *owner = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!|O", names, &GuardProgramType, &program, &PyCode_Type, &code,
-                                     &owner)) {
+    static char *names[] = {"program", "code", "owner", "globals", NULL};
+    PyObject *program, *code, *owner = Py_None, *globals = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!|OO!", names, &GuardProgramType, &program, &PyCode_Type, &code,
+                                     &owner, &PyDict_Type, &globals)) {
         return NULL;
     }
     if (((GuardProgram *)program)->slots != parameter_count((PyCodeObject *)code)) {
@@ -220,6 +225,7 @@ entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
         entry->program = (GuardProgram *)Py_NewRef(program);
         entry->code = (PyCodeObject *)Py_NewRef(code);
         entry->owner = Py_NewRef(owner);
+        entry->globals = Py_XNewRef(globals);
     }
     return (PyObject *)entry;
 }
@@ -230,6 +236,7 @@ entry_traverse(Entry *entry, visitproc visit, void *arg)
     Py_VISIT(entry->program);
     Py_VISIT(entry->code);
     Py_VISIT(entry->owner);
+    Py_VISIT(entry->globals);
     Py_VISIT(entry->function);
     Py_VISIT(entry->positional_code);
     return 0;
@@ -249,6 +256,7 @@ entry_dealloc(Entry *entry)
 {
     PyObject_GC_UnTrack(entry);
     entry_clear(entry);
+    Py_XDECREF(entry->globals);
     Py_XDECREF(entry->program);
     Py_XDECREF(entry->code);
     Py_XDECREF(entry->positional_code);
@@ -266,7 +274,7 @@ static PyMemberDef entry_members[] = {
 static PyTypeObject EntryType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "dynascope.frame.hook.Entry",
-    .tp_doc = "Entry(program, code, owner): code with the original's parameters, and when it may run.",
+    .tp_doc = "Entry(program, code, owner, globals): code with the original's parameters, and when it may run.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,
@@ -441,6 +449,7 @@ static PyMemberDef table_members[] = {
     {"entries", T_OBJECT_EX, offsetof(EntryTable, entries), READONLY},
     {"on_miss", T_OBJECT_EX, offsetof(EntryTable, on_miss), 0},
     {"given_up", T_BOOL, offsetof(EntryTable, given_up), READONLY},
+    {"resumed", T_BOOL, offsetof(EntryTable, resumed), 0},
     {NULL},
 };
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -36,12 +37,13 @@ class GuardProgram:
 
 
 class Entry:
-    """Code with the original's parameters, and when it may run."""
+    """Code with the original's parameters, and when it may run: for functions with these globals, if given."""
 
-    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None):
+    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None, globals: dict | None = None):
         self.program = program
         self.code = code
         self.owner = owner
+        self.globals = globals
         self.hits = 0
 
 
@@ -53,6 +55,7 @@ class EntryTable:
         self.on_miss = on_miss
         self.entries: tuple[Entry, ...] = ()
         self.given_up = False
+        self.resumed = False
 
     def add(self, entry: Entry) -> None:
         if _shape(entry.code) != _shape(self.code):
@@ -150,9 +153,19 @@ def try_probe(row: tuple) -> bool:
     raise RuntimeError("there is no C hook to probe with")
 
 
+def _must_stay_plain(table: EntryTable) -> bool:
+    """Each turn of a loop that breaks runs inside the last; a resumed region's original runs all turns that are left."""
+    if not table.resumed:
+        return False
+    depth, frame = 0, sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth > sys.getrecursionlimit() * 2 // 3
+
+
 def _serving(table: EntryTable, function: types.FunctionType, arguments: tuple, keywords: dict) -> Callable[..., Any]:
     """The function that serves this call: an entry's, or the user's own."""
-    if _thread.suspended or table.given_up or function.__code__ is not table.code:
+    if _thread.suspended or table.given_up or function.__code__ is not table.code or _must_stay_plain(table):
         return function
     values = _values_of(function, arguments, keywords)
     entry = None if values is None else _select(table, function, values)
@@ -193,7 +206,7 @@ def _binding_code(code: types.CodeType) -> types.CodeType:
 
 def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Entry | None:
     for entry in table.entries:
-        if _holds(entry, values):
+        if (entry.globals is None or entry.globals is function.__globals__) and _holds(entry, values):
             entry.hits += 1
             return entry
     if table.on_miss is None:

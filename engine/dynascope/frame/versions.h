@@ -93,6 +93,22 @@ lend_recursion(PyThreadState *thread, int units)
 #endif
 }
 
+/* Whether less than a third of the recursion that this thread may do is left. */
+static inline bool
+little_recursion_left(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+    return thread->py_recursion_remaining < thread->py_recursion_limit / 3
+        || thread->c_recursion_remaining < Py_C_RECURSION_LIMIT / 3;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return thread->py_recursion_remaining < thread->py_recursion_limit / 3
+        || thread->c_recursion_remaining < C_RECURSION_LIMIT / 3;
+#else
+    return thread->recursion_remaining < thread->recursion_limit / 3;
+#endif
+}
+
 /* dictionary[key], borrowed; NULL without an exception where it is not there or the table is of another kind. `place` is
    where the key was in the table; what is found is proved to be the key's value, so that any guess is safe. */
 static inline PyObject *

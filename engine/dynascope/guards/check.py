@@ -28,6 +28,7 @@ from dynascope.guards.guard import (
     HasNoKey,
     IdentityIs,
     IsSameObject,
+    IsThere,
     LengthIs,
     ModuleHasNoHooks,
     NotSameObject,
@@ -215,6 +216,8 @@ _CHECKS: dict[type, Callable[..., bool]] = {
     DictionaryKeysAre: _keys_are,
     HasNoKey: lambda writer, predicate, source: writer.check("CHECK_NO_KEY", source, predicate.key),
     HasNoAttribute: lambda writer, predicate, source: writer.check("CHECK_NO_ATTRIBUTE", source, predicate.name),
+    # Reading the place is the check.
+    IsThere: lambda writer, predicate, source: True,
     IsSameObject: lambda writer, predicate, first, second: writer.check("CHECK_SAME", first, number=second),
     NotSameObject: lambda writer, predicate, first, second: writer.check("CHECK_NOT_SAME", first, number=second),
     ModuleHasNoHooks: _module_has_no_hooks,

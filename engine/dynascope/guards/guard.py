@@ -227,6 +227,20 @@ class HasNoKey(Predicate):
 
 
 @dataclass(frozen=True)
+class IsThere(Predicate):
+    """The place exists, whatever it holds."""
+
+    def holds(self, value: Any) -> bool:
+        return True
+
+    def check(self) -> str:
+        return "is there"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} is gone"
+
+
+@dataclass(frozen=True)
 class HasNoAttribute(Predicate):
     """`hasattr(value, name)` is false."""
 
@@ -268,6 +282,20 @@ class NotSameObject(Predicate):
 
     def failure(self, expression: str, *values: Any) -> str:
         return f"{expression} are the same object, and were different ones"
+
+
+@dataclass(frozen=True)
+class NoneIsAnother(Predicate):
+    """As many objects as places."""
+
+    def holds(self, *values: Any) -> bool:
+        return len({*map(id, values)}) == len(values)
+
+    def check(self) -> str:
+        return "are different objects"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"two of {expression} are the same object, and all were different ones"
 
 
 MODULE_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents
-from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import attributes, items, operators
 from dynascope.capture.protocols.classes import MISSING, class_source, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import advance, elements, iterator
+from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue, PrintCall
 from dynascope.capture.signals import Break, Raised
@@ -182,13 +182,7 @@ def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(hasattr)
 def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    value, name = machine.realize(arguments[0]), machine.known(arguments[1]).value
-    found = attributes.find(machine, value, name)
-    if found is None and value.source is not None and not isinstance(value, (ConstantValue, TensorValue)):
-        from dynascope.guards.guard import HasNoAttribute
-
-        machine.guards.add(value.source, HasNoAttribute(name))
-    return boolean(found is not None)
+    return boolean(attributes.find(machine, arguments[0], machine.known(arguments[1]).value) is not None)
 
 
 @meaning(setattr)
@@ -517,7 +511,10 @@ def iter_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(next)
 def next_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    item = advance(machine, arguments[0])
+    given = machine.realize(arguments[0])
+    if isinstance(given, InstanceValue) and given.cls in BUILTIN_ITERATORS:
+        raise Break(ForeignValue(given.cls.__name__, machine.expression()))
+    item = advance(machine, given)
     if item is not None:
         return item
     if len(arguments) > 1:
@@ -574,7 +571,12 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
     value = machine.known(arguments[0])
     if isinstance(value, InstanceValue) and lookup(value.cls, "__reversed__") is not MISSING:
         return machine.call(member(machine, value.cls, "__reversed__", value), [value])
-    return IteratorValue(elements(machine, value)[::-1])
+    text = isinstance(value, ConstantValue) and isinstance(value.value, (str, bytes, range))
+    if isinstance(value, (ListValue, TupleValue, DictValue, DictViewValue)) or text:
+        return IteratorValue(elements(machine, value)[::-1])
+    if not isinstance(value, ConstantValue):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not reversible")
 
 
 @meaning(itertools.count)
@@ -669,6 +671,8 @@ meaning(itertools.chain.from_iterable)(
 
 @meaning(map)
 def map_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    if len(arguments) < 2:
+        raise machine.throw(TypeError, "map() must have at least two arguments.")
     python = equivalents.map_one if len(arguments) == 2 else equivalents.map_
     return equivalents.enter(machine, python, arguments, keywords)
 
@@ -678,7 +682,7 @@ def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, ke
     if not given:
         if "default" in keywords:
             return keywords["default"]
-        raise machine.throw(ValueError, f"{'min' if symbol == '<' else 'max'}() iterable argument is empty")
+        raise fails_like(machine, min if symbol == "<" else max, ListValue([]))
     key = keywords.get("key", NONE)
     if not is_none(machine.realize(key)):
         return equivalents.enter(machine, python, [ListValue(list(given)), key])
@@ -761,6 +765,8 @@ for _symbol, _op in {**operators.OPERATORS, **operators.COMPARISONS}.items():
 for _op in operators.UNARY.values():
     _operator_function(_op.function, lambda machine, value, _op=_op: operators.unary(machine, _op, value))
 _operator_function(operator.getitem, items.get)
+_operator_function(operator.setitem, lambda machine, *parts: items.set(machine, *parts) or NONE)
+_operator_function(operator.delitem, lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _operator_function(
     operator.contains, lambda machine, container, item: boolean(items.contains(machine, container, item))
 )

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.builtins import Arguments, Keywords, in_order
+from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, iterator
+from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    TRUE,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -66,10 +69,18 @@ def extend(machine: Machine, value: ListValue, more: Value) -> Value:
     return NONE
 
 
+def position(machine: Machine, at: Value) -> int:
+    at = machine.known(at)
+    if isinstance(at, ConstantValue) and not hasattr(type(at.value), "__index__"):
+        kind = type(at.value).__name__
+        raise machine.throw(TypeError, f"{kind!r} object cannot be interpreted as an integer")
+    return items.index_of(machine, at, "list")
+
+
 @method(list)
 def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
     changed = list(value.items)
-    changed.insert(items.index_of(machine, at, "list"), item)
+    changed.insert(position(machine, at), item)
     items.replace(machine, value, changed)
     return NONE
 
@@ -78,7 +89,7 @@ def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
 def pop(machine: Machine, value: ListValue, at: Value = ConstantValue(-1)) -> Value:  # noqa: B008
     changed = list(value.items)
     try:
-        taken = changed.pop(items.index_of(machine, at, "list"))
+        taken = changed.pop(position(machine, at))
     except IndexError as error:
         raise machine.throw(IndexError, *error.args) from None
     items.replace(machine, value, changed)
@@ -123,7 +134,7 @@ def index(machine: Machine, value: ListValue | TupleValue, item: Value, *bounds:
     for at in range(*slice(*(limits or [None])[:1], *(limits[1:] or [None])).indices(len(value.items))):
         if operators.are_equal(machine, value.items[at], item):
             return ConstantValue(at)
-    raise machine.throw(ValueError, "value is not in list")
+    raise fails_like(machine, value.python_type.index, value, item, *bounds)
 
 
 @method(list, tuple)
@@ -214,20 +225,23 @@ method(*DICTIONARIES, set)(clear_)
 
 
 @method(*DICTIONARIES)
-def popitem(machine: Machine, value: DictValue) -> Value:
+def popitem(machine: Machine, value: DictValue, last: Value = TRUE) -> Value:
     if not value.items:
-        raise machine.throw(KeyError, "popitem(): dictionary is empty")
-    key, item = next(reversed(value.items.values()))
+        raise fails_like(machine, value.cls().popitem)
+    pairs = list(value.items.values())
+    key, item = pairs[-1 if truth(machine, last) else 0]
     items.delete(machine, value, key)
     return TupleValue((key, item))
 
 
 @method(collections.OrderedDict)
-def move_to_end(machine: Machine, value: DictValue, key: Value, last: Value = ConstantValue(True)) -> Value:  # noqa: B008
+def move_to_end(machine: Machine, value: DictValue, key: Value, last: Value = TRUE) -> Value:
     hashed = hash_key(machine, key)
+    if hashed not in value.items:
+        raise machine.throw(KeyError, key)
     pair = value.items[hashed]
     others = {known: each for known, each in value.items.items() if known != hashed}
-    items.replace(machine, value, {**others, hashed: pair} if last.value else {hashed: pair, **others})
+    items.replace(machine, value, {**others, hashed: pair} if truth(machine, last) else {hashed: pair, **others})
     return NONE
 
 

@@ -16,23 +16,23 @@ from dynascope.capture.protocols.classes import member
 from dynascope.capture.reasons import ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value
-from dynascope.guards.guard import ModuleHasNoHooks
+from dynascope.guards.guard import LengthIs, ModuleHasNoHooks
+from dynascope.guards.source import ConstantSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = (
-    module_code._global_forward_hooks,
-    module_code._global_forward_pre_hooks,
-    module_code._global_backward_hooks,
-    module_code._global_backward_pre_hooks,
+GLOBAL_HOOK_NAMES = tuple(f"_global{name}" for name in HOOKS)
+
+GLOBAL_HOOK_SOURCES = tuple(
+    ConstantSource(f"torch.nn.modules.module.{name}", getattr(module_code, name)) for name in GLOBAL_HOOK_NAMES
 )
 RECURRENT = frozenset(layer.forward for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
 
 
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
-    if any(GLOBAL_HOOKS):
+    if any(source.value for source in GLOBAL_HOOK_SOURCES):
         raise Break(ForeignCall(type(module.object).__name__, "hooks for all modules are registered"))
     if has_hooks(module.object):
         method = member(machine, module.cls, "_call_impl", module)
@@ -40,6 +40,8 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
     machine.guards.add(module.source, ModuleHasNoHooks())
     if module.cls.forward in RECURRENT:
         raise Break(RecurrentLayer(machine.expression()))
+    for source in GLOBAL_HOOK_SOURCES:
+        machine.guards.add(source, LengthIs(0))
     forward = attributes.get_now(machine, module, "forward")
     return machine.call(forward, arguments, keywords)
 

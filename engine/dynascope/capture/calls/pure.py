@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.reasons import ProgramRaises
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     FALSE,
     NONE,
@@ -17,10 +19,12 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     ListValue,
+    NotConstant,
     SetValue,
     SliceValue,
     TupleValue,
     Value,
+    constant_of,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +46,17 @@ def compute(
     if result is False:
         return FALSE
     return NONE if result is None else ConstantValue(result)
+
+
+def fails_like(machine: Machine, function: Callable[..., Any], *values: Value) -> Exception:
+    """What Python's own function raises for these values, in its words; it is known to raise."""
+    known = [constant_of(machine.known(value)) for value in values]
+    if not any(type(each) is NotConstant for each in known):
+        try:
+            function(*known)
+        except Exception as error:
+            return machine.throw(type(error), *error.args)
+    return Break(ProgramRaises(getattr(function, "__name__", "the call"), machine.expression()))
 
 
 def value_of(thing: Any) -> Value:

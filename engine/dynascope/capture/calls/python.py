@@ -15,6 +15,8 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.reasons import DisabledFunction, ForeignCall, GeneratorFunction
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, TupleValue, Value
+from dynascope.guards.guard import DictionaryKeysAre, IdentityIs
+from dynascope.guards.source import AttributeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -86,13 +88,26 @@ def add_defaults(
     for name in keyword_only:
         if name not in slots and name in function.keyword_defaults:
             slots[name] = function.keyword_defaults[name]
-    absent = [name for name in (*positional, *keyword_only) if name not in slots]
-    if absent:
-        raise missing_arguments(machine, function, absent, absent[0] in positional)
+    for names, kind in ((positional, "positional"), (keyword_only, "keyword-only")):
+        absent = [name for name in names if name not in slots]
+        if absent:
+            guard_defaults(machine, function)
+            raise missing_arguments(machine, function, absent, kind)
 
 
-def missing_arguments(machine: Machine, function: FunctionValue, names: list[str], positional: bool) -> Raised:
-    kind = "positional" if positional else "keyword-only"
+def guard_defaults(machine: Machine, function: FunctionValue) -> None:
+    """The call fails for want of defaults, which the function may be given later."""
+    if function.source is None:
+        return
+    for name, found in (("__defaults__", function.object.__defaults__), ("__kwdefaults__", function.object.__kwdefaults__)):
+        place = AttributeSource(function.source, name)
+        if found is None:
+            machine.guards.add(place, IdentityIs(None))
+        elif name == "__kwdefaults__":
+            machine.guards.add(place, DictionaryKeysAre(tuple(found)))
+
+
+def missing_arguments(machine: Machine, function: FunctionValue, names: list[str], kind: str) -> Raised:
     quoted = [repr(name) for name in names]
     listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
     plural = "s" if len(names) > 1 else ""

@@ -79,5 +79,5 @@ FOLDABLE = frozenset(
         torch.can_cast,
         torch._C._has_torch_function_unary if hasattr(torch._C, "_has_torch_function_unary") else len,
     }
-    - {operator.attrgetter, operator.itemgetter, hash}
+    - {operator.setitem, operator.delitem, operator.iconcat, hash, getattr(operator, "call", hash)}
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
-from dynascope.capture.metadata import DEVICE_METHODS, META, named_device, on_meta, result_device
+from dynascope.capture.metadata import DEVICE_METHODS, META, default_device, named_device, on_meta, result_device
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     BackwardCall,
@@ -69,7 +69,6 @@ METADATA_METHODS = frozenset(
         "nelement",
         "storage_offset",
         "is_signed",
-        "is_inference",
         "is_conj",
         "is_neg",
         "__len__",
@@ -93,6 +92,7 @@ RESHAPING_IN_PLACE = frozenset(
         "resize_as_",
         "set_",
         "requires_grad_",
+        "is_inference",
         "share_memory_",
         "backward",
         "retain_grad",
@@ -268,7 +268,7 @@ class Operation:
         given = self.keyword_values.get("device", NONE)
         if self.tensors or self.name not in FACTORIES or not (isinstance(given, ConstantValue) and given.value is None):
             return
-        default = torch.get_default_device()
+        default = default_device()
         if default.type != "cpu":
             self.keyword_values["device"] = ConstantValue(default)
             self.keywords["device"] = self.named_examples["device"] = default
@@ -435,7 +435,7 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    if name in METADATA_ATTRIBUTES:
+    if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
         from dynascope.capture.calls.pure import value_of
 
         return value_of(getattr(value.example, name))
@@ -460,10 +460,14 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
 
 
 def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    if value.object is not None and name in getattr(value.object, "__dict__", {}):
-        from dynascope.guards.source import AttributeSource
+    from dynascope.capture.protocols.presence import is_absent, is_there
+    from dynascope.guards.source import AttributeSource
 
-        return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
+    if value.object is not None and name in getattr(value.object, "__dict__", {}):
+        source = AttributeSource(value.source, name)
+        is_there(machine, source)
+        return machine.outside.lazy(getattr(value.object, name), source)
+    is_absent(machine, value, name)
     raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")
 
 

@@ -8,9 +8,10 @@ import torch
 
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
+from dynascope.capture.metadata import default_device
 from dynascope.capture.reasons import BackwardCall, ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, TRUE, Value, boolean
+from dynascope.capture.values import FALSE, NONE, TRUE, ConstantValue, Value, boolean
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -70,6 +71,11 @@ def differentiate(machine: Machine, arguments: list[Value], keywords: dict[str, 
 @meaning(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 def recurrent_layer(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     raise Break(RecurrentLayer(machine.expression()))
+
+
+@meaning(torch.get_default_device)
+def get_default_device(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    return ConstantValue(default_device())
 
 
 def _break(thing: Any, detail: str) -> None:

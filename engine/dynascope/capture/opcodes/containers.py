@@ -8,7 +8,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -128,9 +128,15 @@ def list_to_tuple(machine: Machine, frame: Frame, instruction: Instruction) -> V
     return TupleValue(tuple(frame.pop().items))
 
 
+def unpacked(machine: Machine, value: Value) -> list[Value]:
+    if not isinstance(value, (ListValue, TupleValue)) and not is_iterable(value):
+        raise machine.throw(TypeError, f"cannot unpack non-iterable {value.python_type.__name__} object")
+    return elements(machine, value)
+
+
 @operation("UNPACK_SEQUENCE")
 def unpack_sequence(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    values = elements(machine, frame.pop())
+    values = unpacked(machine, frame.pop())
     count = instruction.argument
     if len(values) < count:
         raise machine.throw(ValueError, f"not enough values to unpack (expected {count}, got {len(values)})")
@@ -142,7 +148,7 @@ def unpack_sequence(machine: Machine, frame: Frame, instruction: Instruction) ->
 @operation("UNPACK_EX")
 def unpack_ex(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     before, after = instruction.argument & 255, instruction.argument >> 8
-    values = elements(machine, frame.pop())
+    values = unpacked(machine, frame.pop())
     if len(values) < before + after:
         raise machine.throw(
             ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})"

@@ -96,6 +96,7 @@ def return_value(machine: Machine, frame: Frame, instruction: Instruction) -> Re
 def return_generator(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
     generator = GeneratorValue(frame)
     frame.generator = generator
+    machine.generators.append(generator)
     return Returned(generator)
 
 

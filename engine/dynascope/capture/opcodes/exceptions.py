@@ -14,7 +14,7 @@ from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, ConstantValue, InstanceValue, MethodValue, Value, boolean
+from dynascope.capture.values import NONE, ConstantValue, InstanceValue, MethodValue, TracebackValue, Value, boolean
 from dynascope.frame.instructions import Instruction
 
 
@@ -90,7 +90,7 @@ def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any
 def with_except_start(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     value = machine.realize(frame.stack[-1])
     leave = frame.stack[-4]
-    return machine.call(leave, [ConstantValue(value.python_type), value, NONE])
+    return machine.call(leave, [ConstantValue(value.python_type), value, TracebackValue()])
 
 
 @operation("CLEANUP_THROW")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
-from dynascope.capture.values import FunctionValue, Value
+from dynascope.capture.values import DictValue, FunctionValue, Value
 from dynascope.frame.instructions import Instruction
 
 
@@ -34,3 +34,7 @@ def set_attribute(machine: Machine, function: FunctionValue, name: str, value: A
         function.keyword_defaults = {key: item for key, (_, item) in value.items.items()}
     elif name == "__closure__":
         function.closure = value.items
+    elif name == "__annotations__":
+        # Names and values by turns.
+        pairs = zip(value.items[::2], value.items[1::2], strict=True)
+        function.attributes[name] = DictValue({key.value: (key, item) for key, item in pairs})

@@ -8,7 +8,7 @@ from typing import Any
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NULL, CellValue, ConstantValue, SuperValue, Value
 from dynascope.frame.instructions import Instruction
@@ -96,7 +96,8 @@ def delete_deref(machine: Machine, frame: Frame, instruction: Instruction) -> No
 def load_global(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     value = machine.load_global(frame, instruction.value)
     if value is None:
-        raise machine.throw(NameError, f"name {instruction.value!r} is not defined")
+        # Nothing guards that a name stays undefined: Python runs the line that handles it, too.
+        raise Break(ProgramRaises("NameError", machine.expression()))
     if instruction.pushes_null:
         push_callee(frame, value)
         return None

@@ -8,7 +8,9 @@ which is Python's `object.__getattribute__`.
 
 from __future__ import annotations
 
+import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,14 @@ import torch
 
 from dynascope.capture.places import STABLE_TYPES, is_library_name, module_name
 from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.protocols.presence import (
+    MODULE_TABLES,
+    is_absent,
+    is_there,
+    not_in_class,
+    not_in_instance,
+    not_in_tables,
+)
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -32,6 +42,7 @@ from dynascope.capture.values import (
     SuperValue,
     SymbolicNumber,
     TensorValue,
+    TracebackValue,
     TupleValue,
     Value,
 )
@@ -41,8 +52,9 @@ from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+# Classes in C that look attributes up in a way of their own.
+OPAQUE = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
 
 
@@ -79,6 +91,8 @@ def missing(machine: Machine, value: Value, name: str) -> Raised:
 def generic(machine: Machine, value: Value, name: str) -> Any:
     """`object.__getattribute__`, then `__getattr__`."""
     cls = value.python_type
+    if issubclass(cls, OPAQUE):
+        raise Break(UnsupportedAttribute(cls.__name__, name))
     if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
         return machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
     return plain(machine, value, name)
@@ -117,7 +131,9 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
         return written
     dictionary = own_dictionary(value)
     if dictionary is not None and name in dictionary:
-        return machine.outside.lazy(dictionary[name], DictionaryAttributeSource(value.source, name))
+        source = DictionaryAttributeSource(value.source, name)
+        is_there(machine, source)
+        return machine.outside.lazy(dictionary[name], source)
     return None
 
 
@@ -181,26 +197,40 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
     if isinstance(value, InstanceValue):
         written = value.attributes.get(name)
         if written is DELETED:
-            raise missing(machine, value, name)
+            return unset_slot(machine, value, name)
         if written is not None:
             return written
         if issubclass(value.cls, BaseException):
             return exception_attribute(machine, value, name)
-        if value.object is not None and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
-            if not hasattr(value.object, name):
-                raise missing(machine, value, name)
-            return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
-        if value.object is None and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
-            raise missing(machine, value, name)
         if name == "__dict__":
             return instance_as_dictionary(machine, value)
+        if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+            return slot_member(machine, value, name)
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+
+
+def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
+    if value.object is None or not hasattr(value.object, name):
+        not_in_instance(machine, value, name)
+        return unset_slot(machine, value, name)
+    source = AttributeSource(value.source, name)
+    is_there(machine, source)
+    return machine.outside.lazy(getattr(value.object, name), source)
+
+
+def unset_slot(machine: Machine, value: InstanceValue, name: str) -> Any:
+    """A member without a value raises AttributeError, which `__getattr__` answers."""
+    if isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
+        return fallback(machine, value, name)
+    raise missing(machine, value, name)
 
 
 def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Value:
     if name == "args" and value.object is None:
         return TupleValue(value.arguments)
-    if name in ("__cause__", "__context__", "__traceback__") and value.object is None:
+    if name == "__traceback__" and value.object is None:
+        return TracebackValue()
+    if name in ("__cause__", "__context__") and value.object is None:
         return value.attributes.get(name, NONE)
     if name == "value" and issubclass(value.cls, StopIteration):
         return value.arguments[0] if value.arguments else NONE
@@ -209,22 +239,20 @@ def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Va
 
 def instance_as_dictionary(machine: Machine, value: InstanceValue) -> Value:
     """`vars(x)`: what the instance holds now."""
-    result = InstanceDictionaryValue(value)
-    if value.object is not None:
-        known = machine.outside.realize(own_dictionary(value), AttributeSource(value.source, "__dict__"))
-        result.items.update(known.items)
-    for name, item in value.attributes.items():
-        if item is DELETED:
-            result.items.pop(name, None)
-        else:
-            result.items[name] = (ConstantValue(name), item)
-    return result
+    own = own_dictionary(value)
+    if own is None:
+        return InstanceDictionaryValue(value, None)
+    before = machine.outside.realize(own, AttributeSource(value.source, "__dict__"))
+    if not isinstance(before, DictValue) or before.changed:
+        raise Break(UnsupportedAttribute(value.cls.__name__, "__dict__"))
+    return InstanceDictionaryValue(value, before)
 
 
 def fallback(machine: Machine, value: Value, name: str) -> Any:
     """`__getattr__`, where the class has one."""
     cls = value.python_type
     entry = lookup(cls, "__getattr__")
+    is_absent(machine, value, name)
     if entry is torch.nn.Module.__getattr__ and isinstance(value, InstanceValue):
         return module_member(machine, value, name)
     if isinstance(entry, types.FunctionType):
@@ -242,7 +270,10 @@ def module_member(machine: Machine, module: InstanceValue, name: str) -> Value:
             if name in items.items:
                 return items.items[name][1]
         elif items is not None and name in items:
-            return machine.outside.lazy(items[name], ModuleMemberSource(module.source, table, name))
+            source = ModuleMemberSource(module.source, table, name)
+            is_there(machine, source)
+            return machine.outside.lazy(items[name], source)
+    not_in_tables(machine, module, name)
     raise missing(machine, module, name)
 
 
@@ -293,18 +324,22 @@ def attribute_of_fixed(machine: Machine, value: ConstantValue, name: str, found:
 
 def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
     module = value.value
+    written = machine.global_writes.get((id(vars(module)), name))
+    if written is not None:
+        return written[1]
     try:
         found = getattr(module, name)
     except AttributeError as error:
+        if not is_library_name(module.__name__):
+            is_absent(machine, value, name)
         raise machine.throw(AttributeError, *error.args) from None
     if is_library_name(module.__name__) and isinstance(found, (*STABLE_TYPES, torch.dtype, torch.layout, float, str)):
         return machine.outside.fixed(found, name)
     if value.source is None:
         return machine.outside.fixed(found, name)
-    written = machine.global_writes.get((id(vars(module)), name))
-    if written is not None:
-        return written[1]
-    return machine.outside.lazy(found, AttributeSource(value.source, name))
+    source = AttributeSource(value.source, name)
+    is_there(machine, source)
+    return machine.outside.lazy(found, source)
 
 
 def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
@@ -315,6 +350,7 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         try:
             found = getattr(cls, name)
         except AttributeError as error:
+            not_in_class(machine, cls, name)
             raise machine.throw(AttributeError, *error.args) from None
         if isinstance(found, types.MethodType):
             return MethodValue(machine.outside.fixed(found.__func__, name), value)
@@ -324,9 +360,14 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     if isinstance(entry, (types.FunctionType, staticmethod)):
         return member(machine, cls, name)
     found = getattr(cls, name)
-    if isinstance(found, STABLE_TYPES) or module_name(type(found)) == "enum" or is_library_name(cls.__module__):
+    if module_name(type(found)) == "enum" or is_library_name(cls.__module__):
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
-    return machine.outside.lazy(found, member_source(machine, cls, name, None))
+    source = member_source(machine, cls, name, None)
+    is_there(machine, source)
+    return machine.outside.lazy(found, source)
+
+
+OF_FUNCTIONS = frozenset(vars(types.FunctionType))
 
 
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
@@ -334,6 +375,7 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         return value.attributes[name]
     if value.object is not None:
         if not hasattr(value.object, name):
+            is_absent(machine, value, name)
             raise missing(machine, value, name)
         return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
     known = {
@@ -343,10 +385,18 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         "__doc__": lambda: ConstantValue(documentation(value.code)),
         "__code__": lambda: ConstantValue(value.code),
         "__defaults__": lambda: TupleValue(value.defaults) if value.defaults else NONE,
-        "__dict__": lambda: DictValue({key: (ConstantValue(key), item) for key, item in value.attributes.items()}),
+        "__dict__": lambda: DictValue(
+            {key: (ConstantValue(key), item) for key, item in value.attributes.items() if key not in OF_FUNCTIONS}
+        ),
     }
     if name in known:
         return known[name]()
+    if name == "__annotations__":
+        made = DictValue({})
+        machine.journal.set_item(value.attributes, name, made)
+        return made
+    if hasattr(types.FunctionType, name):
+        raise Break(UnsupportedAttribute("function", name))
     raise missing(machine, value, name)
 
 
@@ -386,7 +436,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
             if isinstance(entry, classmethod):
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
             if isinstance(entry, property) and not is_class:
-                return machine.call(machine.outside.fixed(entry.fget, name), [instance])
+                place = AttributeSource(member_source(machine, base, name, None), "fget")
+                return machine.call(machine.outside.realize(entry.fget, place), [instance])
             if isinstance(entry, types.ClassMethodDescriptorType):
                 return ConstantValue(entry.__get__(None, instance.value if is_class else instance.python_type))
             if isinstance(entry, (types.FunctionType, *C_METHODS)):
@@ -402,6 +453,10 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
 def of_slice(machine: Machine, value: SliceValue, name: str) -> Any:
     names = ("start", "stop", "step")
     return value.parts[names.index(name)] if name in names else generic(machine, value, name)
+
+
+def of_traceback(machine: Machine, value: TracebackValue, name: str) -> Any:
+    raise Break(UnsupportedAttribute("traceback", name))
 
 
 def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
@@ -421,6 +476,7 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     PartialValue: of_partial,
     SuperValue: of_super,
     SliceValue: of_slice,
+    TracebackValue: of_traceback,
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
 }
@@ -459,9 +515,27 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
             issubclass(value.cls, BaseException) and name.startswith("__")
         ):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    put(machine, value, name, item)
+    return None
+
+
+def put(machine: Machine, value: InstanceValue, name: str, item: Value) -> None:
+    """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
+    if value.attributes.get(name) is DELETED:
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
     machine.journal.set_item(value.attributes, name, item)
     machine.write(value)
-    return None
+
+
+def remove(machine: Machine, value: InstanceValue, name: str) -> None:
+    """The name goes: from the object outside where it has it, else only from what the program wrote."""
+    own = own_dictionary(value)
+    if own is not None and name in own or own is None and value.object is not None:
+        machine.journal.set_item(value.attributes, name, DELETED)
+    else:
+        kept = {known: item for known, item in value.attributes.items() if known != name}
+        machine.journal.set(value, "attributes", kept)
+    machine.write(value)
 
 
 def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
@@ -476,8 +550,7 @@ def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value
     if name in names[0] or name in names[2]:
         return False
     if name not in names[1]:
-        machine.journal.set_item(module.attributes, name, item)
-        machine.write(module)
+        put(machine, module, name, item)
         return True
     buffers = machine.realize(machine.outside.lazy(own_dictionary(module)["_buffers"], buffers_source(module)))
     machine.journal.set_item(buffers.items, name, (ConstantValue(name), item))
@@ -499,8 +572,12 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
             return machine.call(member(machine, value.cls, "__delattr__", value), [value, ConstantValue(name)])
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+        slot(machine, value, name)
+        machine.journal.set_item(value.attributes, name, DELETED)
+        machine.write(value)
+        return None
     if instance_attribute(machine, value, name) is None:
         raise missing(machine, value, name)
-    machine.journal.set_item(value.attributes, name, DELETED)
-    machine.write(value)
+    remove(machine, value, name)
     return None

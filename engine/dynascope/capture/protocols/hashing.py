@@ -41,6 +41,7 @@ def hash_key(machine: Machine, value: Value) -> Any:
     if isinstance(value, (ListValue, DictValue, SetValue)):
         raise machine.throw(TypeError, f"unhashable type: {value.python_type.__name__!r}")
     if isinstance(value, (TensorValue, FunctionValue)) or hashes_by_identity(value):
+        machine.note_key(value)
         return value
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
 

@@ -6,11 +6,13 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.guard_log import can_change
+from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignValue, UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
@@ -119,20 +121,31 @@ def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
 def constant_item(machine: Machine, container: ConstantValue, key: Value) -> Any:
     thing = container.value
     if isinstance(thing, type):
-        import enum
-
-        if issubclass(thing, enum.Enum) or not hasattr(thing, "__class_getitem__"):
-            known = constant_of(machine.known(key))
-            return machine.outside.fixed(compute(machine, operator.getitem, (thing, known)).value, str(known))
-        return machine.outside.fixed(thing, thing.__name__)
+        return class_item(machine, container, key)
     known = constant_of(machine.known(key))
     if type(known) is NotConstant or not is_pure_type(thing):
         raise Break(ForeignValue(type(thing).__name__, machine.expression()))
     return value_of(compute(machine, operator.getitem, (thing, known)).value)
 
 
+def class_item(machine: Machine, container: ConstantValue, key: Value) -> Any:
+    """`list[int]`, `Color["RED"]`: computed for real, but for a `__class_getitem__` of the user's own."""
+    thing = container.value
+    getter = lookup(thing, "__class_getitem__")
+    if isinstance(getter, classmethod) and can_change(getter.__func__):
+        return machine.call(member(machine, thing, "__class_getitem__", container), [container, key])
+    known = constant_of(machine.known(key))
+    if type(known) is NotConstant:
+        raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
+    found = compute(machine, operator.getitem, (thing, known))
+    return machine.outside.fixed(found.value, str(known))
+
+
 def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> None:
     """`d[key] = value` of a plain dict. An equal key that is there already stays."""
+    if isinstance(dictionary, InstanceDictionaryValue):
+        set_in_instance(machine, dictionary, key, value)
+        return
     hashed = hash_key(machine, key)
     known = dictionary.items.get(hashed)
     machine.journal.set_item(dictionary.items, hashed, (known[0] if known else machine.realize(key), value))
@@ -140,19 +153,23 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
 
 def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> None:
     """`x.__dict__["name"] = value` is `x.name = value` where the class has no say in it (cached properties do so)."""
-    name = machine.known(key)
-    entry = lookup(container.owner.cls, name.value) if isinstance(name, ConstantValue) else None
+    attributes.put(machine, container.owner, attribute_name(machine, container, machine.known(key)), value)
+
+
+def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Value) -> str:
+    """The key as the name of an attribute that the class has no say in."""
+    name = key.value if isinstance(key, ConstantValue) else None
+    entry = lookup(container.owner.cls, name) if type(name) is str else None
     if entry is None or (entry is not MISSING and is_data_descriptor(entry)):
-        machine.write(container)
-    put(machine, container, key, value)
-    machine.journal.set_item(container.owner.attributes, name.value, value)
-    machine.write(container.owner)
+        raise Break(UnsupportedAttribute(container.owner.cls.__name__, "__dict__"))
+    return name
 
 
 def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
     container = machine.realize(container)
     if isinstance(container, InstanceDictionaryValue):
-        return set_in_instance(machine, container, key, value)
+        set_in_instance(machine, container, key, value)
+        return None
     if isinstance(container, DictValue):
         put(machine, container, key, value)
         machine.write(container)
@@ -199,6 +216,11 @@ def delete(machine: Machine, container: Value, key: Value) -> Any:
 
 
 def replace(machine: Machine, container: MutableValue, items: Any) -> None:
+    if isinstance(container, InstanceDictionaryValue):
+        for key in [key for key in container.items if key not in items]:
+            name = attribute_name(machine, container, ConstantValue(key))
+            attributes.remove(machine, container.owner, name)
+        return
     machine.journal.set(container, "items", items)
     machine.write(container)
 
@@ -236,7 +258,12 @@ def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
         keys = elements(machine, machine.call_now(member(machine, mapping.cls, "keys", mapping), [mapping]))
         return [(key, machine.finish(get(machine, mapping, key))) for key in keys]
     result = []
-    for pair in elements(machine, mapping):
-        key, value = elements(machine, pair)
-        result.append((key, value))
+    for at, pair in enumerate(elements(machine, mapping)):
+        where = f"dictionary update sequence element #{at}"
+        if not is_iterable(machine.realize(pair)):
+            raise machine.throw(TypeError, f"cannot convert {where} to a sequence")
+        parts = elements(machine, pair)
+        if len(parts) != 2:
+            raise machine.throw(ValueError, f"{where} has length {len(parts)}; 2 is required")
+        result.append((parts[0], parts[1]))
     return result

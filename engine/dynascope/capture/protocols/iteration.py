@@ -8,6 +8,7 @@ elements(machine, value)    all of them, as a list
 from __future__ import annotations
 
 import operator
+import types
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 # Iterators that a break in a loop leaves behind: Python takes the next item, and the turn is compiled.
 BUILTIN_ITERATORS = tuple(
     type(iter(each)) for each in ((), [], {}, {}.values(), {}.items(), set(), range(1), range(1 << 70), "", zip())
-) + (zip, enumerate, map, filter, reversed)
+) + (zip, enumerate, map, filter, reversed, types.GeneratorType)
 SHORT_LOOP = 32
 CONSTANT_ITERABLES = (str, bytes, range, tuple, frozenset, list)
 
@@ -48,12 +49,18 @@ def iterator(machine: Machine, value: Value) -> Value:
         return IteratorValue(value)
     known = known_elements(machine, value)
     if known is not None:
-        return IteratorValue(known)
+        return IteratorValue(known, value if isinstance(value, (DictValue, SetValue, DictViewValue)) else None)
     if isinstance(value, (IteratorValue, GeneratorValue, ZipValue, CountValue)):
         return value
     if isinstance(value, TensorValue):
         return IteratorValue(rows(machine, value))
     return by_method(machine, value)
+
+
+def is_iterable(value: Value) -> bool:
+    """Whether `iter` takes it, where that is plain from its class."""
+    cls = value.python_type
+    return lookup(cls, "__iter__") is not MISSING or lookup(cls, "__getitem__") is not MISSING
 
 
 def by_method(machine: Machine, value: Value) -> Value:
@@ -127,8 +134,12 @@ def advance(machine: Machine, value: Value) -> Value | None:
 
 def next_item(machine: Machine, value: IteratorValue) -> Value | None:
     items = value.remaining_source()
+    if value.owner is not None and value.owner_size() != value.size:
+        kind = "Set" if isinstance(value.owner, SetValue) else "dictionary"
+        raise machine.throw(RuntimeError, f"{kind} changed size during iteration")
     if value.position >= len(items):
         machine.journal.set(value, "items", ())
+        machine.journal.set(value, "owner", None)
         return None
     item = items[value.position]
     machine.journal.set(value, "position", value.position + 1)

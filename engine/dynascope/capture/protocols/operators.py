@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue
@@ -34,6 +36,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.guards.guard import NotSameObject
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -73,9 +76,8 @@ PLAIN = {
     ">>": ("rshift", "rshift"),
 }
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
+PLAIN_BY_METHOD = {op.method: op for op in OPERATORS.values()}
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
-SYMBOLS = {op.function: symbol[:-1] for symbol, op in OPERATORS.items() if op.in_place_method}
-"""From the function of an augmented assignment to the symbol of its plain operator."""
 COMPARISONS = {
     "==": Operator(operator.eq, "__eq__", "__eq__"),
     "!=": Operator(operator.ne, "__ne__", "__ne__"),
@@ -139,16 +141,12 @@ def is_pure_type(value: Any) -> bool:
 def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     from dynascope.capture.calls.tensors import apply_function
 
+    if op.in_place_method is not None and not isinstance(left, TensorValue):
+        # `n += tensor` gives `n` another value: in a graph's code it would overwrite the number.
+        op = PLAIN_BY_METHOD[op.method]
     if op.function not in TENSOR_AND_NUMBER:
         left, right = machine.known(left), machine.known(right)
-    return apply_function(machine, function_of(op, left), [left, right], {})
-
-
-def function_of(op: Operator, left: Value) -> Callable[[Any, Any], Any]:
-    """The function a graph holds. Of augmented assignments only a tensor's is in place; a number is bound anew."""
-    if op.in_place_method is None or isinstance(left, TensorValue):
-        return op.function
-    return OPERATORS[SYMBOLS[op.function]].function
+    return apply_function(machine, op.function, [left, right], {})
 
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
@@ -162,14 +160,14 @@ def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     parts = [side.node if isinstance(side, SymbolicNumber) else side.value for side in sides]
     examples = [side.example if isinstance(side, SymbolicNumber) else side.value for side in sides]
     example = op.function(*examples)
-    node = machine.graph.call("call_function", function_of(op, left), tuple(parts), {})
+    node = machine.graph.call("call_function", PLAIN_BY_METHOD[op.method].function, tuple(parts), {})
     machine.graph.describe(node, example, None)
     roots = frozenset().union(*(side.roots for side in sides if isinstance(side, SymbolicNumber)))
     return SymbolicNumber(node, example, roots)
 
 
 def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
-    rule = CONTAINER_RULES.get((type(left), type(right), op.function))
+    rule = CONTAINER_RULES.get((kind_of(left), kind_of(right), op.function))
     if rule is not None:
         return rule(machine, left, right)
     if op.function in (operator.eq, operator.ne) and InstanceValue not in (type(left), type(right)):
@@ -178,6 +176,10 @@ def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> 
     if not any(type(side) is NotConstant for side in folded) and op.in_place_method is None:
         return from_constant(machine, compute(machine, op.function, tuple(folded)))
     return by_methods(machine, op, left, right)
+
+
+def kind_of(value: Value) -> type:
+    return DictValue if type(value) is InstanceDictionaryValue else type(value)
 
 
 def from_constant(machine: Machine, value: ConstantValue) -> Value:
@@ -321,14 +323,22 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         return False
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
         return left.owner is right.owner
-    if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
-        return left.object is not None and left.object is right.object
+    if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
+        return left.cls is right.cls is tuple
+    if left.source is not None and right.source is not None and left.python_type is right.python_type:
+        machine.guards.add_pair(left.source, right.source, NotSameObject())
     return False
+
+
+# Newer versions of torch keep the class.
+SIZE_AFTER_ADDING = type(torch.Size(()) + ())
+SIZE_AFTER_REPEATING = type(torch.Size(()) * 1)
 
 
 def _concatenate(machine: Machine, left: Any, right: Any) -> Value:
     if isinstance(left, TupleValue):
-        return TupleValue((*left.items, *right.items))
+        sized = torch.Size in (left.cls, right.cls)
+        return TupleValue((*left.items, *right.items), SIZE_AFTER_ADDING if sized else tuple)
     return ListValue([*left.items, *right.items])
 
 
@@ -346,7 +356,9 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
     if not isinstance(times, int):
         raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
     items = sequence.items * times
-    return ListValue(items) if isinstance(sequence, ListValue) else TupleValue(items)
+    if isinstance(sequence, ListValue):
+        return ListValue(items)
+    return TupleValue(items, SIZE_AFTER_REPEATING if sequence.cls is torch.Size else tuple)
 
 
 def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
@@ -354,7 +366,10 @@ def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
 
 
 def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
-    machine.journal.set(left, "items", {**left.items, **right.items})
+    from dynascope.capture.protocols.items import put
+
+    for key, item in list(right.items.values()):
+        put(machine, left, key, item)
     machine.write(left)
     return left
 

@@ -1,0 +1,63 @@
+"""What was there and what was not: guards for programs that ask.
+
+    getattr(x, "scale", 1)      no scale: `x` has no key "scale", and its class has no attribute "scale"
+    hasattr(x, "scale")         a scale: `x.scale` is there, whatever it is
+
+A name that is not there has no value to be guarded, and one whose value nobody looks at has no guard either; both decide
+what a program does that handles AttributeError.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+from dynascope.capture.places import is_library_name
+from dynascope.capture.protocols.classes import MISSING, class_source, lookup
+from dynascope.capture.values import InstanceValue, Value
+from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
+from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def is_there(machine: Machine, source: Source) -> None:
+    """The place was found. Where nothing handles AttributeError, it does not decide anything."""
+    if machine.is_caught():
+        machine.guards.add(source, IsThere())
+
+
+def is_absent(machine: Machine, value: Value, name: str) -> None:
+    """Neither the object nor its class has the name."""
+    if isinstance(value, InstanceValue):
+        not_in_instance(machine, value, name)
+        not_in_class(machine, value.cls, name, value)
+    elif value.source is not None:
+        machine.guards.add(value.source, HasNoAttribute(name))
+
+
+def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
+    if value.source is None or name in value.attributes:
+        return
+    if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+        machine.guards.add(value.source, HasNoAttribute(name))
+    elif lookup(value.cls, "__dict__") is not MISSING:
+        machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))
+
+
+def not_in_class(machine: Machine, cls: type, name: str, instance: Value | None = None) -> None:
+    """Classes of torch and of the standard library stay as they are; users' own may get the name."""
+    if lookup(cls, name) is MISSING and not hasattr(cls, name) and not is_library_name(cls.__module__):
+        machine.guards.add(class_source(machine, cls, instance), HasNoAttribute(name))
+
+
+def not_in_tables(machine: Machine, module: InstanceValue, name: str) -> None:
+    """An nn.Module has no parameter, buffer or submodule of this name."""
+    if module.source is None:
+        return
+    for table in MODULE_TABLES:
+        if table not in module.attributes:
+            machine.guards.add(DictionaryAttributeSource(module.source, table), HasNoKey(name))
