@@ -49,7 +49,10 @@ def emit_graphs(
         ),
         computed_count=len(results.computed),
         saved=tuple(saved),
-        tangents=tuple(Tangent(o, t.layout) for o, t in zip(results.differentiable_outputs, tangents, strict=False)),
+        tangents=tuple(
+            Tangent(output, tangent.layout, sources)
+            for output, tangent, sources in zip(results.differentiable_outputs, tangents, results.sources, strict=False)
+        ),
         gradient_inputs=tuple(i for i, gradient in enumerate(gradients) if gradient is not None),
         inputs_require_grad=results.inputs_require_grad,
     )

@@ -47,6 +47,8 @@ class Results:
     differentiable: list[tuple[torch.Tensor, Value]] = field(default_factory=list)
     differentiable_outputs: list[int] = field(default_factory=list)
     """The forward output of each of `differentiable`."""
+    sources: tuple[frozenset[int], ...] = ()
+    """The inputs that the history of each of `differentiable` leads to."""
     inputs_require_grad: bool = False
 
 
