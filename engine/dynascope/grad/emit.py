@@ -122,6 +122,8 @@ class _GraphWriter:
         hint = (self.names.get(id(step.outputs[0])) if single else None) or name
         arguments, keywords = replace(step.arguments, self._operand), replace(step.keywords, self._operand)
         node = self.graph.create_node("call_function", step.target, arguments, keywords, name=hint)
+        if step.reader:
+            node.meta["reader"] = step.reader
         if single:
             self._describe(node, step.outputs[0], step.origin)
             self._remember(step.outputs[0], node)

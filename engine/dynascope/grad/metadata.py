@@ -398,6 +398,11 @@ def _embedding(weight: Value, indices: Value, *_: Any, **__: Any) -> Layout:
     return fresh(indices.sizes + weight.sizes[1:], weight.dtype, weight.device)
 
 
+@rule(aten.one_hot.default)
+def _one_hot(index: Value, classes: int) -> Layout:
+    return fresh((*index.sizes, classes), torch.int64, index.device)
+
+
 @rule(aten.gather.default)
 def _gather(a: Value, dimension: int, index: Value, **_: Any) -> Layout:
     return fresh(index.sizes, a.dtype, a.device)

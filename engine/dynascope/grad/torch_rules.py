@@ -188,7 +188,18 @@ def _with_constants(recorder: Recorder, index: Any) -> Any:
     return index
 
 
+def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> Any:
+    """Torch's own form for meta tensors does not look for classes out of range."""
+    if not isinstance(index, torch.Tensor) or index.dtype != torch.int64 or not index.numel():
+        return NotImplemented
+    if not isinstance(num_classes, int) or num_classes <= 0:
+        return NotImplemented
+    return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), num_classes))
+
+
 RULES: dict[Any, Callable[..., Any]] = {
+    functional.one_hot: _one_hot,
+    torch._C._nn.one_hot: _one_hot,
     functional.scaled_dot_product_attention: _attention,
     torch._C._nn.scaled_dot_product_attention: _attention,
     functional.dropout: _dropout,
