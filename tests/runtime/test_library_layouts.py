@@ -70,3 +70,15 @@ def test_views_that_no_schema_declares_keep_their_memory():
     _, call = compiled(f, [x])
     for ours, theirs in zip(call(x), f(x), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_only_handed_on_is_left_alone():
+    x = torch.randn(4, 6)
+    _, call = compiled(lambda x: (halved(turned(x)), halved(x)), [x])
+    assert [tuple(result.shape) for result in call(x)] == [(2, 6), (2, 6)]
+
+
+def test_what_is_returned_has_the_strides_that_a_backward_graph_is_made_for():
+    x = torch.randn(4, 6)
+    _, call = compiled(lambda x: turned(x), [x])
+    assert call(x)[0].stride() == (6, 1)

@@ -38,6 +38,7 @@ class _Wrapper:
         self.values: dict[str, Any] = {}
         self.taken: set[str] = set()
         self.addressed = _addressed(schedule)
+        self.returned = {view.buffer for view in views_in(schedule.outputs)}
 
     def emit(self) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
         program = self.schedule.program
@@ -96,14 +97,21 @@ class _Wrapper:
                 self._check_layout(buffer)
 
     def _check_layout(self, buffer: Buffer) -> None:
-        """A meta function may be wrong about its library. Whoever goes by address would read other elements, silently."""
-        name, dtype = buffer.name, self._named(buffer.dtype)
+        """A meta function may be wrong about its library. Whoever goes by address would read other elements, silently.
+
+        What is returned may be saved for a backward graph, whose kernels go by address. Other library calls take any layout.
+        """
+        name = buffer.name
+        if name not in self.addressed and name not in self.returned:
+            return
+        dtype = self._named(buffer.dtype)
         differences = [f"{name}.stride() != {buffer.strides}"] if buffer.elements > 1 else []
+        differences.append(f"{name}.dtype is not {dtype}")
         if name in self.addressed:
-            differences += [f"{name}.dtype is not {dtype}", f"{name}.shape != {buffer.sizes}"]
-        if differences:
-            fixed = f"restrided({name}, {buffer.sizes}, {buffer.strides}, {dtype})"
-            self._line(f"if {' or '.join(differences)}: {name} = {fixed}")
+            differences.append(f"{name}.shape != {buffer.sizes}")
+        fix = "restrided" if name in self.addressed else "laid_out"
+        fixed = f"{fix}({name}, {buffer.sizes}, {buffer.strides}, {dtype})"
+        self._line(f"if {' or '.join(differences)}: {name} = {fixed}")
 
     # -- operands ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from dynascope.codegen.kernels import KernelModule
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
-from dynascope.runtime.layouts import restrided
+from dynascope.runtime.layouts import laid_out, restrided
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ def build(module: KernelModule, options: Any = None) -> Built:
     names: dict[str, Any] = dict(module.values)
     names |= {
         "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": restrided,
+        "laid_out": laid_out,
     }  # fmt: skip
     names |= module.schedule.program.constants
     path = None
