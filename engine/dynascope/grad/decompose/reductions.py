@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.pointwise import HALF, wide
 from dynascope.grad.shapes import wrap_dimension, wrap_dimensions
 from dynascope.grad.tape import Value
-from dynascope.grad.views import reshape, slice_along
+from dynascope.grad.views import reshape
 
 aten = torch.ops.aten
 
@@ -58,18 +57,6 @@ def _unsafe_view(b: B, x: Value, sizes: Sequence[int]) -> Value:
     return reshape(b, x, sizes)
 
 
-def _unsafe_split(b: B, x: Value, size: int, dimension: int = 0) -> tuple[Value, ...]:
-    """The pieces are views, though the operator's schema does not say so."""
-    count = -(-x.sizes[dimension] // size) if size else 1
-    return _unsafe_split_sizes(b, x, [min(size, x.sizes[dimension] - size * i) for i in range(count)], dimension)
-
-
-def _unsafe_split_sizes(b: B, x: Value, sizes: Sequence[int], dimension: int = 0) -> tuple[Value, ...]:
-    ends = list(itertools.accumulate(sizes))
-    pieces = zip(ends, sizes, strict=True)
-    return tuple(slice_along(b, x, dimension, end - size, end) for end, size in pieces)
-
-
 def _stack(b: B, tensors: Sequence[Value], dimension: int = 0) -> Value:
     dimension = dimension % (tensors[0].rank + 1)
     return b.op(aten.cat.default, [b.unsqueeze(t, dimension) for t in tensors], dimension)
@@ -98,8 +85,6 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.select_backward.default: _select_backward,
     aten.slice_backward.default: _slice_backward,
     aten._unsafe_view.default: _unsafe_view,
-    aten.unsafe_split.Tensor: _unsafe_split,
-    aten.unsafe_split_with_sizes.default: _unsafe_split_sizes,
     aten.stack.default: _stack,
     aten.native_dropout_backward.default: _native_dropout_backward,
     aten.add.Scalar: _by_number(aten.add.Tensor),

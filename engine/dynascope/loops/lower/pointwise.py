@@ -72,7 +72,8 @@ def _rounding(name: str) -> Formula:
 
 
 def relu(x: Scalar) -> Scalar:
-    return x.apply("maximum", 0)
+    """Of 0 and -0 it is the operand that stays, as in every clamp."""
+    return x.like(0).apply("maximum", x)
 
 
 def silu(x: Scalar) -> Scalar:
@@ -304,6 +305,8 @@ def _power_formula(exponent: Any, dtype: torch.dtype, call: Lowering) -> Formula
         return lambda x: square(x) * x
     if not dtype.is_floating_point:
         return None
+    if dtype == torch.float16 and steps is None:
+        return None
     if _is_number(exponent, 0.5):
         return _named("square_root")
     if _is_number(exponent, -0.5):
@@ -388,10 +391,15 @@ def clamp(call: Lowering) -> Lowered:
     def formula(x: Scalar) -> Scalar:
         for limit, operation in ((low, "maximum"), (high, "minimum")):
             if limit is not None:
-                x = x.apply(operation, promoted_element(call, x.builder, limit, result_dtype(call)))
+                x = _limited(operation, x, promoted_element(call, x.builder, limit, result_dtype(call)), limit)
         return x
 
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
+
+
+def _limited(operation: str, x: Scalar, bound: Scalar, limit: Any) -> Scalar:
+    """Of 0 and -0 the second one stays: eager takes its operand for that where the limit is a number, else the limit."""
+    return x.apply(operation, bound) if isinstance(limit, TensorView) else bound.apply(operation, x)
 
 
 def _clamp_limits(call: Lowering) -> tuple[Any, Any]:
@@ -452,7 +460,7 @@ def silu_backward(call: Lowering) -> Lowered:
 
 @rule(aten.sigmoid_backward.default)
 def sigmoid_backward(call: Lowering) -> Lowered:
-    return elementwise(call, lambda g, y: g * ((1.0 - y) * y), result_dtype(call), call.arguments[:2])
+    return elementwise(call, lambda g, y: g * (1.0 - y) * y, result_dtype(call), call.arguments[:2])
 
 
 @rule(aten.tanh_backward.default)
