@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dynascope
 import pytest
 import torch
 from compiled import compiled
@@ -88,8 +89,21 @@ def test_tensors_of_other_types(name, dtype):
 
 def test_numbers_without_room_raise_as_in_eager():
     x = torch.ones(8, dtype=torch.float16)
-    for function in (lambda x: x.clamp_min(1e6), lambda x: torch.add(x, x, alpha=1e6), lambda x: x.masked_fill(x > 0, 1e6)):
+    refused = (lambda x: x.clamp_min(1e6), lambda x: torch.add(x, x, alpha=1e6), lambda x: x.masked_fill(x > 0, 1e6))
+    for function in refused:
         _, call = compiled(function, [x])
         with pytest.raises(RuntimeError, match="without overflow"):
             call(x)
     check(lambda x: (x + 1e6, x * 1e6, x / 1e6, x < 1e6, 1e6 - x), x)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", ["silu", "mish", "tanh"])
+def test_gradients_of_activations_are_rounded_once(name, dtype):
+    """Written out in half precision, the gradient of silu is five times less accurate than eager's kernel."""
+    activation = getattr(torch.nn.functional, name)
+    x = (torch.randn(64, generator=torch.Generator().manual_seed(0)) * 3).to(dtype).requires_grad_()
+    seed = torch.randn(64, generator=torch.Generator().manual_seed(1)).to(dtype)
+    (ours,) = torch.autograd.grad(dynascope.compile(lambda x: activation(x))(x), x, seed)
+    (theirs,) = torch.autograd.grad(activation(x), x, seed)
+    assert (ours != theirs).sum() <= 1  # a value between two roundings may go either way

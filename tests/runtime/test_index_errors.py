@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-
-import dynascope
 
 pytestmark = pytest.mark.compiler
 

@@ -21,8 +21,8 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results, check_inputs, describe_results
 from dynascope.grad.pair import GradPair
 from dynascope.grad.partition import partition
-from dynascope.grad.reasons import AutocastActive, DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.reach import inputs_reached
+from dynascope.grad.reasons import AutocastActive, DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Value

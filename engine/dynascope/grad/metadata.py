@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import (
     ShapeMismatch,
@@ -28,6 +27,7 @@ from dynascope.grad.shapes import (
     wrap_dimensions,
 )
 from dynascope.grad.tape import META, Layout, Number, Value, layout_of, leaves, replace
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 
 aten = torch.ops.aten
 Rule = Callable[..., Layout | list[Layout | None]]

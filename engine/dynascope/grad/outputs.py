@@ -24,7 +24,6 @@ from dynascope.grad.storage import Cell, geometry_of
 from dynascope.grad.tape import Number, Value
 from dynascope.grad.views import ViewRecipe, with_strides
 
-
 ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
 """The view that a tensor of the same sizes is: another object in the same memory."""
 

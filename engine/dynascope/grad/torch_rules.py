@@ -118,6 +118,31 @@ def _with_constants(recorder: Recorder, index: Any) -> Any:
     return index
 
 
+class _Activation(torch.autograd.Function):
+    """`silu` and `mish` with their own backward operators: for meta tensors autograd writes formulas out, rounding each step."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, name: str, recorder: Recorder) -> torch.Tensor:
+        ctx.save_for_backward(input)
+        ctx.name, ctx.recorder = name, recorder
+        return getattr(aten, name)(input)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        operator = getattr(aten, f"{ctx.name}_backward").default
+        values = [ctx.recorder.value(tensor) for tensor in (gradient, *ctx.saved_tensors)]
+        return ctx.recorder.wrap(ctx.recorder.builder.op(operator, *values)), None, None
+
+
+def _activation(name: str) -> Callable[..., Any]:
+    def apply(recorder: Recorder, input: torch.Tensor, inplace: bool = False) -> Any:
+        if inplace or not isinstance(input, torch.Tensor) or not input.is_floating_point():
+            return NotImplemented
+        return _Activation.apply(input, name, recorder)
+
+    return apply
+
+
 def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> Any:
     """Torch's own form for meta tensors does not look for classes out of range."""
     if not isinstance(index, torch.Tensor) or index.dtype != torch.int64 or not index.numel():
@@ -128,6 +153,10 @@ def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> 
 
 
 RULES: dict[Any, Callable[..., Any]] = {
+    functional.silu: _activation("silu"),
+    torch._C._nn.silu: _activation("silu"),
+    functional.mish: _activation("mish"),
+    torch._C._nn.mish: _activation("mish"),
     functional.one_hot: _one_hot,
     torch._C._nn.one_hot: _one_hot,
     functional.scaled_dot_product_attention: attention,

@@ -37,7 +37,6 @@ from dynascope.loops.nodes import (
 )
 from dynascope.loops.operations import TABLE
 
-
 _FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}
 
 
