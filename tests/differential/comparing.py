@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 import dynascope
+import torch
 from dynascope import recording
 
 REASONS: collections.Counter[str] = collections.Counter()
@@ -61,13 +60,14 @@ def observe(function: Callable, arguments: tuple, keywords: dict | None = None) 
 
 
 def clone_all(value: Any) -> Any:
-    """A copy with fresh tensors of the same layout; tensors that are one object stay one."""
+    """A copy with fresh tensors of the same strides; tensors that are one object, or share memory, still do."""
     known: dict[int, torch.Tensor] = {}
+    storages: dict[int, torch.UntypedStorage] = {}
 
     def clone(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if id(value) not in known:
-                known[id(value)] = value.detach().clone().requires_grad_(value.requires_grad)
+                known[id(value)] = copied(value, storages).requires_grad_(value.requires_grad)
             return known[id(value)]
         if isinstance(value, dict):
             return {key: clone(item) for key, item in value.items()}
@@ -76,6 +76,16 @@ def clone_all(value: Any) -> Any:
         return copy.deepcopy(value) if isinstance(value, (set, bytearray)) else value
 
     return clone(value)
+
+
+def copied(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg() or type(tensor) is not torch.Tensor:
+        return tensor.detach().clone()
+    storage = tensor.untyped_storage()
+    if storage.data_ptr() not in storages or not storage.nbytes():
+        storages[storage.data_ptr()] = storage.clone()
+    fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return fresh.set_(storages[storage.data_ptr()], tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def assert_same(ours: Outcome, theirs: Outcome, *, rtol: float | None = None, atol: float | None = None) -> None:

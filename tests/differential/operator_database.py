@@ -11,12 +11,11 @@ import sys
 import time
 import warnings
 
+import dynascope
 import torch
 from comparing import REASONS, assert_same, clone_all, leaves, no_defects, observe
 
-import dynascope
-
-RANDOM = frozenset("bernoulli cauchy dropout exponential geometric log_normal multinomial normal rand randint randn uniform rrelu".split())
+RANDOM = frozenset(["bernoulli", "cauchy", "dropout", "exponential", "geometric", "log_normal", "multinomial", "normal", "rand", "randint", "randn", "uniform", "rrelu"])
 """Operators whose results are only comparable under one seed, drawn in one order."""
 
 
@@ -28,7 +27,39 @@ def operators(dtype: torch.dtype, names: frozenset[str] | None = None):
             yield info
 
 
-def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynascope", autocast: bool = False) -> int:
+def _changed(change):
+    """The sample with each of its strided tensors laid out otherwise."""
+
+    def change_leaf(leaf):
+        if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided:
+            return leaf
+        return change(leaf.detach()).requires_grad_(leaf.requires_grad)
+
+    return lambda sample: sample.transform(change_leaf)
+
+
+def _repeated(tensor: torch.Tensor) -> torch.Tensor:
+    """The first place of the last dimension everywhere: stride 0."""
+    return tensor.narrow(-1, 0, 1).expand(tensor.shape) if tensor.dim() and tensor.shape[-1] > 1 else tensor
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim(), torch.contiguous_format)
+    return tensor.contiguous(memory_format=like)
+
+
+VARIANTS = {
+    "plain": lambda sample: sample,
+    "transposed": _changed(lambda t: t.mT.contiguous().mT if t.dim() > 1 else t),
+    "holes": _changed(lambda t: torch.stack([t, t], -1)[..., 0]),
+    "repeated": _changed(_repeated),
+    "channels-last": _changed(_channels_last),
+}
+
+
+def check_operator(
+    info, dtype: torch.dtype, samples: int, backend: str = "dynascope", variant: str = "plain", autocast: bool = False
+) -> int:
     """Compare the first samples; returns how many. Raises `AssertionError` where they differ."""
     count = 0
     gradient = info.supports_autograd and dtype.is_floating_point
@@ -36,7 +67,7 @@ def check_operator(info, dtype: torch.dtype, samples: int, backend: str = "dynas
         if count >= samples:
             break
         count += 1
-        check_sample(info.op, sample, backend, autocast)
+        check_sample(info.op, VARIANTS[variant](sample), backend, autocast)
     return count
 
 
@@ -49,6 +80,7 @@ def check_sample(operator, sample, backend: str, autocast: bool = False) -> None
         arguments, keywords = clone_all((arguments, keywords))
     dynascope.reset()
     compiled = dynascope.compile(function, backend=backend)
+
     def under_autocast(called):
         """The forward call alone, as programs do it."""
 
@@ -71,6 +103,7 @@ def main() -> None:
     parser.add_argument("--backend", default="dynascope")
     parser.add_argument("--only", default="")
     parser.add_argument("--autocast", action="store_true", help="run everything under autocast to bfloat16")
+    parser.add_argument("--variant", default="plain", choices=list(VARIANTS))
     parser.add_argument("--part", default="0/1", help="i/n: every n-th operator from the i-th")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -82,7 +115,9 @@ def main() -> None:
     for info in infos:
         name = f"{info.name}.{info.variant_test_name}".rstrip(".")
         try:
-            samples += check_operator(info, dtype, options.samples, options.backend, options.autocast)
+            samples += check_operator(
+                info, dtype, options.samples, options.backend, options.variant, options.autocast
+            )
         except Exception as error:
             failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             print(f"{name}: {failures[name]}", flush=True)

@@ -14,6 +14,6 @@ def test_capture_equals_eager(seed, tmp_path):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", [*range(100, 130), 2088])
 def test_kernels_equal_eager(seed, tmp_path):
     check_seed(seed, tmp_path)

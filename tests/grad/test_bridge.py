@@ -111,6 +111,45 @@ def test_an_input_behind_unused_outputs_only_has_no_gradient():
             assert a.grad is None or torch.allclose(a.grad, b.grad)
 
 
+def gradients(runs, inputs, used):
+    """None or the gradient of each input, where only the last run's results `used` are differentiated."""
+    inputs = [tensor.clone().requires_grad_() for tensor in inputs]
+    values = tuple(inputs)
+    for run in runs:
+        values = run(*values)
+    return torch.autograd.grad([values[i].sum() for i in used], inputs, allow_unused=True)
+
+
+@pytest.mark.parametrize("used", [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
+def test_values_without_history_lead_to_no_input(used):
+    def program(x, w, b):
+        hidden = (x * w).detach()
+        return (hidden * b, (x.detach() + w).sin(), x.t().clone().mul_(b.detach()))
+
+    inputs = [torch.randn(4, 4) for _ in range(3)]
+    example = [tensor.clone().requires_grad_() for tensor in inputs]
+    ours, theirs = gradients([compiled(program, example)], inputs, used), gradients([program], inputs, used)
+    assert [g is None for g in ours] == [g is None for g in theirs]
+    assert all(a is None or torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_a_region_whose_results_have_no_gradient_gives_none():
+    """The second region reads both results of the first one, and has a gradient for neither."""
+
+    def first(x, w):
+        return (x * w, x + w, w)
+
+    def second(a, b, w):
+        return (a.detach() + b.detach() + w, a * b)
+
+    inputs = [torch.randn(4), torch.randn(4)]
+    example = [tensor.clone().requires_grad_() for tensor in inputs]
+    between = [tensor.requires_grad_() for tensor in torch.randn(3, 4).unbind()]
+    runs = [compiled(first, example), compiled(second, [t.detach().requires_grad_() for t in between])]
+    ours, theirs = gradients(runs, inputs, [0]), gradients([first, second], inputs, [0])
+    assert [g is None for g in ours] == [g is None for g in theirs] == [True, False]
+
+
 OWN_MEMORY = {
     "copy of a view": lambda x: x.t().clone(),
     "copy of a view of a result": lambda x: (y := x * 2, y.t().clone()),

@@ -16,6 +16,8 @@ from dynascope.codegen.kernels import Kernel
 from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule
+from dynascope.schedule.inline_plan import views_in
+from dynascope.schedule.memory import reads
 
 KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
 """Library calls whose result is laid out as the meta function says."""
@@ -35,6 +37,8 @@ class _Wrapper:
         self.links: list[LineLink] = []
         self.values: dict[str, Any] = {}
         self.taken: set[str] = set()
+        self.addressed = _addressed(schedule)
+        self.returned = {view.buffer for view in views_in(schedule.outputs)}
 
     def emit(self) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
         program = self.schedule.program
@@ -89,10 +93,25 @@ class _Wrapper:
             left = "_"
         self._line(f"{left} = {name}({', '.join(operands)})", step.origin)
         for buffer in step.results:
-            if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT and buffer.elements > 1:
-                self._line(
-                    f"if {buffer.name}.stride() != {buffer.strides}: {buffer.name} = restrided({buffer.name}, {buffer.sizes}, {buffer.strides})"
-                )
+            if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT:
+                self._check_layout(buffer)
+
+    def _check_layout(self, buffer: Buffer) -> None:
+        """A meta function may be wrong about its library. Whoever goes by address would read other elements, silently.
+
+        What is returned may be saved for a backward graph, whose kernels go by address. Other library calls take any layout.
+        """
+        name = buffer.name
+        if name not in self.addressed and name not in self.returned:
+            return
+        dtype = self._named(buffer.dtype)
+        differences = [f"{name}.stride() != {buffer.strides}"] if buffer.elements > 1 else []
+        differences.append(f"{name}.dtype is not {dtype}")
+        if name in self.addressed:
+            differences.append(f"{name}.shape != {buffer.sizes}")
+        fix = "restrided" if name in self.addressed else "laid_out"
+        fixed = f"{fix}({name}, {buffer.sizes}, {buffer.strides}, {dtype})"
+        self._line(f"if {' or '.join(differences)}: {name} = {fixed}")
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +131,7 @@ class _Wrapper:
 
     def _view(self, view: TensorView) -> str:
         buffer = self.schedule.buffers[view.buffer]
-        if (view.sizes, view.strides, view.offset) == (buffer.sizes, buffer.strides, 0):
+        if _is_whole(view, buffer):
             return view.buffer
         return f"view({view.buffer}, {view.sizes}, {view.strides}, {view.offset})"
 
@@ -141,6 +160,25 @@ class _Wrapper:
         self.lines.append(f"    {text}{comment}")
         if span is not None:
             self.links.append(LineLink(len(self.lines), span))
+
+
+def _addressed(schedule: Schedule) -> frozenset[str]:
+    """Buffers that kernels read, or that are viewed by sizes and strides: their layout must be the one planned for."""
+    found: set[str] = set()
+    for step in schedule.steps:
+        if isinstance(step, ExternCall):
+            found.update(_viewed((step.arguments, step.keywords), schedule))
+        else:
+            found.update(reads(step))
+    return frozenset(found | _viewed(schedule.outputs, schedule))
+
+
+def _viewed(operands: Any, schedule: Schedule) -> set[str]:
+    return {view.buffer for view in views_in(operands) if not _is_whole(view, schedule.buffers[view.buffer])}
+
+
+def _is_whole(view: TensorView, buffer: Buffer) -> bool:
+    return (view.sizes, view.strides, view.offset) == (buffer.sizes, buffer.strides, 0)
 
 
 def _short(step: ExternCall) -> str:

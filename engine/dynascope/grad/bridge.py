@@ -25,7 +25,7 @@ from torch import fx
 
 from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
 from dynascope.grad.partition import root_of
-from dynascope.grad.reach import sources_of_tangents, without_unreached
+from dynascope.grad.reach import without_unreached
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
 
@@ -50,7 +50,7 @@ def bridge(
         "REGION": pair.region,
     }
     if pair.backward is not None:
-        environment |= {"SOURCES": sources_of_tangents(pair), "without_unreached": without_unreached}
+        environment |= {"SOURCES": tuple(t.sources for t in pair.tangents), "without_unreached": without_unreached}
     environment |= {f"layout_{i}": tangent.layout for i, tangent in enumerate(pair.tangents)}
     exec(compile(bridge_source(pair, environment), f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
@@ -100,6 +100,7 @@ def _backward_source(
     lines = ["        saved = ctx.saved_tensors"]
     for i, tangent in enumerate(pair.tangents):
         lines.append(f"        t{i} = tangents[{tangent.output}]")
+    lines += _nothing_given_source(pair)
     may_be_unreached = any(found != sources[0] for found in sources)
     if may_be_unreached:
         given = "".join(f"t{i} is not None, " for i in range(len(pair.tangents)))
@@ -117,6 +118,12 @@ def _backward_source(
         "            return refuse_second_derivative(REGION, saved[-1], *gradients)",
         f"        return {run}",
     ]
+
+
+def _nothing_given_source(pair: GradPair) -> list[str]:
+    """A later region may use none of these outputs for a gradient, and yet hand its Nones on to this one."""
+    none_given = " and ".join(f"t{i} is None" for i in range(len(pair.tangents)))
+    return [f"        if {none_given}:", f"            return {'None, ' * pair.input_count}"]
 
 
 def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> str:

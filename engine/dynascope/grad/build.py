@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dynascope.grad.eager_layouts import laid_out_as_eager
 from dynascope.grad.metadata import output_layouts
 from dynascope.grad.tape import Layout, Tape, Value
 from dynascope.grad.views import APPLY
@@ -35,7 +36,7 @@ class StepBuilder:
         if decompose is not None:
             result = decompose(self, *arguments, **keywords)
             if result is not NotImplemented:
-                return result
+                return laid_out_as_eager(self, target, result, arguments, keywords)
         layouts = output_layouts(target, arguments, keywords)
         outputs = self.tape.write(target, arguments, keywords, layouts).outputs
         return outputs if len(target._schema.returns) > 1 or _returns_list(target) else outputs[0]

@@ -21,6 +21,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results, check_inputs, describe_results
 from dynascope.grad.pair import GradPair
 from dynascope.grad.partition import partition
+from dynascope.grad.reach import inputs_reached
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
@@ -73,6 +74,7 @@ def _backward(
     wanted = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not wanted or not results.differentiable:
         return [], [None] * len(leaves)
+    results.sources = inputs_reached([tensor for tensor, _ in results.differentiable], leaves)
     recorder.start_backward()
     tangents, handles = [], []
     for number, (_, value) in enumerate(results.differentiable, 1):

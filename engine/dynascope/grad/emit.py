@@ -49,7 +49,10 @@ def emit_graphs(
         ),
         computed_count=len(results.computed),
         saved=tuple(saved),
-        tangents=tuple(Tangent(o, t.layout) for o, t in zip(results.differentiable_outputs, tangents, strict=False)),
+        tangents=tuple(
+            Tangent(output, tangent.layout, sources)
+            for output, tangent, sources in zip(results.differentiable_outputs, tangents, results.sources, strict=False)
+        ),
         gradient_inputs=tuple(i for i, gradient in enumerate(gradients) if gradient is not None),
         inputs_require_grad=results.inputs_require_grad,
     )
@@ -119,6 +122,8 @@ class _GraphWriter:
         hint = (self.names.get(id(step.outputs[0])) if single else None) or name
         arguments, keywords = replace(step.arguments, self._operand), replace(step.keywords, self._operand)
         node = self.graph.create_node("call_function", step.target, arguments, keywords, name=hint)
+        if step.reader:
+            node.meta["reader"] = step.reader
         if single:
             self._describe(node, step.outputs[0], step.origin)
             self._remember(step.outputs[0], node)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import (
     ShapeMismatch,
@@ -28,6 +27,7 @@ from dynascope.grad.shapes import (
     wrap_dimensions,
 )
 from dynascope.grad.tape import META, Layout, Number, Value, layout_of, leaves, replace
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 
 aten = torch.ops.aten
 Rule = Callable[..., Layout | list[Layout | None]]
@@ -38,7 +38,7 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     """One layout for each output. Raises `DifferentiationRefused` where the operator does not take these operands."""
     rule = RULES.get(target)
     if rule is None:
-        return _layouts_by_torch(target, arguments, keywords)
+        return layouts_by_torch(target, arguments, keywords)
     try:
         layouts = rule(*arguments, **keywords)
     except ShapeMismatch as error:
@@ -46,7 +46,7 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     return layouts if isinstance(layouts, list) else [layouts]
 
 
-def _layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | None]:
+def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | None]:
     operands = list(leaves((arguments, keywords)))
     if any(isinstance(operand, Number) for operand in operands):
         raise DifferentiationRefused(VaryingNumberNeeded(_name(target)))
@@ -87,11 +87,44 @@ def _frozen(data: Any) -> Any:
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | None, ...]:
     device = keywords.get("device") or common_device(operands)
+    if target in MEASURED and sum(operand.layout.byte_count for operand in operands) <= MOST_MEASURED_BYTES:
+        return _measured(target, arguments, keywords)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     return tuple(layout_of(output, device) if isinstance(output, torch.Tensor) else None for output in outputs)
+
+
+def overloads(*names: str) -> list[Any]:
+    """`"add.Tensor exp"` -> [aten.add.Tensor, aten.exp.default]. Names that this torch lacks are left out."""
+    found = []
+    for name in " ".join(names).split():
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(aten, packet, None), overload or "default", None)
+        if operator is not None:
+            found.append(operator)
+    return found
+
+
+MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular"))
+"""Their strides depend on which library does the work: it is asked, once for each layout, with zeros."""
+MOST_MEASURED_BYTES = 2**26
+
+
+def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None, ...]:
+    def zeros(leaf: Any) -> Any:
+        if not isinstance(leaf, Value):
+            return leaf
+        return torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype, device=leaf.device).zero_()
+
+    try:
+        with _disable_current_modes(), torch.no_grad():
+            result = target(*replace(arguments, zeros), **replace(keywords, zeros))
+    except Exception as error:
+        raise DifferentiationRefused(OperatorFailed(_name(target), f"{type(error).__name__}: {error}")) from error
+    outputs = result if isinstance(result, (tuple, list)) else (result,)
+    return tuple(layout_of(output, output.device) for output in outputs)
 
 
 def call_meta_kernel(target: Any, arguments: Any, keywords: Any) -> Any:
@@ -142,17 +175,6 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-def overloads(*names: str) -> list[Any]:
-    """`"add.Tensor exp"` -> [aten.add.Tensor, aten.exp.default]. Names that this torch lacks are left out."""
-    found = []
-    for name in " ".join(names).split():
-        packet, _, overload = name.partition(".")
-        operator = getattr(getattr(aten, packet, None), overload or "default", None)
-        if operator is not None:
-            found.append(operator)
-    return found
 
 
 def _pointwise(operands: Sequence[Any], dtype: torch.dtype) -> Layout:
@@ -290,7 +312,7 @@ def _any(a: Value, dimensions: Any = None, keep: Any = False) -> Layout:
         reduced_sizes(
             a.sizes, wrap_dimensions([dimensions] if isinstance(dimensions, int) else dimensions, a.rank), keep
         ),
-        torch.bool,
+        torch.uint8 if a.dtype == torch.uint8 else torch.bool,
         a.device,
     )
 
@@ -306,8 +328,8 @@ def _index_of_extreme(a: Value, dimension: Any = None, keep: Any = False) -> Lay
 
 @rule(aten.var_mean.correction)
 def _var_mean(a: Value, dimensions: Any = None, *, correction: Any = None, keepdim: Any = False) -> list[Layout | None]:
-    layout = fresh(reduced_sizes(a.sizes, wrap_dimensions(dimensions, a.rank), keepdim), a.dtype, a.device)
-    return [layout, layout]
+    sizes = reduced_sizes(a.sizes, wrap_dimensions(dimensions, a.rank), keepdim)
+    return [fresh(sizes, a.dtype.to_real(), a.device), fresh(sizes, a.dtype, a.device)]
 
 
 @rule(aten.mm.default)
@@ -365,11 +387,20 @@ def _convolution(
 
 
 def _convolved_strides(sizes: Sequence[int], operands: Sequence[Value]) -> tuple[int, ...]:
-    """Channels last where an operand is, as the libraries do."""
+    """Channels last where an operand is, as the libraries do, which see one dimension as two."""
+    if len(sizes) == 3:
+        sizes = (*sizes[:2], 1, sizes[2])
+        strides = _convolved_strides(sizes, [_with_height(operand) for operand in operands])
+        return (*strides[:2], strides[3])
     like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(len(sizes))
     if like is not None and any(_is_channels_last(operand) for operand in operands):
         return torch.empty(tuple(sizes), device=META, memory_format=like).stride()
     return contiguous_strides(tuple(sizes))
+
+
+def _with_height(value: Value) -> Value:
+    (batch, channels, width), (a, b, c), layout = value.sizes, value.strides, value.layout
+    return Value(Layout((batch, channels, 1, width), (a, b, width * c, c), layout.dtype, layout.device))
 
 
 def _is_channels_last(value: Value) -> bool:
@@ -398,14 +429,14 @@ def _embedding(weight: Value, indices: Value, *_: Any, **__: Any) -> Layout:
     return fresh(indices.sizes + weight.sizes[1:], weight.dtype, weight.device)
 
 
+@rule(aten.one_hot.default)
+def _one_hot(index: Value, classes: int) -> Layout:
+    return fresh((*index.sizes, classes), torch.int64, index.device)
+
+
 @rule(aten.gather.default)
 def _gather(a: Value, dimension: int, index: Value, **_: Any) -> Layout:
     return fresh(index.sizes, a.dtype, a.device)
-
-
-@rule(*overloads("scatter.src", "scatter.value", "scatter_add", "index_add"))
-def _scatter(a: Value, *_: Any, **__: Any) -> Layout:
-    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
 
 
 @rule(*overloads("bernoulli.p"))

@@ -17,6 +17,8 @@ aten = torch.ops.aten
 Kind = Literal["plain", "view", "same", "mutating", "composite", "reading"]
 
 SAME = {aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default}
+UNDECLARED_VIEWS = {aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
+"""Their results are views of the operand, though the schema says that they are new."""
 READING = {aten._local_scalar_dense.default, aten.item.default, aten.is_nonzero.default, aten.equal.default}
 
 FUNCTIONAL_FORMS: dict[Any, Any] = {
@@ -54,7 +56,7 @@ def traits(operator: Any) -> Traits:
         return Traits("mutating", writes, _functional_form(operator, is_out), is_out)
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"):
         return Traits("composite")
-    return Traits("view" if operator.is_view else "plain")
+    return Traits("view" if operator.is_view or operator in UNDECLARED_VIEWS else "plain")
 
 
 def _functional_form(operator: Any, is_out: bool) -> Any:

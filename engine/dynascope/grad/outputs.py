@@ -24,7 +24,6 @@ from dynascope.grad.storage import Cell, geometry_of
 from dynascope.grad.tape import Number, Value
 from dynascope.grad.views import ViewRecipe, with_strides
 
-
 ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
 """The view that a tensor of the same sizes is: another object in the same memory."""
 
@@ -47,6 +46,8 @@ class Results:
     differentiable: list[tuple[torch.Tensor, Value]] = field(default_factory=list)
     differentiable_outputs: list[int] = field(default_factory=list)
     """The forward output of each of `differentiable`."""
+    sources: tuple[frozenset[int], ...] = ()
+    """The inputs that the history of each of `differentiable` leads to."""
     inputs_require_grad: bool = False
 
 

@@ -74,10 +74,14 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """The gradient that comes in for forward output `output`, expected in `layout`."""
+    """The gradient that comes in for forward output `output`, expected in `layout`.
+
+    `sources` are the inputs that this output was computed from, as autograd sees it.
+    """
 
     output: int
     layout: Layout
+    sources: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)

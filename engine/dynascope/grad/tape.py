@@ -123,6 +123,8 @@ class Step:
     phase: Phase
     outputs: tuple[Value | Number | None, ...] = ()
     is_random: bool = False
+    reader: str = ""
+    """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/nodes.py)."""
 
     def inputs(self) -> Iterator[Value | Number]:
         yield from leaves(self.arguments)

@@ -8,87 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.grad.attention import attention
+
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
 
-from dynascope.meta_kernels import autocast
-
 aten = torch.ops.aten
 functional = torch.nn.functional
-FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION = 1, 2, 3
-
-
-def _attention(
-    recorder: Recorder,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    if not isinstance(query, torch.Tensor):
-        return NotImplemented
-    operator = aten.scaled_dot_product_attention.default
-    query, key, value, attn_mask = autocast.converted(operator, (query, key, value, attn_mask))
-    device = recorder.value(query).device
-    if device.type not in ("cpu", "cuda"):
-        return NotImplemented
-    masks = {
-        "attn_mask": attn_mask,
-        "dropout_p": dropout_p,
-        "is_causal": is_causal,
-        "scale": scale,
-        "enable_gqa": enable_gqa,
-    }
-    choice = _attention_choice(device, query, key, value, masks)
-    if device.type == "cpu" and choice == FLASH_ATTENTION:
-        mask = _additive_mask(attn_mask, query)
-        return aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale
-        )[0]
-    if device.type == "cuda" and choice in (FLASH_ATTENTION, EFFICIENT_ATTENTION) and query.shape[-1] % 8 == 0:
-        return _cuda_attention(choice, query, key, value, masks)
-    return aten._scaled_dot_product_attention_math(
-        query, key, value, _additive_mask(attn_mask, query), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )[0]
-
-
-def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:
-    """Which kernel torch picks for real tensors of these sizes, strides and dtypes. Their elements do not matter."""
-    with torch.utils._python_dispatch._disable_current_modes():
-        real = [
-            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device, requires_grad=t.requires_grad)
-            for t in (query, key, value)
-        ]
-        mask = options["attn_mask"]
-        if mask is not None:
-            mask = torch.empty_strided(
-                mask.shape, mask.stride(), dtype=mask.dtype, device=device, requires_grad=mask.requires_grad
-            )
-        return torch._fused_sdp_choice(*real, **{**options, "attn_mask": mask})
-
-
-def _additive_mask(mask: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
-    if mask is None or mask.dtype is not torch.bool:
-        return mask
-    zeros = torch.zeros((), dtype=query.dtype, device="meta")
-    return torch.where(mask, zeros, float("-inf"))
-
-
-def _cuda_attention(choice: int, query: Any, key: Any, value: Any, options: dict[str, Any]) -> Any:
-    dropout, causal, scale = options["dropout_p"], options["is_causal"], options["scale"]
-    if choice == FLASH_ATTENTION:
-        return aten._scaled_dot_product_flash_attention(query, key, value, dropout, causal, False, scale=scale)[0]
-    bias = _additive_mask(options["attn_mask"], query)
-    if bias is not None:
-        bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-    needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-    return aten._scaled_dot_product_efficient_attention(
-        query, key, value, bias, needs_gradient, dropout, causal, scale=scale
-    )[0]
 
 
 def _dropout(
@@ -192,9 +118,49 @@ def _with_constants(recorder: Recorder, index: Any) -> Any:
     return index
 
 
+class _Activation(torch.autograd.Function):
+    """`silu` and `mish` with their own backward operators: for meta tensors autograd writes formulas out, rounding each step."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, name: str, recorder: Recorder) -> torch.Tensor:
+        ctx.save_for_backward(input)
+        ctx.name, ctx.recorder = name, recorder
+        return getattr(aten, name)(input)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        operator = getattr(aten, f"{ctx.name}_backward").default
+        values = [ctx.recorder.value(tensor) for tensor in (gradient, *ctx.saved_tensors)]
+        return ctx.recorder.wrap(ctx.recorder.builder.op(operator, *values)), None, None
+
+
+def _activation(name: str) -> Callable[..., Any]:
+    def apply(recorder: Recorder, input: torch.Tensor, inplace: bool = False) -> Any:
+        if inplace or not isinstance(input, torch.Tensor) or not input.is_floating_point():
+            return NotImplemented
+        return _Activation.apply(input, name, recorder)
+
+    return apply
+
+
+def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> Any:
+    """Torch's own form for meta tensors does not look for classes out of range."""
+    if not isinstance(index, torch.Tensor) or index.dtype != torch.int64 or not index.numel():
+        return NotImplemented
+    if not isinstance(num_classes, int) or num_classes <= 0:
+        return NotImplemented
+    return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), num_classes))
+
+
 RULES: dict[Any, Callable[..., Any]] = {
-    functional.scaled_dot_product_attention: _attention,
-    torch._C._nn.scaled_dot_product_attention: _attention,
+    functional.silu: _activation("silu"),
+    torch._C._nn.silu: _activation("silu"),
+    functional.mish: _activation("mish"),
+    torch._C._nn.mish: _activation("mish"),
+    functional.one_hot: _one_hot,
+    torch._C._nn.one_hot: _one_hot,
+    functional.scaled_dot_product_attention: attention,
+    torch._C._nn.scaled_dot_product_attention: attention,
     functional.dropout: _dropout,
     torch.dropout: _torch_dropout,
     operator.getitem: _index,

@@ -329,12 +329,20 @@ SCATTER: dict[Any, Callable[..., Value | None]] = {
 }
 
 
+SPLITS = {
+    aten.split.Tensor,
+    aten.split_with_sizes.default,
+    aten.unsafe_split.Tensor,
+    aten.unsafe_split_with_sizes.default,
+}
+
+
 def single_views(operator: Any, source: torch.Tensor, arguments: tuple[Any, ...]) -> Callable[[int], ViewRecipe] | None:
     """Recipes for the outputs of an operator that returns several views; None where it returns one."""
     if operator is aten.unbind.int:
         dimension = arguments[0] if arguments else 0
         return lambda i: ViewRecipe(aten.select.int, (dimension, i))
-    if operator in (aten.split.Tensor, aten.split_with_sizes.default):
+    if operator in SPLITS:
         dimension = wrap_dimension(arguments[1] if len(arguments) > 1 else 0, source.dim())
         size, pieces = source.shape[dimension], arguments[0]
         if isinstance(pieces, int):

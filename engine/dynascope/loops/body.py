@@ -29,13 +29,13 @@ from dynascope.loops.nodes import (
     Loop,
     Operation,
     Origin,
+    Reader,
     Reduce,
     ReduceKind,
     Store,
     TensorView,
 )
 from dynascope.loops.operations import TABLE
-
 
 _FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}
 
@@ -87,10 +87,12 @@ class BodyBuilder:
         strides = [0 if size == 1 else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)]
         return self.load_flat(tensor.buffer, tensor.dtype, linear(own, strides, tensor.offset), guard)
 
-    def check_index(self, value: Scalar, extent: Extent, dimension: int, wraps: str = "negative") -> Index:
+    def check_index(
+        self, value: Scalar, extent: Extent, dimension: int, wraps: str = "negative", reader: Reader = "index"
+    ) -> Index:
         """`value` as an index into a dimension: wrapped, and reported when it is out of range."""
         wide = value.cast(torch.int64)
-        checked = self.scalar(CheckIndex(torch.int64, (wide.number,), self.origin, extent, dimension, wraps))
+        checked = self.scalar(CheckIndex(torch.int64, (wide.number,), self.origin, extent, dimension, wraps, reader))
         return variable(Loaded(checked.number, extent)) if extent != 1 else Index(((Loaded(checked.number, 2), 1),))
 
     def compute(self, name: str, *arguments: Scalar) -> Scalar:
@@ -219,7 +221,7 @@ def _identity(operation: Operation) -> Any:
         case IndexValue():
             return (*head, operation.index)
         case CheckIndex():
-            return (*head, operation.extent, operation.dimension, operation.wraps)
+            return (*head, operation.extent, operation.dimension, operation.wraps, operation.reader)
         case Reduce():
             return (*head, operation.kind)
     return (*head, id(operation))

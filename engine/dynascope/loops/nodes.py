@@ -128,16 +128,25 @@ class IndexValue(Operation):
     index: Index
 
 
+Reader = Literal["index", "lookup", "columns", "gather", "target", "classes"]
+"""What reads at an index, as far as eager's errors tell: `x[i]`, embedding and index_select, index_select along dimension 1,
+gather, the classes of a loss, one_hot."""
+READERS: tuple[Reader, ...] = ("index", "lookup", "columns", "gather", "target", "classes")
+"""In the order of `raise_index_error` in runtime/launch.c."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckIndex(Operation):
     """Its argument (int64) as an index into a dimension of size `extent`: negative wraps, out of range is an error.
 
-    The error is reported after the kernel ran, as an IndexError, and nothing outside was read.
+    The error is reported after the kernel ran, as eager's exception of the operator that `reader` names, and nothing
+    outside was read.
     """
 
     extent: Extent
     dimension: int
     wraps: Literal["negative", "never"]
+    reader: Reader = "index"
 
 
 @dataclass(frozen=True, slots=True)

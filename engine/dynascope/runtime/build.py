@@ -23,6 +23,7 @@ from dynascope.codegen.kernels import KernelModule
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
+from dynascope.runtime.layouts import laid_out, restrided
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def build(module: KernelModule, options: Any = None) -> Built:
     """The running form of a kernel module. Raises ToolchainError where its kernels cannot be built."""
     names: dict[str, Any] = dict(module.values)
     names |= {
-        "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": _restrided,
+        "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": restrided,
+        "laid_out": laid_out,
     }  # fmt: skip
     names |= module.schedule.program.constants
     path = None
@@ -69,7 +71,3 @@ def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tupl
     return names[name]
 
 
-def _restrided(tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
-    """A library's result in the layout that the kernels were generated for."""
-    result = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
-    return result.copy_(tensor)

@@ -78,13 +78,18 @@ static int pointer_of(PyObject *tensor, void **pointer) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-static int raise_index_error(const int64_t *error) {
-  if (error[0] == 1 && error[3] == 0)
-    PyErr_Format(PyExc_IndexError, "index out of range in self: index %lld, size %lld", (long long)error[1], (long long)error[2]);
-  else
-    PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)error[1],
-                 (long long)error[3], (long long)error[2]);
-  return -1;
+/* Eager's exception of what reads: error is 1 + its number in READERS of loops/nodes.py, the index, size, dimension. */
+static void raise_index_error(const int64_t *error) {
+  long long index = error[1], size = error[2], dimension = error[3];
+  switch (error[0]) {
+    case 2: PyErr_SetString(PyExc_IndexError, "index out of range in self"); break;
+    case 3: PyErr_Format(PyExc_RuntimeError, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld", index, size); break;
+    case 5: PyErr_Format(PyExc_IndexError, "Target %lld is out of bounds.", index); break;
+    case 6: PyErr_SetString(PyExc_RuntimeError, index < 0 ? "Class values must be non-negative."
+                                                          : "Class values must be smaller than num_classes."); break;
+    default: PyErr_Format(error[0] == 4 ? PyExc_RuntimeError : PyExc_IndexError,
+                          "index %lld is out of bounds for dimension %lld with size %lld", index, dimension, size);
+  }
 }
 
 static PyObject *launch(Launcher *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from dynascope.codegen.kernels import Kernel
+from dynascope.loops.nodes import READERS, Reader
 from dynascope.native.toolchain import ToolchainError, build_shared_object
 from dynascope.report.reason import Reason
 
@@ -108,6 +109,20 @@ def _through_ctypes(function: Any, kinds: str, kernel: Kernel) -> Launch:
         pointers = (ctypes.c_void_p * (count + 1))(*tensors, *map(ctypes.addressof, numbers), ctypes.addressof(error))
         function(pointers, 0, kernel.items)
         if error[0]:
-            raise IndexError(f"index {error[1]} is out of bounds for dimension {error[3]} with size {error[2]}")
+            _raise_index_error(READERS[error[0] - 1], *error[1:])
 
     return launch
+
+
+def _raise_index_error(reader: Reader, index: int, size: int, dimension: int) -> None:
+    """Eager's exception, as `raise_index_error` of launch.c."""
+    if reader == "lookup":
+        raise IndexError("index out of range in self")
+    if reader == "columns":
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={index} axis_dim={size}")
+    if reader == "target":
+        raise IndexError(f"Target {index} is out of bounds.")
+    if reader == "classes":
+        raise RuntimeError(f"Class values must be {'non-negative' if index < 0 else 'smaller than num_classes'}.")
+    kind = RuntimeError if reader == "gather" else IndexError
+    raise kind(f"index {index} is out of bounds for dimension {dimension} with size {size}")

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.runtime.layouts import restrided
+
 
 def run_operators(graph: fx.GraphModule) -> Callable[..., tuple[Any, ...]]:
     """A callable of the flat inputs that calls each operator. Recorded meta devices become the real ones."""
@@ -40,7 +42,20 @@ def _step(graph: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, Callable[[dict
         read = environment.__getitem__
         return node.target(*fx.node.map_arg(node.args, read), **fx.node.map_arg(keywords, read))
 
-    return node, step
+    def checked(environment: dict[fx.Node, Any]) -> Any:
+        result = step(environment)
+        if result.stride() == expected.stride():
+            return result
+        return restrided(result, tuple(expected.shape), expected.stride(), expected.dtype)
+
+    expected = node.meta.get("val")
+    return node, checked if isinstance(expected, torch.Tensor) and _is_viewed(node) else step
+
+
+def _is_viewed(node: fx.Node) -> bool:
+    """Whether somebody reads the result by its strides, or in a shape that only those strides allow."""
+    targets = (user.target for user in node.users)
+    return any(getattr(target, "is_view", False) or target is torch.ops.aten.as_strided.default for target in targets)
 
 
 def _with_device(node: fx.Node) -> dict[str, Any]:

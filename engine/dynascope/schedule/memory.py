@@ -83,9 +83,13 @@ def _poolable(steps: tuple[Step, ...]) -> frozenset[str]:
     return frozenset(written - viewed)
 
 
+UNDECLARED_VIEWS = ("aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::_unsafe_view")
+"""Operators whose schema says that their results are new, and whose results are views."""
+
+
 def _may_return_view(step: ExternCall) -> bool:
     schema = getattr(step.operator, "_schema", None)
-    return schema is None or any(returned.alias_info is not None for returned in schema.returns)
+    return schema is None or schema.name in UNDECLARED_VIEWS or any(returned.alias_info is not None for returned in schema.returns)
 
 
 def _shape_class(buffer: Buffer) -> tuple:

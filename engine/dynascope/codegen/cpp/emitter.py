@@ -24,6 +24,7 @@ from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
 from dynascope.codegen.kernels import Kernel
 from dynascope.loops.index import Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.nodes import (
+    READERS,
     Argument,
     Buffer,
     CheckIndex,
@@ -442,8 +443,8 @@ class _Emitter:
         return f"[&] {{ I64 t = {{}}; for (long k = 0; k < N; k++) t[k] = {self._lane_index(operation.index)}; return t; }}()"
 
     def _check(self, number: int, operation: CheckIndex) -> str:
-        wraps = int(operation.wraps == "negative")
-        options = f"{operation.extent}, {operation.dimension}, {wraps}, error"
+        mode = int(operation.wraps == "negative") + 2 * READERS.index(operation.reader)
+        options = f"{operation.extent}, {operation.dimension}, {mode}, error"
         return (
             f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
         )

@@ -40,7 +40,7 @@ INLINE F tanh_(F x) {
   F a = absolute(x), z = x * x;
   F small = fused(fused(fused(fused(fused(splat(F{}, -0.00560391f), z, splat(F{}, 0.02055171f)), z, splat(F{}, -0.0537141f)), z, splat(F{}, 0.13331153f)), z, splat(F{}, -0.33333272f)) * z, x, x);
   F large = 1.f - 2.f / (exp_(a + a) + 1.f);
-  return select((MASK)(a < 0.625f), small, copysign_(large, x));
+  return copysign_(select((MASK)(a < 0.625f), small, large), x);
 }
 //: erf_
 INLINE F erf_(F x) {

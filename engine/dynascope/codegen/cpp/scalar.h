@@ -69,11 +69,11 @@ INLINE mask sign_bit(f32 x) { return __builtin_signbit(x) ? -1 : 0; }
 INLINE mask sign_bit(f64 x) { return __builtin_signbit(x) ? -1 : 0; }
 
 //: check_index
-// Out-of-range indices: the first is reported, and 0 is read in its place.
-INLINE i64 check_index(i64 i, i64 extent, i64 dimension, int wraps, i64* error) {
-  i64 place = wraps && i < 0 ? i + extent : i;
+// Out-of-range indices: the first is reported, and 0 is read in its place. Odd modes wrap; half a mode is what reads.
+INLINE i64 check_index(i64 i, i64 extent, i64 dimension, int mode, i64* error) {
+  i64 place = (mode & 1) && i < 0 ? i + extent : i;
   if (__builtin_expect(place < 0 || place >= extent, 0)) {
-    if (!error[0]) { error[1] = i; error[2] = extent; error[3] = dimension; error[0] = 1 + wraps; }
+    if (!error[0]) { error[1] = i; error[2] = extent; error[3] = dimension; error[0] = 1 + mode / 2; }
     return 0;
   }
   return place;

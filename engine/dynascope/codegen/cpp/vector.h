@@ -201,11 +201,11 @@ INLINE f32 sum_of(F32 v) { f32 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int
 #undef HORIZONTAL
 
 //: check_index
-INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int wraps, i64* error, long n) {
-  I64 place = wraps ? (i < 0 ? i + extent : i) : i;
+INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int mode, i64* error, long n) {
+  I64 place = mode & 1 ? (i < 0 ? i + extent : i) : i;
   I64 bad = (place < 0) | (place >= extent);
   for (long k = 0; k < n; k++)
-    if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, wraps, error); }
+    if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, mode, error); }
   return place;
 }
 @MATHEMATICS@

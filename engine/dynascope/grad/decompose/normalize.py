@@ -134,8 +134,9 @@ def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int
     valid = b.compare("ne", target, ignored)
     position = b.where(valid, target, b.full([], 0, like=target))
     zero = b.full([], 0, like=x)
-    picked = b.squeeze(b.gather(x, x.rank - 1, b.unsqueeze(position, x.rank - 1)), [x.rank - 1])
-    losses = b.where(valid, b.neg(picked), zero)
+    picked = b.gather(x, x.rank - 1, b.unsqueeze(position, x.rank - 1))
+    picked.step.reader = "target"
+    losses = b.where(valid, b.neg(b.squeeze(picked, [x.rank - 1])), zero)
     if reduction == 0 and x.rank == 2:
         return losses, zero
     everything = list(range(losses.rank))

@@ -126,6 +126,15 @@ def silu(b: B, x: Value) -> Value:
     return b.div(x, b.add(b.exp(b.neg(x)), 1))
 
 
+@decomposes(aten.mish_backward.default)
+@widened
+@floats_only
+def mish_backward(b: B, gradient: Value, x: Value) -> Value:
+    bent = b.tanh(b.log1p(b.exp(x)))
+    slope = b.mul(b.mul(x, b.sigmoid(x)), one_minus(b, b.mul(bent, bent)))
+    return b.mul(gradient, b.add(bent, slope))
+
+
 @decomposes(aten.silu_backward.default)
 @widened
 @floats_only

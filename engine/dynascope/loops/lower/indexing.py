@@ -10,15 +10,16 @@ import torch
 from dynascope.loops.body import NestBuilder
 from dynascope.loops.index import Index
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
-from dynascope.loops.nodes import TensorView
+from dynascope.loops.nodes import Reader, TensorView
 
 aten = torch.ops.aten
 
 
 def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Index, ...], extent: int, dimension: int,
-            wraps: str) -> Index:  # fmt: skip
-    """The element of an index tensor, as an index into a dimension of `extent`."""
-    return nest.check_index(call.raw_scalar(nest, index, at, index.dtype), extent, dimension, wraps)
+            reader: Reader) -> Index:  # fmt: skip
+    """The element of an index tensor, as an index into a dimension of `extent`. Only `x[i]` takes negative ones."""
+    wraps = "negative" if reader == "index" else "never"
+    return nest.check_index(call.raw_scalar(nest, index, at, index.dtype), extent, dimension, wraps, reader)
 
 
 @rule(aten.embedding.default)
@@ -27,7 +28,7 @@ def embedding(call: Lowering) -> Lowered | NotLowered:
     if 0 in table.sizes:
         return NotLowered("an empty table")
     nest = call.nest(call.results[0].shape)
-    row = checked(call, nest, index, nest.indices[:-1], table.sizes[0], 0, "never")
+    row = checked(call, nest, index, nest.indices[:-1], table.sizes[0], 0, "lookup")
     return call.finish(nest, nest.load(table, (row, nest.indices[-1])))
 
 
@@ -38,7 +39,8 @@ def index_select(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("index_select of a tensor without elements or dimensions")
     dimension %= len(source.sizes)
     nest = call.nest(call.results[0].shape)
-    place = checked(call, nest, index, (nest.indices[dimension],), source.sizes[dimension], dimension, "never")
+    reader = "columns" if dimension == 1 else "lookup"
+    place = checked(call, nest, index, (nest.indices[dimension],), source.sizes[dimension], dimension, reader)
     indices = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
     return call.finish(nest, nest.load(source, indices))
 
@@ -50,7 +52,8 @@ def gather(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("gather of a tensor without elements or dimensions")
     dimension %= len(source.sizes)
     nest = call.nest(call.results[0].shape)
-    place = checked(call, nest, index, nest.indices, source.sizes[dimension], dimension, "never")
+    reader = call.node.meta.get("reader", "gather")
+    place = checked(call, nest, index, nest.indices, source.sizes[dimension], dimension, reader)
     indices = list(nest.indices)
     indices[dimension] = place
     strides = source.strides
@@ -70,13 +73,21 @@ def index(call: Lowering) -> Lowered | NotLowered:
     nest = call.nest(call.results[0].shape)
     first, last, rank = given[0], given[-1], len(shape)
     at = nest.indices[first : first + rank]
-    places = tuple(checked(call, nest, indices[d], at, source.sizes[d], d, "negative") for d in given)
+    places = tuple(checked(call, nest, indices[d], at, source.sizes[d], d - first, "index") for d in given)
     full = (*nest.indices[:first], *places, *nest.indices[first + rank :])
     if len(full) != len(source.sizes) or last >= len(source.sizes):
         return NotLowered("index tensors that do not fit the source")
     return call.finish(
         nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset))
     )
+
+
+@rule(aten.one_hot.default)
+def one_hot(call: Lowering) -> Lowered | NotLowered:
+    classes, index = call.results[0].shape[-1], call.arguments[0]
+    nest = call.nest(call.results[0].shape)
+    place = nest.index_value(checked(call, nest, index, nest.indices[:-1], classes, 0, "classes"))
+    return call.finish(nest, place.equal(nest.index_value(nest.indices[-1])))
 
 
 def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[int, ...], offset: int) -> Index:

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from dynascope.loops.body import NestBuilder, Scalar
-from dynascope.loops.dtypes import compute_dtype
+from dynascope.loops.body import Scalar
+from dynascope.loops.lower.promotion import Numbers, operands_dtype, promoted_element, refuse_overflow, result_dtype
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
 from dynascope.loops.nodes import TensorView
 
@@ -23,36 +23,12 @@ SQRT_HALF = math.sqrt(0.5)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
-def operand_element(call: Lowering, nest: NestBuilder, value: Any, dtype: torch.dtype) -> Scalar:
-    """One operand at the nest's own index, in the dtype that eager computes in."""
-    return call.scalar(nest, value, nest.indices, dtype)
-
-
-def computed_in(call: Lowering) -> torch.dtype:
-    """The dtype in which eager computes an operator whose result has the promoted type."""
-    return compute_dtype(call.results[0].dtype)
-
-
-def common_dtype(call: Lowering, *values: Any) -> torch.dtype:
-    """Type promotion of operands among themselves, for operators whose result says nothing of it (comparisons)."""
-    metas = [_meta_operand(call, position, value) for position, value in enumerate(values)]
-    return compute_dtype(metas[0].dtype if len(metas) == 1 else torch.result_type(*metas))
-
-
-def _meta_operand(call: Lowering, position: int, value: Any) -> Any:
-    if isinstance(value, TensorView):
-        return torch.empty(value.sizes, dtype=value.dtype, device="meta")
-    if isinstance(value, (bool, int, float)):
-        return value
-    if value is None:
-        raise Refused("an operand is None")
-    return 1 if value.kind == "int" else 1.0
-
-
-def elementwise(call: Lowering, formula: Formula, dtype: torch.dtype, operands: tuple[Any, ...]) -> Lowered:
-    """One pointwise node: `formula` over the operands as scalars of `dtype`."""
+def elementwise(
+    call: Lowering, formula: Formula, dtype: torch.dtype, operands: tuple[Any, ...], numbers: Numbers = "rounded"
+) -> Lowered:
+    """One pointwise node: `formula` over the operands, promoted to `dtype`, in the type that eager computes that in."""
     nest = call.nest(call.results[0].shape)
-    scalars = [operand_element(call, nest, value, dtype) for value in operands]
+    scalars = [promoted_element(call, nest, value, dtype, numbers) for value in operands]
     return call.finish(nest, formula(*scalars))
 
 
@@ -73,14 +49,6 @@ def _plain_rule(formula: Formula, arity: int, dtype_of: Any) -> Callable[[Loweri
         return elementwise(call, formula, dtype_of(call, call.arguments), call.arguments)
 
     return apply
-
-
-def _result_dtype(call: Lowering, operands: tuple[Any, ...]) -> torch.dtype:
-    return computed_in(call)
-
-
-def _operand_dtype(call: Lowering, operands: tuple[Any, ...]) -> torch.dtype:
-    return common_dtype(call, *operands)
 
 
 def _floating_only(formula: Formula) -> Formula:
@@ -104,7 +72,8 @@ def _rounding(name: str) -> Formula:
 
 
 def relu(x: Scalar) -> Scalar:
-    return x.apply("maximum", 0)
+    """Of 0 and -0 it is the operand that stays, as in every clamp."""
+    return x.like(0).apply("maximum", x)
 
 
 def silu(x: Scalar) -> Scalar:
@@ -170,10 +139,10 @@ _register(
         "frac": _floating_only(lambda x: x - x.apply("truncate")),
     },
     1,
-    _result_dtype,
+    result_dtype,
 )
-_register({"isnan": is_nan, "isinf": is_infinite, "logical_not": logical_not}, 1, _operand_dtype)
-rule(aten.round.default)(_plain_rule(_rounding("round"), 1, _result_dtype))
+_register({"isnan": is_nan, "isinf": is_infinite, "logical_not": logical_not}, 1, operands_dtype)
+rule(aten.round.default)(_plain_rule(_rounding("round"), 1, result_dtype))
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------
@@ -189,9 +158,22 @@ _ARITHMETIC = {
     "bitwise_and": _named("and"),
     "bitwise_or": _named("or"),
     "bitwise_xor": _named("xor"),
-    "mul": lambda x, y: x.apply("and", y) if x.dtype == torch.bool else x * y,
 }
-_register(_ARITHMETIC, 2, _result_dtype)
+_register(_ARITHMETIC, 2, result_dtype)
+
+
+@rule(aten.mul)
+def multiply(call: Lowering) -> Lowered:
+    return _with_wide_right(call, lambda x, y: x.apply("and", y) if x.dtype == torch.bool else x * y)
+
+
+def _with_wide_right(call: Lowering, formula: Formula) -> Lowered:
+    """ATen's multiplications and divisions take a number on the right in the compute type."""
+    dtype = result_dtype(call)
+    nest = call.nest(call.results[0].shape)
+    left = promoted_element(call, nest, call.arguments[0], dtype)
+    return call.finish(nest, formula(left, promoted_element(call, nest, call.arguments[1], dtype, "unrounded")))
+
 
 _COMPARISONS = {
     "eq": _named("equal"),
@@ -201,7 +183,7 @@ _COMPARISONS = {
     "gt": _named("greater"),
     "ge": _named("greater_equal"),
 }
-_register(_COMPARISONS, 2, _operand_dtype)
+_register(_COMPARISONS, 2, operands_dtype)
 
 
 def _logical(name: str) -> Formula:
@@ -225,23 +207,27 @@ def _is_number(value: Any, *numbers: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value in numbers
 
 
-def _scaled(x: Scalar, alpha: Any, call: Lowering) -> Scalar:
+def _scaled(x: Scalar, alpha: Any, call: Lowering, numbers: Numbers = "unrounded") -> Scalar:
     """alpha * x. Eager multiplies in the compute type, so alpha 1 is no multiplication."""
     if _is_number(alpha, 1) or alpha is True:
         return x
-    return x * call.raw_scalar(x.builder, alpha, (), x.dtype).cast(x.dtype)
+    dtype = result_dtype(call) if numbers == "rounded" else x.dtype
+    refuse_overflow(dtype, alpha)
+    return x * call.scalar(x.builder, alpha, (), dtype).cast(x.dtype)
 
 
 def _sum_rule(call: Lowering, left: Any, right: Any, combine: str) -> Lowered | NotLowered:
     if set(call.keywords) - {"alpha"}:
         return NotLowered("called with options that have no loop form")
     alpha = call.operand(2, "alpha", 1)
-    dtype = computed_in(call)
+    dtype = result_dtype(call)
     if dtype == torch.bool:
         if combine == "add":
             return elementwise(call, _named("or"), dtype, (left, right))
         return NotLowered("eager refuses it")
-    return elementwise(call, lambda x, y: x.apply(combine, _scaled(y, alpha, call)), dtype, (left, right))
+    numbers: Numbers = "unrounded" if call.device.type == "cuda" else "rounded"
+    formula = lambda x, y: x.apply(combine, _scaled(y, alpha, call, numbers))  # noqa: E731
+    return elementwise(call, formula, dtype, (left, right), numbers)
 
 
 @rule(aten.add)
@@ -266,40 +252,40 @@ def reverse_subtract(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.div)
 def divide(call: Lowering) -> Lowered | NotLowered:
     mode = call.keywords.get("rounding_mode")
-    dtype = computed_in(call)
+    dtype = result_dtype(call)
     operation = {None: "divide", "floor": "floor_divide", "trunc": "truncate_divide"}[mode]
     return _division(call, operation, dtype)
 
 
 @rule(aten.floor_divide)
 def floor_divide(call: Lowering) -> Lowered | NotLowered:
-    return _division(call, "floor_divide", computed_in(call))
+    return _division(call, "floor_divide", result_dtype(call))
 
 
 @rule(aten.remainder)
 def remainder(call: Lowering) -> Lowered | NotLowered:
-    return _division(call, "remainder", computed_in(call))
+    return _division(call, "remainder", result_dtype(call))
 
 
 @rule(aten.fmod)
 def c_remainder(call: Lowering) -> Lowered | NotLowered:
-    return _division(call, "fmod", computed_in(call))
+    return _division(call, "fmod", result_dtype(call))
 
 
 def _division(call: Lowering, operation: str, dtype: torch.dtype) -> Lowered | NotLowered:
     divisor = call.arguments[1]
     if not dtype.is_floating_point and not (isinstance(divisor, int) and divisor > 0):
         return NotLowered("integer division by what may be zero raises an error in eager")
-    if dtype.is_floating_point and dtype != call.results[0].dtype and operation != "divide":
+    if dtype in (torch.float16, torch.bfloat16) and operation != "divide":
         return NotLowered("half-precision floor division rounds at each step in eager")
-    return elementwise(call, _named(operation), dtype, call.arguments[:2])
+    return _with_wide_right(call, _named(operation))
 
 
 @rule(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def power(call: Lowering) -> Lowered | NotLowered:
     base, exponent = call.arguments
-    dtype = computed_in(call)
-    special = _power_formula(exponent, dtype)
+    dtype = result_dtype(call)
+    special = _power_formula(exponent, dtype, call)
     if special is not None:
         return elementwise(call, special, dtype, (base,))
     if not dtype.is_floating_point:
@@ -307,15 +293,19 @@ def power(call: Lowering) -> Lowered | NotLowered:
     return elementwise(call, _named("pow"), dtype, (base, exponent))
 
 
-def _power_formula(exponent: Any, dtype: torch.dtype) -> Formula | None:
-    """The formulas that eager uses for common exponents."""
+def _power_formula(exponent: Any, dtype: torch.dtype, call: Lowering) -> Formula | None:
+    """The formulas that eager uses for common exponents; in bf16, and on CUDA in f16, it rounds after each step."""
+    steps = dtype if dtype == torch.bfloat16 or call.device.type == "cuda" else None
+    square = lambda x: x * x if steps is None else (x * x).cast(steps).cast(x.dtype)  # noqa: E731
     if _is_number(exponent, 1):
         return lambda x: x
     if _is_number(exponent, 2):
-        return lambda x: x * x
+        return square
     if _is_number(exponent, 3):
-        return lambda x: x * x * x
+        return lambda x: square(x) * x
     if not dtype.is_floating_point:
+        return None
+    if dtype == torch.float16 and steps is None:
         return None
     if _is_number(exponent, 0.5):
         return _named("square_root")
@@ -324,14 +314,14 @@ def _power_formula(exponent: Any, dtype: torch.dtype) -> Formula | None:
     if _is_number(exponent, -1):
         return _named("reciprocal")
     if _is_number(exponent, -2):
-        return lambda x: (x * x).apply("reciprocal")
+        return lambda x: square(x).apply("reciprocal")
     return None
 
 
 @rule(aten.__lshift__, aten.bitwise_left_shift, aten.__rshift__, aten.bitwise_right_shift)
 def shift(call: Lowering) -> Lowered | NotLowered:
     amount = call.arguments[1]
-    dtype = computed_in(call)
+    dtype = result_dtype(call)
     if (
         not isinstance(amount, int)
         or not 0 <= amount < dtype.itemsize * 8 - 1
@@ -361,13 +351,15 @@ def masked_fill(call: Lowering) -> Lowered:
     nest = call.nest(call.results[0].shape)
     dtype = call.results[0].dtype
     test = call.raw_scalar(nest, mask, nest.indices, torch.bool).cast(torch.bool)
+    refuse_overflow(dtype, value)
     filling = call.scalar(nest, value, nest.indices, dtype)
     return call.finish(nest, test.where(filling, call.scalar(nest, source, nest.indices, dtype)))
 
 
 @rule(aten.clone.default, aten.alias_copy.default, aten.contiguous.default)
 def clone(call: Lowering) -> Lowered:
-    return elementwise(call, lambda x: x, call.results[0].dtype, call.arguments[:1])
+    nest = call.nest(call.results[0].shape)
+    return call.finish(nest, call.scalar(nest, call.arguments[0], nest.indices, call.results[0].dtype))
 
 
 @rule(aten._to_copy.default, aten.to.dtype)
@@ -399,10 +391,15 @@ def clamp(call: Lowering) -> Lowered:
     def formula(x: Scalar) -> Scalar:
         for limit, operation in ((low, "maximum"), (high, "minimum")):
             if limit is not None:
-                x = x.apply(operation, call.scalar(x.builder, limit, x.builder.indices, x.dtype))
+                x = _limited(operation, x, promoted_element(call, x.builder, limit, result_dtype(call)), limit)
         return x
 
-    return elementwise(call, formula, computed_in(call), call.arguments[:1])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:1])
+
+
+def _limited(operation: str, x: Scalar, bound: Scalar, limit: Any) -> Scalar:
+    """Of 0 and -0 the second one stays: eager takes its operand for that where the limit is a number, else the limit."""
+    return x.apply(operation, bound) if isinstance(limit, TensorView) else bound.apply(operation, x)
 
 
 def _clamp_limits(call: Lowering) -> tuple[Any, Any]:
@@ -422,9 +419,9 @@ def _clamp_limits(call: Lowering) -> tuple[Any, Any]:
 @rule(aten.gelu.default)
 def gelu(call: Lowering) -> Lowered:
     if call.keywords.get("approximate", "none") == "tanh":
-        return elementwise(call, _gelu_tanh, computed_in(call), call.arguments[:1])
+        return elementwise(call, _gelu_tanh, result_dtype(call), call.arguments[:1])
     return elementwise(
-        call, lambda x: x * 0.5 * ((x * SQRT_HALF).apply("erf") + 1.0), computed_in(call), call.arguments[:1]
+        call, lambda x: x * 0.5 * ((x * SQRT_HALF).apply("erf") + 1.0), result_dtype(call), call.arguments[:1]
     )
 
 
@@ -436,7 +433,7 @@ def _gelu_tanh(x: Scalar) -> Scalar:
 @rule(aten.gelu_backward.default)
 def gelu_backward(call: Lowering) -> Lowered:
     formula = _gelu_tanh_backward if call.keywords.get("approximate", "none") == "tanh" else _gelu_erf_backward
-    return elementwise(call, formula, computed_in(call), call.arguments[:2])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:2])
 
 
 def _gelu_erf_backward(gradient: Scalar, x: Scalar) -> Scalar:
@@ -458,42 +455,43 @@ def silu_backward(call: Lowering) -> Lowered:
         sigmoid = 1.0 / (1.0 + (-x).apply("exp"))
         return gradient * sigmoid * (1.0 + x * (1.0 - sigmoid))
 
-    return elementwise(call, formula, computed_in(call), call.arguments[:2])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:2])
 
 
 @rule(aten.sigmoid_backward.default)
 def sigmoid_backward(call: Lowering) -> Lowered:
-    return elementwise(call, lambda g, y: g * ((1.0 - y) * y), computed_in(call), call.arguments[:2])
+    return elementwise(call, lambda g, y: g * (1.0 - y) * y, result_dtype(call), call.arguments[:2])
 
 
 @rule(aten.tanh_backward.default)
 def tanh_backward(call: Lowering) -> Lowered:
-    return elementwise(call, lambda g, y: g * (1.0 - y * y), computed_in(call), call.arguments[:2])
+    return elementwise(call, lambda g, y: g * (1.0 - y * y), result_dtype(call), call.arguments[:2])
 
 
 @rule(aten.threshold_backward.default)
 def threshold_backward(call: Lowering) -> Lowered:
     gradient, x, threshold = call.arguments
     formula = lambda g, v: v.apply("less_equal", threshold).where(g.like(0), g)  # noqa: E731
-    return elementwise(call, formula, computed_in(call), (gradient, x))
+    return elementwise(call, formula, result_dtype(call), (gradient, x))
 
 
 @rule(aten.threshold.default)
 def threshold(call: Lowering) -> Lowered:
     x, limit, value = call.arguments
-    return elementwise(call, lambda v: v.apply("less_equal", limit).where(v.like(value), v), computed_in(call), (x,))
+    refuse_overflow(result_dtype(call), limit, value)
+    return elementwise(call, lambda v: v.apply("less_equal", limit).where(v.like(value), v), result_dtype(call), (x,))
 
 
 @rule(aten.leaky_relu.default)
 def leaky_relu(call: Lowering) -> Lowered:
     slope = call.operand(1, "negative_slope", 0.01)
-    return elementwise(call, lambda x: x.greater(0).where(x, x * slope), computed_in(call), call.arguments[:1])
+    return elementwise(call, lambda x: x.greater(0).where(x, x * slope), result_dtype(call), call.arguments[:1])
 
 
 @rule(aten.leaky_relu_backward.default)
 def leaky_relu_backward(call: Lowering) -> Lowered:
     gradient, x, slope, _ = call.arguments
-    return elementwise(call, lambda g, v: v.greater(0).where(g, g * slope), computed_in(call), (gradient, x))
+    return elementwise(call, lambda g, v: v.greater(0).where(g, g * slope), result_dtype(call), (gradient, x))
 
 
 @rule(aten.elu.default)
@@ -503,26 +501,26 @@ def elu(call: Lowering) -> Lowered:
     def formula(x: Scalar) -> Scalar:
         return x.greater(0).where(x * float(scale), (x * float(input_scale)).apply("expm1") * float(alpha * scale))
 
-    return elementwise(call, formula, computed_in(call), call.arguments[:1])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:1])
 
 
 @rule(aten.softplus.default)
 def softplus(call: Lowering) -> Lowered:
     beta, threshold_ = call.operand(1, "beta", 1), call.operand(2, "threshold", 20)
     formula = lambda x: softplus_formula(x, float(beta), float(threshold_))  # noqa: E731
-    return elementwise(call, formula, computed_in(call), call.arguments[:1])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:1])
 
 
 @rule(aten.addcmul.default)
 def addcmul(call: Lowering) -> Lowered | NotLowered:
     value = call.keywords.get("value", 1)
-    return elementwise(call, lambda a, b, c: a + _scaled(b, value, call) * c, computed_in(call), call.arguments[:3])
+    return elementwise(call, lambda a, b, c: a + _scaled(b, value, call) * c, result_dtype(call), call.arguments[:3])
 
 
 @rule(aten.addcdiv.default)
 def addcdiv(call: Lowering) -> Lowered | NotLowered:
     value = call.keywords.get("value", 1)
-    return elementwise(call, lambda a, b, c: a + _scaled(b, value, call) / c, computed_in(call), call.arguments[:3])
+    return elementwise(call, lambda a, b, c: a + _scaled(b, value, call) / c, result_dtype(call), call.arguments[:3])
 
 
 @rule(aten.lerp.Scalar, aten.lerp.Tensor)
@@ -532,13 +530,13 @@ def lerp(call: Lowering) -> Lowered:
         far = end - (end - start) * (1.0 - weight)
         return weight.apply("absolute").less(0.5).where(near, far)
 
-    return elementwise(call, formula, computed_in(call), call.arguments[:3])
+    return elementwise(call, formula, result_dtype(call), call.arguments[:3], "unrounded")
 
 
 @rule(aten.nan_to_num.default)
 def nan_to_num(call: Lowering) -> Lowered | NotLowered:
-    dtype = computed_in(call)
-    if dtype != call.results[0].dtype or not dtype.is_floating_point:
+    dtype = result_dtype(call)
+    if dtype not in (torch.float32, torch.float64):
         return NotLowered("limits of a half-precision type")
     limits = torch.finfo(dtype)
     nan, high, low = (call.operand(k + 1, n) for k, n in enumerate(("nan", "posinf", "neginf")))

@@ -1,0 +1,69 @@
+"""Type promotion of operands, with eager's roundings.
+
+x bf16[8] + 1/3   ->   add (cast f32 (load x)) 0.333984375        the number is a bf16 first
+x bf16[8] * 1/3   ->   multiply (cast f32 (load x)) 0.33333334    ATen's kernel takes it in its compute type
+
+What is rounded was found by experiment on torch 2.13's CPU kernels, and for CUDA in ATen's sources: there addition and
+subtraction take Python numbers in the compute type too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+
+from dynascope.loops.body import BodyBuilder, Scalar
+from dynascope.loops.dtypes import compute_dtype
+from dynascope.loops.lower.rules import Lowering, Refused
+from dynascope.loops.nodes import TensorView
+
+Numbers = Literal["rounded", "unrounded"]
+LARGEST_HALF = torch.finfo(torch.float16).max
+
+
+def promoted_element(
+    call: Lowering, nest: BodyBuilder, value: Any, dtype: torch.dtype, numbers: Numbers = "rounded"
+) -> Scalar:
+    """An operand at the nest's own index: in the promoted type `dtype`, then in the type that eager computes in."""
+    wide = compute_dtype(dtype)
+    if numbers == "unrounded" and _is_number(value, call.device):
+        return call.scalar(nest, value, nest.indices, wide)
+    if numbers == "rounded":
+        refuse_overflow(dtype, value)
+    return call.scalar(nest, value, nest.indices, dtype).cast(wide)
+
+
+def _is_number(value: Any, device: torch.device) -> bool:
+    """Python numbers, and on the CPU tensors without dimensions: ATen hands both to a kernel as a scalar of any width."""
+    return not isinstance(value, TensorView) or (not value.sizes and device.type == "cpu")
+
+
+def refuse_overflow(dtype: torch.dtype, *values: Any) -> None:
+    """Eager raises for some numbers that f16 has no room for: the library is called to do so."""
+    for value in values:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if dtype == torch.float16 and is_number and math.isfinite(value) and abs(value) > LARGEST_HALF:
+            raise Refused("a number that float16 cannot hold")
+
+
+def result_dtype(call: Lowering, *_: Any) -> torch.dtype:
+    """For operators whose result has the promoted type."""
+    return call.results[0].dtype
+
+
+def operands_dtype(call: Lowering, values: tuple[Any, ...]) -> torch.dtype:
+    """Of the operands among themselves, for operators whose result says nothing of it (comparisons)."""
+    metas = [_meta_operand(value) for value in values]
+    return metas[0].dtype if len(metas) == 1 else torch.result_type(*metas)
+
+
+def _meta_operand(value: Any) -> Any:
+    if isinstance(value, TensorView):
+        return torch.empty(value.sizes, dtype=value.dtype, device="meta")
+    if isinstance(value, (bool, int, float)):
+        return value
+    if value is None:
+        raise Refused("an operand is None")
+    return 1 if value.kind == "int" else 1.0
