@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from dynascope.grad.attention import CUDA_ATTENTION, CUDNN, EFFICIENT, FLASH
+from dynascope.grad.decompose import table_for
+from dynascope.grad.options import GradOptions
+from dynascope.grad.record import Recorder
 
 OPERATORS = {FLASH: "flash_attention", EFFICIENT: "efficient_attention", CUDNN: "cudnn_attention"}
 
@@ -42,6 +45,17 @@ def test_gradients_lie_as_the_operands(choice):
     out, _ = recorded(choice, inputs, options(is_causal=True))
     gradients = torch.autograd.grad(out, inputs, torch.empty_like(out))
     assert [g.stride() for g in (out, *gradients)] == [(8192, 2048, 64, 1)] * 4
+
+
+@pytest.mark.parametrize("choice", [FLASH, CUDNN, EFFICIENT])
+def test_a_recording_of_the_kernel_and_its_backward_kernel(choice):
+    """The kernels give numbers beside tensors, which their backward kernels take."""
+    with Recorder(table_for(GradOptions()), torch.device("cuda")) as recorder:
+        leaves = [recorder.placeholder(tensor, "x")[1].requires_grad_() for tensor in operands(64)]
+        out = CUDA_ATTENTION[choice](*leaves, options())
+        torch.autograd.grad(out, leaves, recorder.wrap(recorder.value(out)))
+    targets = [str(step.target) for step in recorder.tape.steps]
+    assert any("attention_backward" in target for target in targets)
 
 
 def test_flash_fills_heads_up_and_keeps_their_scale():

@@ -38,7 +38,9 @@ class StepBuilder:
             if result is not NotImplemented:
                 return laid_out_as_eager(self, target, result, arguments, keywords)
         layouts = output_layouts(target, arguments, keywords)
-        outputs = self.tape.write(target, arguments, keywords, layouts).outputs
+        written = [layout if isinstance(layout, Layout) else None for layout in layouts]
+        outputs = self.tape.write(target, arguments, keywords, written).outputs
+        outputs = tuple(layout if isinstance(layout, int) else out for layout, out in zip(layouts, outputs, strict=True))
         return outputs if len(target._schema.returns) > 1 or _returns_list(target) else outputs[0]
 
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value:

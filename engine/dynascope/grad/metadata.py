@@ -34,8 +34,8 @@ Rule = Callable[..., Layout | list[Layout | None]]
 RULES: dict[Any, Rule] = {}
 
 
-def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | None]:
-    """One layout for each output. Raises `DifferentiationRefused` where the operator does not take these operands."""
+def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
+    """One layout for each output; a number that follows from sizes, as attention gives, stands itself. Raises `DifferentiationRefused` where the operator does not take these operands."""
     rule = RULES.get(target)
     if rule is None:
         return layouts_by_torch(target, arguments, keywords)
@@ -46,7 +46,7 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     return layouts if isinstance(layouts, list) else [layouts]
 
 
-def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | None]:
+def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
     operands = list(leaves((arguments, keywords)))
     if any(isinstance(operand, Number) for operand in operands):
         raise DifferentiationRefused(VaryingNumberNeeded(_name(target)))
@@ -61,7 +61,7 @@ def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str
     return list(known)
 
 
-_MEMORY: dict[Any, tuple[Layout | None, ...]] = {}
+_MEMORY: dict[Any, tuple[Layout | int | None, ...]] = {}
 _MEMORY_LIMIT = 20_000
 
 
@@ -85,7 +85,7 @@ def _frozen(data: Any) -> Any:
     return (type(data), repr(data) if isinstance(data, float) else data)
 
 
-def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | None, ...]:
+def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:
     device = keywords.get("device") or common_device(operands)
     if target in MEASURED and sum(operand.layout.byte_count for operand in operands) <= MOST_MEASURED_BYTES:
         return _measured(target, arguments, keywords)
@@ -93,7 +93,13 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
-    return tuple(layout_of(output, device) if isinstance(output, torch.Tensor) else None for output in outputs)
+    return tuple(_described(output, device) for output in outputs)
+
+
+def _described(output: Any, device: torch.device) -> Layout | int | None:
+    if isinstance(output, torch.Tensor):
+        return layout_of(output, device)
+    return output if type(output) is int else None
 
 
 def overloads(*names: str) -> list[Any]:
