@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from dynascope import recording
 from dynascope.account import account_of
 from dynascope.backends import backend_name, find_backend
@@ -172,7 +174,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     backend = find_backend(state.options.backend)
     if backend is None:
         name = state.region.qualified_name
-        with without_function_modes():
+        with without_function_modes(), outside_inference_mode():
             return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
     with clock("backend"):
         try:
@@ -181,6 +183,16 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
             note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
             warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=2)
             return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
+
+
+@contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Tensors made in inference mode count no versions, which is how writes to them are found."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:

@@ -30,6 +30,10 @@ class Journal:
         while len(self._undo) > mark:
             self._undo.pop()()
 
+    def forget(self) -> None:
+        """Nothing will be taken back any more."""
+        self._undo.clear()
+
     def record(self, undo: Callable[[], Any]) -> None:
         self._undo.append(undo)
 

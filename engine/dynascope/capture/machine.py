@@ -103,6 +103,7 @@ class Machine:
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0
+        self.grad_mode = torch.is_grad_enabled()
         self.count = 0
 
     # Where the program is

@@ -108,6 +108,10 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     finally:
         state.restore()
         assert torch.get_default_dtype() is default_dtype
+        # The parts of a capture know each other; the program's objects must not wait for the garbage collector.
+        session.machine.journal.forget()
+        vars(session.machine.outside).clear()
+        vars(session.machine).clear()
 
 
 def without_function_modes() -> AbstractContextManager[None]:

@@ -22,6 +22,9 @@ def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[st
     """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
     wanted = bool(machine.known(arguments[0]).value)
     before = torch.is_grad_enabled()
+    if wanted and not machine.grad_mode:
+        # A graph called with gradients off computes none, whatever it switches on inside.
+        raise Break(ForeignCall(callee(machine.expression()) or "torch.enable_grad", "gradients were off before it"))
     if wanted != before:
         torch._C._set_grad_enabled(wanted)
         machine.journal.record(lambda: torch._C._set_grad_enabled(before))
