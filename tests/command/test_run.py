@@ -77,6 +77,42 @@ def test_tracebacks_are_those_of_python(run, tmp_path, text):
     assert ours.report["program"]["error"]["span"]["file"].endswith("program.py")
 
 
+RAISES = """\
+import torch
+
+def product(a, b):
+    return a @ b
+
+@torch.compile
+def stopped(a, b):
+    return product(a.relu(), b)
+
+@torch.compile
+def recovered(a, b):
+    try:
+        return a @ b
+    except RuntimeError:
+        return a * 2
+
+recovered(torch.ones(2, 3), torch.ones(4, 5))
+stopped(torch.ones(2, 3), torch.ones(4, 5))
+"""
+
+
+def test_a_call_that_raises_is_one_error_and_no_break(run):
+    answer = run(RAISES)
+    assert answer.returncode == 1
+    assert answer.report["program"]["error"]["span"]["line"] == 4
+    frames = [frame["function"] for frame in answer.report["program"]["error"]["stack"]]
+    assert frames == ["<module>", "stopped", "product"]
+    recovered, stopped = answer.report["functions"]
+    assert stopped["entries"][0]["exit"] == recovered["entries"][0]["exit"] == "raise"
+    annotated = answer.stderr.partition("----")[2]
+    assert annotated.count("[program-error]") == 1 and "error [torch-call-fails]" not in annotated
+    assert annotated.count("note [torch-call-fails]") == 1, "the one that the program catches is news"
+    assert " 0 breaks" in annotated.partition("Summary")[2]
+
+
 def test_hard_exit_keeps_the_report(run):
     text = "import os, torch\n@torch.compile\ndef f(x):\n    return x + 1\nf(torch.ones(3))\nos._exit(5)\n"
     answer = run(text, options=["--quiet"])

@@ -1,9 +1,12 @@
 """Results in the editor: a real server over stdio, a real client, and a stand-in engine in a real subprocess."""
 
+import dataclasses
+
 import pytest
 import reports
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
+from dynascope.report.span import Span, UserFrame
 from editor_client import plain
 from lsprotocol import types
 
@@ -76,6 +79,35 @@ async def test_diagnostics_follow_edits_and_come_back(editor):
     editor.edit(path, reports.PROGRAM, 4)
     await editor.until(lambda: "data-dependent-branch" in [d.code for d in editor.diagnostics(path)])
     assert "stale: run again" not in [lens.command.title for lens in await editor.lenses(path)]
+
+
+async def test_the_places_that_a_diagnostic_names_follow_edits_too(editor):
+    await editor.start()
+    path = editor.program()
+    caller = editor.folder / "caller.py"
+    caller.write_text("import model\n\n\nmodel.forward(1, 2)\n")
+    branch = reports.branch_reason(str(path))
+    calls = (UserFrame("<module>", Span(str(caller), 4, 0, 4, 19)), *branch.stack)
+    function = reports.forward_function(str(path))
+    entries = (dataclasses.replace(function.entries[0], reason=dataclasses.replace(branch, stack=calls)),)
+    made = reports.report(str(path), functions=(dataclasses.replace(function, entries=entries),))
+    reports.lay_beside(path, made)
+    editor.open(path)
+    editor.open(caller)
+    await editor.run(path)
+
+    def places():
+        (diagnostic,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+        found = [r.location for r in diagnostic.related_information or ()]
+        return [(where.uri.rsplit("/", 1)[-1], where.range.start.line + 1) for where in found]
+
+    assert places() == [("model.py", reports.CALL_LINE), ("caller.py", 4)]
+    editor.edit(path, "# new\n" + reports.PROGRAM)
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1), ("caller.py", 4)])
+    editor.edit(caller, "# new\nimport model\n\n\nmodel.forward(1, 2)\n")
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1), ("caller.py", 5)])
+    editor.edit(caller, "import model\n", 3)
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1)])
 
 
 async def test_lenses(editor):

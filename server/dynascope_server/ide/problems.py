@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dynascope.report.facts import CompileReport
+from dynascope.report.lines import shown_reason
 from dynascope.report.reason import Explanation, Severity
 from dynascope.report.span import Span
 
@@ -63,8 +64,8 @@ def _all_problems(report: CompileReport) -> Iterator[Problem]:
     for function in report.functions:
         top = replace(function.span, column=None, end_line=None, end_column=None)
         for entry in function.entries:
-            if entry.reason is not None:
-                yield problem_of(entry.reason, entry.span if entry.exit == "break" else top)
+            if (reason := shown_reason(report, entry)) is not None:
+                yield problem_of(reason, entry.span if entry.exit in ("break", "raise") else top)
             if entry.recompiled is not None:
                 yield problem_of(_softened(entry.recompiled), top)
     for graph in report.graphs:

@@ -124,8 +124,7 @@ class DynascopeServer(LanguageServer):
         self.window_log_message(convert.log_message("log", batch.text.rstrip("\n")))
 
     def text_changed(self, path: str) -> None:
-        if path in self.session.files():
-            self.publisher.publish([path])
+        self.publisher.publish(self.session.touched_by(path))
 
     def settings_changed(self) -> None:
         self.publisher.publish_all()
