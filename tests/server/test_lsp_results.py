@@ -1,5 +1,6 @@
 """Results in the editor: a real server over stdio, a real client, and a stand-in engine in a real subprocess."""
 
+import asyncio
 import dataclasses
 
 import pytest
@@ -7,7 +8,8 @@ import reports
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
-from editor_client import plain
+from dynascope_server.lsp.lens_refresh import REPEAT_SECONDS
+from editor_client import over, plain
 from lsprotocol import types
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -125,6 +127,39 @@ async def test_lenses(editor):
         (8, "1 guard"),
         (4, "not compiled: generator"),
     ]
+
+
+async def test_a_client_that_loses_refreshes_is_told_until_it_asks(editor):
+    """VS Code drops one when its editor loses the focus before it asks; "cancel" stayed above a run that was over."""
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    refreshes = editor.connection.refreshes
+    assert "Dynascope: compile and run" in [lens.command.title for lens in await editor.lenses(path)]
+    await editor.run(path)
+    lost = len(refreshes)
+    await editor.until(lambda: len(refreshes) >= lost + 2)
+    assert "Dynascope: compile and run" in [lens.command.title for lens in await editor.lenses(path)]
+    asked = len(refreshes)
+    await asyncio.sleep(REPEAT_SECONDS[2] + 0.5)
+    assert len(refreshes) == asked, "a client that has asked is left alone"
+
+
+async def test_the_lenses_asked_for_on_the_last_refresh_are_those_after_the_run(editor):
+    """However slow or fast the client asks: a run is over before its end is told."""
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    for pause in (0, 0, 0.05, 0.3):
+        handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+        told, titles = 0, []
+        while not any(state["run"] == handle["run"] and over(state) for state in editor.seen_states()) or told < len(
+            editor.connection.refreshes
+        ):
+            told = len(editor.connection.refreshes)
+            await asyncio.sleep(pause)
+            titles = [lens.command.title for lens in await editor.lenses(path)]
+        assert "Dynascope: compile and run" in titles and not any("cancel" in title for title in titles)
 
 
 async def test_every_lens_is_also_a_code_action_and_works(editor):

@@ -80,7 +80,7 @@ def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.publisher.publish_all()
-    server.refresh_lenses()
+    server.lens_refresh.changed()
 
 
 def _debug_information(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 STATE_SECONDS = 0.1
 """Between two notes of a new stage: a run passes thousands."""
-SETTLED_SECONDS = 2.0
-"""VS Code on a busy machine was seen to keep the lenses it had asked for before the run's end; it is told once more."""
 REPORT_SECONDS = 0.3
 """Between two readings of the report while the program runs."""
 
@@ -106,13 +104,12 @@ class Run:
             self._server.results_changed(self.path)
         finally:
             self._notify()
-        asyncio.get_running_loop().call_later(SETTLED_SECONDS, self._server.refresh_lenses)
 
     def announce(self, message: str) -> None:
         self._message = message
         self._progress.report(self.doing or message)
         self._notify()
-        self._server.refresh_lenses()
+        self._server.lens_refresh.changed()
 
     def _conclude(self, verdict: Verdict) -> None:
         self.state = verdict.state

@@ -30,6 +30,7 @@ from dynascope_server.lsp import (
 )
 from dynascope_server.lsp.commands import execute
 from dynascope_server.lsp.document_store import DocumentStore
+from dynascope_server.lsp.lens_refresh import LensRefresh
 from dynascope_server.lsp.publisher import Publisher
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.output import Batch
@@ -56,6 +57,7 @@ class DynascopeServer(LanguageServer):
         self.documents = DocumentStore(self)
         self.publisher = Publisher(self)
         self.runs = Runs(self)
+        self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
         atexit.register(self.runs.kill_all)
@@ -128,17 +130,16 @@ class DynascopeServer(LanguageServer):
 
     def settings_changed(self) -> None:
         self.publisher.publish_all()
-        self.refresh_lenses()
+        self.lens_refresh.changed()
 
     def results_changed(self, program: str) -> None:
         self.publisher.publish_all()
         changed = self.documents.refresh(program)
         if changed and self.settings.client.virtualDocuments:
             self.protocol.notify("dynascope/documentsChanged", {"uris": changed})
-        self.refresh_lenses()
+        self.lens_refresh.changed()
 
-    def refresh_lenses(self) -> None:
-        """Lenses and hints are asked for by the client; it asks again when told to."""
+    def _tell_to_refresh(self) -> None:
         asked = self.client_capabilities.workspace
         if asked is not None and asked.code_lens is not None and asked.code_lens.refresh_support:
             self.workspace_code_lens_refresh(None)
@@ -159,7 +160,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,
     types.TEXT_DOCUMENT_DID_CHANGE: synchronization.changed,
     types.TEXT_DOCUMENT_DID_SAVE: synchronization.changed,
-    types.TEXT_DOCUMENT_DID_CLOSE: synchronization.changed,
+    types.TEXT_DOCUMENT_DID_CLOSE: synchronization.closed,
     types.TEXT_DOCUMENT_CODE_LENS: code_lens.answer,
     types.TEXT_DOCUMENT_HOVER: hover.answer,
     types.TEXT_DOCUMENT_INLAY_HINT: inlay_hint.answer,
