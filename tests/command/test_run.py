@@ -176,7 +176,7 @@ def test_missing_torch_is_said(tmp_path):
     file.write_text("print('never')\n")
     command = [sys.executable, "-S", "-m", "dynascope.command.program", json.dumps(settings(tmp_path)), str(file)]
     answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)})
-    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install torch" in answer.stderr
+    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install 'torch>=2.11,<2.14'" in answer.stderr
     assert answer.stdout == ""
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
 

@@ -116,7 +116,7 @@ async def test_no_interpreter(editor, interpreter):
     path = editor.program()
     end = await editor.run(path)
     assert end["state"] == "errored"
-    assert any("cannot be started" in m and "dynascope.interpreter" in m for m in editor.messages)
+    assert any("cannot be started" in m and "Dynascope's settings" in m for m in editor.messages)
 
 
 async def test_megabytes_of_output_are_thinned_and_kept_on_disk(editor):

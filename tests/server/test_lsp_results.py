@@ -193,9 +193,9 @@ async def test_hover_tells_what_became_of_the_line(editor):
     assert await editor.hover(path, reports.SOFTMAX_LINE) is None
     await editor.run(path)
     text = await editor.hover(path, reports.SOFTMAX_LINE)
-    assert "`softmax`: `f32[8, 64] cpu`" in text
-    assert "(C++, forward, reads 2.0 KiB, writes 2.0 KiB)" in text
-    assert "k0/softmax.cpp" in text
+    assert text.startswith("`softmax` `f32[8, 64] cpu` → `add` `f32[8, 64] cpu`"), "the answer comes first"
+    assert "**Runs in**\n\n- [k0 softmax](dynascope:/model.py-" in text and "k0/softmax.cpp" in text
+    assert "(C++, reads 2.0 KiB, writes 2.0 KiB)" in text
     assert "- `x` is a float32 tensor of shape [8, 64]" in text
     assert "needs the value of a tensor" in await editor.hover(path, reports.BRANCH_LINE)
 
@@ -208,7 +208,7 @@ async def test_inlay_hints(editor):
     whole = types.Range(types.Position(0, 0), types.Position(30, 0))
     params = types.InlayHintParams(types.TextDocumentIdentifier(path.as_uri()), whole)
     (hint,) = await editor.client.text_document_inlay_hint_async(params)
-    assert hint.label == "  f32[8, 64] cpu · softmax"
+    assert hint.label == "  f32[8, 64] cpu · k0"
     line = reports.PROGRAM.splitlines()[reports.SOFTMAX_LINE - 1]
     assert hint.position == types.Position(reports.SOFTMAX_LINE - 1, len(line))
 

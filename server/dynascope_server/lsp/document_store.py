@@ -14,7 +14,7 @@ from dynascope_server.lsp import uris
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
 
-PAGE_FOLDERS = ("dynascope/pages", "../tests/explain")
+PAGE_FOLDER = "dynascope/pages"
 GONE = "This document is of an earlier run. Run the program again to see it.\n"
 
 
@@ -70,4 +70,4 @@ class DocumentStore:
         settings = self._server.settings
         if settings.pagesPath:
             return [Path(settings.pagesPath)]
-        return [Path(engine) / name for engine in engine_folders(settings) for name in PAGE_FOLDERS]
+        return [Path(engine) / PAGE_FOLDER for engine in engine_folders(settings)]

@@ -186,4 +186,4 @@ def _words(explanation: Explanation) -> str:
 
 def _no_interpreter(interpreter: str, error: OSError) -> Verdict:
     message = f"Python cannot be started as `{interpreter}`: {error.strerror or error}."
-    return failed("no-interpreter", message, "Set `dynascope.interpreter` to a Python that has torch.")
+    return failed("no-interpreter", message, "Name a Python that has torch in Dynascope's settings.")
