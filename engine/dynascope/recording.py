@@ -105,7 +105,7 @@ class Recorder:
                 functions=_functions(self._accounts),
                 graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
                 kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
-                notes=tuple(self._notes),
+                notes=(*self._notes, *(_cache_notes() if self._accounts else ())),
             )
 
     def write(self) -> None:
@@ -205,6 +205,13 @@ def environment() -> EnvironmentFact:
         compiler=compiler.title if compiler else None,
         triton=getattr(triton, "__version__", None),
     )
+
+
+def _cache_notes() -> tuple[Explanation, ...]:
+    from dynascope.native.cache import cache_note
+
+    note = cache_note()
+    return () if note is None else (note,)
 
 
 def _device_name(torch) -> str:

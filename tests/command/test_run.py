@@ -15,12 +15,12 @@ ENGINE = Path(__file__).parents[2] / "engine"
 
 @pytest.fixture
 def run(tmp_path):
-    def run_file(text, *arguments, options=(), check=None, timeout=120, name="program.py", **others):
+    def run_file(text, *arguments, options=(), check=None, timeout=120, name="program.py", environment=(), **others):
         file = tmp_path / name
         file.write_text(text)
         report = tmp_path / "report.json"
         command = [sys.executable, "-m", "dynascope", "run", "--json", str(report), *options, str(file), *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+        environment = {**os.environ, "PYTHONPATH": str(ENGINE), **dict(environment)}
         answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout, cwd=tmp_path, **others)
         answer.report = json.loads(report.read_text()) if report.exists() else None
         return answer
@@ -207,14 +207,33 @@ def test_two_runs_at_once(run, tmp_path):
         assert (output, errors, program.returncode) == ("[2.0, 2.0, 2.0]\n", "", 0)
 
 
-@pytest.mark.parametrize("broken", ["read-only", "no compiler"])
-def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, monkeypatch, broken):
-    if broken == "read-only":
-        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", "/proc/nowhere")
-    else:
-        monkeypatch.setenv("CC", "no-such-compiler")
-        monkeypatch.setenv("CXX", "no-such-compiler")
-        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path / "empty-cache"))
+FULL_DISK = """\
+import errno, os
+replace = os.replace
+def full(source, target, **others):
+    if str(target).startswith(os.environ["DYNASCOPE_CACHE_DIR"]):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return replace(source, target, **others)
+os.replace = full
+"""
+BROKEN_MACHINES = {
+    "read-only": ({"DYNASCOPE_CACHE_DIR": "/proc/nowhere"}, ["cache folder /proc/nowhere cannot be used", "DYNASCOPE_CACHE_DIR"]),
+    "no compiler": ({"CC": "no-such", "CXX": "no-such"}, ["No C++ compiler was found", "apt-get install gcc g++"]),
+    "full disk": ({"PYTHONPATH": "{sitecustomize}"}, ["No space left on device", "rm -r"]),
+}
+
+
+@pytest.mark.parametrize("surroundings, words", BROKEN_MACHINES.values(), ids=BROKEN_MACHINES)
+def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, surroundings, words):
+    """And says what is broken and how to repair it; nothing is left behind in the cache."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(FULL_DISK)
+    cache = tmp_path / "empty-cache"
+    path = f"{tmp_path / 'site'}{os.pathsep}{ENGINE}"
+    others = {name: value.replace("{sitecustomize}", path) for name, value in surroundings.items()}
     text = "import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n"
-    answer = run(text, options=["--quiet"])
+    answer = run(text, environment={"DYNASCOPE_CACHE_DIR": str(cache), **others})
     assert (answer.stdout, answer.returncode) == ("[2.0, 2.0, 2.0]\n", 0)
+    said = " ".join(answer.stderr.partition("----")[2].split())
+    assert all(word in said for word in words), said
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] or "No space" not in said

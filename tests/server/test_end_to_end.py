@@ -53,6 +53,29 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     assert "f32[8, 64]" in await editor.hover(path, 5)
 
 
+BROKEN_MACHINES = {
+    "no compiler": ({"CC": "no-such", "CXX": "no-such"}, "kernels-not-built", "apt-get install gcc g++"),
+    "a cache that cannot be written": (
+        {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},
+        "cache-unusable",
+        "DYNASCOPE_CACHE_DIR",
+    ),
+}
+
+
+@pytest.mark.parametrize("surroundings, code, repair", BROKEN_MACHINES.values(), ids=BROKEN_MACHINES)
+async def test_a_broken_machine_is_said_with_its_repair(editor, surroundings, code, repair):
+    """The program runs all the same."""
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    await editor.start(enginePath=str(ROOT / "engine"), environment={**cache, **surroundings})
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0) and editor.printed().startswith("result 520")
+    (told,) = [d for d in editor.diagnostics(path) if d.code == code]
+    assert told.range.start.line == 0 and repair in told.message
+    assert [repair in message for message in editor.messages] == [True], "once, however many graphs"
+
+
 async def test_the_program_s_arguments_arrive_as_they_are(editor):
     await start(editor)
     path = editor.program("import sys\nprint(sys.argv[1:])\n")

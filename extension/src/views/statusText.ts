@@ -33,8 +33,9 @@ export function ofServer(state: ServerState, problem: string | undefined): Statu
 
 export function ofRun(run: RunState): StatusText {
   if (!isOver(run)) {
-    const doing = [run.stage, run.function].filter(Boolean).join(' · ');
-    return { text: `$(loading~spin) ${doing || 'Running'}`, detail: run.message, severity: 'normal' };
+    // Not the stage: the progress beside this item tells it.
+    const soFar = run.graphs + run.breaks + run.kernels > 0 ? counts(run) : 'Running';
+    return { text: `$(loading~spin) ${soFar}`, detail: run.message, severity: 'normal' };
   }
   if (run.cancelled) {
     return { text: '$(circle-slash) Cancelled', detail: run.message, severity: 'normal' };

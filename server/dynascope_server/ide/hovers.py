@@ -1,4 +1,4 @@
-"""What became of a line, as Markdown: the value it makes first, then where that is computed, then why, then on what terms.
+"""What became of a line, as Markdown: the value it makes, where that is computed, why not better, and on what terms.
 
 `linear` `f32[32, 256]` → `gelu` `f32[32, 256]`
 

@@ -69,7 +69,13 @@ def _all_problems(report: CompileReport) -> Iterator[Problem]:
         yield from (problem_of(again, top) for again in _recompilations(function))
     for graph in report.graphs:
         yield from (problem_of(_softened(note), start) for note in graph.notes if note.span or note.stack)
-    yield from (problem_of(note, start) for note in report.notes)
+    yield from (problem_of(note, start) for note in machine_notes(report))
+
+
+def machine_notes(report: CompileReport) -> tuple[Explanation, ...]:
+    """What concerns no line: a missing compiler, a cache folder that cannot be used, a library's version."""
+    placeless = (note for graph in report.graphs for note in graph.notes if not note.span and not note.stack)
+    return tuple(dict.fromkeys((*report.notes, *placeless)))
 
 
 def _recompilations(function: FunctionFact) -> Iterator[Explanation]:

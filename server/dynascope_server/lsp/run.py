@@ -12,6 +12,7 @@ from dynascope.report.reason import Explanation
 from dynascope_server.events import Event, ReportWritten, Stage
 from dynascope_server.ide.file_facts import breaks_of, entries
 from dynascope_server.ide.lenses import summary
+from dynascope_server.ide.problems import machine_notes
 from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
@@ -89,6 +90,7 @@ class Run:
         verdict = judge(self._seen)
         unexplained = trouble is not None and verdict.failure is None and not self._seen.cancelled
         self._conclude(trouble if unexplained else verdict)
+        self._tell_machine_notes()
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""
@@ -117,6 +119,13 @@ class Run:
         if verdict.failure is not None:
             self._server.session.fail(self.path, verdict.failure)
             self._server.tell(verdict.failure.severity, _words(verdict.failure))
+
+    def _tell_machine_notes(self) -> None:
+        """What is wrong with the machine lies on no line where a person would look."""
+        report = self._server.session.report_of(self.path)
+        for note in machine_notes(report) if report is not None else ():
+            if note != self._failure and note.severity in ("error", "warning"):
+                self._server.tell_once(note.severity, _words(note))
 
     def _ending(self) -> str:
         if self.cancelled.is_set():

@@ -60,6 +60,7 @@ class DynascopeServer(LanguageServer):
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
+        self._told: set[str] = set()
         atexit.register(self.runs.kill_all)
         _register(self)
 
@@ -108,6 +109,12 @@ class DynascopeServer(LanguageServer):
 
     def tell(self, kind: str, text: str) -> None:
         self.window_show_message(convert.message("information" if kind == "hint" else kind, text))
+
+    def tell_once(self, kind: str, text: str) -> None:
+        """What would be the same after every run is said after the first."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(kind, text)
 
     def show_document(self, uri: str, line: int | None) -> None:
         window = self.client_capabilities.window
