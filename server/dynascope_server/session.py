@@ -102,12 +102,15 @@ class Session:
 
     def problems(self, path: str) -> Iterator[tuple[Problem, bool]]:
         """The problems of a file that still have their line, each at its present place, and whether it is stale."""
-        for failure in self._failures(path):
+        failures = list(self._failures(path))
+        for failure in failures:
             yield failure, False
+        # A failed run's report may tell of its failure as well.
+        told = {(failure.code, failure.message) for failure in failures}
         view, result = self.view(path), self._newest(path)
         for problem in view.facts.problems if view is not None else ():
             span = view.lines.span(problem.span)
-            if span is not None:
+            if span is not None and (problem.code, problem.message) not in told:
                 yield replace(problem, span=span, related=tuple(self._present(problem.related, result))), view.stale
 
     def _present(self, related: tuple[Related, ...], result: Result) -> Iterator[Related]:

@@ -181,6 +181,18 @@ def test_missing_torch_is_said(tmp_path):
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
 
 
+def test_a_torch_of_the_wrong_version_is_said(run, tmp_path):
+    site = tmp_path / "site"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch" / "__init__.py").touch()
+    (site / "torch-2.2.0.dist-info").mkdir()
+    (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
+    answer = run("print('never')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
+    assert (answer.returncode, answer.stdout) == (78, "")
+    assert "has torch 2.2.0; Dynascope works with >=2.11,<2.14" in answer.stderr
+    assert f"{sys.executable} -m pip install 'torch>=2.11,<2.14'" in answer.stderr
+
+
 def settings(folder):
     nothing = dict.fromkeys(("events", "device", "dynamic", "fullgraph", "backend", "cache"))
     return {"report": str(folder / "report.json"), **nothing}

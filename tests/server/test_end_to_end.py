@@ -101,13 +101,70 @@ async def test_programs_that_fail_say_so_on_their_line(editor, text, printed):
     assert [d.range.start.line for d in editor.diagnostics(path)] == [len(text.splitlines()) - 1]
 
 
+BAD_ENDS = {
+    "os._exit": ("import os\nprint('before')\nos._exit(5)\n", "exited", "exit code 5", None, "before\n"),
+    "crash": (
+        "import os, signal\nprint('before')\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+        "errored",
+        "ended by SIGSEGV",
+        "crashed-program",
+        "before\n",
+    ),
+    "fork": (
+        "import os\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')\n",
+        "exited",
+        "0 graphs",
+        None,
+        "child\nparent\n",
+    ),
+    "megabytes": ("for _ in range(50_000):\n    print('x' * 99)\nprint('end')\n", "exited", "0 graphs", None, "end\n"),
+    "time limit": (
+        "import time\nprint('before')\nwhile True:\n    time.sleep(1)\n",
+        "errored",
+        "still running after",
+        "timed-out",
+        "before\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("text, state, message, code, printed", BAD_ENDS.values(), ids=BAD_ENDS)
+async def test_bad_ends_are_said_and_the_server_lives_on(editor, text, state, message, code, printed):
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    limit = {"run": {"timeout": 3}} if code == "timed-out" else {}
+    await editor.start(enginePath=str(ROOT / "engine"), environment=cache, **limit)
+    path = editor.program(text)
+    end = await editor.run(path)
+    assert (end["state"], message in end["message"]) == (state, True), end
+    assert [d.code for d in editor.diagnostics(path)] == ([code] if code else [])
+    assert editor.printed().endswith(printed)
+    assert await editor.command("dynascope.debugInformation")
+
+
+async def test_a_torch_of_the_wrong_version(editor):
+    site = editor.folder / "site"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch" / "__init__.py").touch()
+    (site / "torch-2.2.0.dist-info").mkdir()
+    (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
+    await editor.start(enginePath=str(ROOT / "engine"), environment={"PYTHONPATH": str(site)})
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("errored", 78)
+    (told,) = editor.diagnostics(path)
+    assert told.code == "wrong-torch" and "pip install 'torch>=2.11,<2.14'" in told.message
+    assert len([message for message in editor.messages if "pip install 'torch>=2.11,<2.14'" in message]) == 1
+
+
 async def test_an_interpreter_without_torch(editor):
     bare = editor.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare / "bin" / "python"))
-    end = await editor.run(editor.program(PROGRAM))
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
     assert end["state"] == "errored" and end["exitCode"] == 78
-    assert any("torch" in message for message in editor.messages)
+    assert [d.code for d in editor.diagnostics(path)] == ["missing-torch"]
+    assert ["-m pip install 'torch>=2.11,<2.14'" in message for message in editor.messages] == [True]
 
 
 async def test_cancelling_ends_the_program_and_its_engine(editor):

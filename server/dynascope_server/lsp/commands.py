@@ -120,6 +120,8 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
 
 def _open(server: DynascopeServer, address: Address, line: int | None) -> dict[str, str]:
     uri = server.documents.uri_of(address)
+    if not uri:
+        raise Refused(f"{address.what} cannot be written to {server.storage.root}. Free space there.")
     server.show_document(uri, line)
     return {"uri": uri}
 

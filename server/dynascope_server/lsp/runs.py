@@ -82,7 +82,7 @@ class Runs:
         interpreter = find_interpreter(settings, folder, environment.get("PATH"))
         if interpreter is None:
             raise Refused("No Python interpreter was found. Name one that has torch in Dynascope's settings.")
-        log, report = server.storage.new_run(path)
+        log, report = server.new_run(path)
         return Launch(
             interpreter=interpreter,
             file=path,

@@ -116,6 +116,15 @@ class DynascopeServer(LanguageServer):
             self._told.add(text)
             self.tell(kind, text)
 
+    def new_run(self, path: str) -> tuple[Path, Path]:
+        """Paths for the log and the report of a run. Where the folder is full or gone, those of another folder."""
+        try:
+            return self.storage.new_run(path)
+        except OSError as error:
+            lost, self.storage = self.storage, open_storage(self.settings.storagePath, os.environ)
+            self.tell("warning", f"Dynascope: {lost.root} cannot be written ({error}); {self.storage.root} is used.")
+            return self.storage.new_run(path)
+
     def show_document(self, uri: str, line: int | None) -> None:
         window = self.client_capabilities.window
         if window is not None and window.show_document is not None and window.show_document.support:
