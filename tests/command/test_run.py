@@ -66,6 +66,7 @@ def test_standard_input_is_the_programs(run):
         "def f():\n    raise ValueError('bad value')\nf()\n",
         "x = (1,\n",
         "import nothing_of_that_name\n",
+        "x = " + "+".join(["1"] * 3000) + "\n",
         "class E(Exception): pass\ntry:\n    1/0\nexcept Exception as e:\n    raise E('x') from e\n",
     ],
 )

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from editor_client import ROOT, is_alive
+from lsprotocol import types
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -51,6 +52,42 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     document = await editor.request("dynascope/document", {"uri": uri})
     assert document["languageId"] == "cpp" and f"{path.name}:5" in document["text"]
     assert "f32[8, 64]" in await editor.hover(path, 5)
+
+
+LONG = f"sum([{', '.join(['1'] * 4000)}])"
+AWKWARD = f"""\
+import torch
+
+@torch.compile
+def step(x):
+\tname = "😀é"; total = (x * 2).sum().item()  # 😀
+\treturn x + total + ({LONG})
+
+print("result", float(step(torch.ones(3)).sum()))
+""".replace("\n", "\r\n")
+
+
+async def test_columns_of_awkward_text(editor):
+    """Tabs and emoji before the break, CRLF line ends, a line of 12,000 characters, blanks and accents in the path."""
+    await start(editor)
+    folder = editor.folder / "größe 😀 #1"
+    folder.mkdir()
+    path = folder / "mein modell.py"
+    path.write_bytes(AWKWARD.encode())
+    item = types.TextDocumentItem(path.as_uri(), "python", 1, AWKWARD)
+    editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    editor.opened.append(path)
+    end = await editor.run(path)
+    assert (end["exitCode"], editor.printed()) == (0, "result 12021.0\n"), editor.printed("stderr")
+    (told,) = [d for d in editor.diagnostics(path) if d.range.start.line == 4]
+    line = AWKWARD.split("\r\n")[4].encode("utf-16-le")
+    marked = line[2 * told.range.start.character : 2 * told.range.end.character].decode("utf-16-le")
+    assert marked == "(x * 2).sum().item()"
+    assert not told.data["stale"]
+    lenses = [lens.range.start.line for lens in await editor.lenses(path)]
+    assert set(lenses) == {0, 2}
+    assert "`f32[]`" in await editor.hover(path, 5)
+    assert "f32[3]" in await editor.hover(path, 6, 12_000)
 
 
 BROKEN_MACHINES = {

@@ -311,6 +311,38 @@ async def test_a_storage_folder_that_goes_away_costs_no_results(editor):
     assert any(str(storage) in message and "cannot be written" in message for message in editor.messages)
 
 
+async def test_each_program_runs_in_its_own_workspace_folder(editor):
+    """The folder around it; its own folder outside of all. A folder that is closed takes no program along."""
+    await editor.start_own()
+    first, second = editor.folder, editor.folder.with_name(f"{editor.folder.name} two")
+    (second / "sub").mkdir(parents=True)
+    other = types.WorkspaceFolder(second.as_uri(), "two")
+
+    def change(added, removed):
+        event = types.WorkspaceFoldersChangeEvent(added=added, removed=removed)
+        editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+
+    async def folder_of(path):
+        editor.connection.outputs.clear()
+        await editor.run(path)
+        return editor.printed().strip()
+
+    where = "import os\nprint(os.getcwd())\n"
+    inside = editor.program(where, name=f"../{second.name}/sub/where.py").resolve()
+    assert await folder_of(inside) == str(second / "sub")
+    change([other], [])
+    assert await folder_of(inside) == str(second)
+    assert await folder_of(editor.program(where, name="where.py")) == str(first)
+    waits = editor.program("print('started', flush=True)\nimport time; time.sleep(600)\n", name=f"../{second.name}/w.py")
+    editor.connection.outputs.clear()
+    handle = await editor.command("dynascope.compileAndRun", waits.resolve().as_uri())
+    await editor.until(editor.printed)
+    change([], [other])
+    assert waits.name in (await editor.command("dynascope.debugInformation"))["text"]
+    await editor.command("dynascope.cancel")
+    assert (await editor.ending(handle["run"]))["cancelled"]
+
+
 async def test_a_program_may_be_deleted_while_it_runs(editor):
     await editor.start()
     path = editor.program("import os, time\nos.remove(__file__)\nprint('gone', flush=True)\ntime.sleep(600)\n")
