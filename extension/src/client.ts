@@ -30,7 +30,7 @@ export class Server implements vscode.Disposable {
   readonly onOutput = this.outputs.event;
   readonly onDocumentsChanged = this.changedDocuments.event;
 
-  /** The one that the server runs in, and that runs the programs of the first workspace folder. */
+  /** The one that runs the programs of the first workspace folder, and the server where it can. */
   interpreter: Interpreter | undefined;
   state: ServerState = 'stopped';
 
@@ -118,15 +118,28 @@ export class Server implements vscode.Disposable {
     this.ofOtherFolders.clear();
     this.interpreter = found ?? (await findInterpreter());
     this.log.info(`Interpreter: ${describe(this.interpreter)}`);
-    if (this.interpreter.executable === undefined || this.interpreter.problem?.concerns === 'interpreter') {
+    const host = await this.host();
+    if (host === undefined) {
       this.become('failed');
       return;
     }
     await mkdir(this.context.globalStorageUri.fsPath, { recursive: true });
-    const executable = serverExecutable(this.context, this.interpreter.executable);
-    this.client = new LanguageClient('dynascope', 'Dynascope', executable, this.options(this.interpreter.executable));
+    const options = this.options(this.interpreter.executable ?? host);
+    this.client = new LanguageClient('dynascope', 'Dynascope', serverExecutable(this.context, host), options);
     this.listen(this.client);
     await this.client.start();
+  }
+
+  /** What the server runs in: the first folder's interpreter, or one of another folder where that one cannot be run. */
+  private async host(): Promise<string | undefined> {
+    const others = vscode.workspace.workspaceFolders?.slice(1) ?? [];
+    for (const find of [async () => this.interpreter, ...others.map(folder => () => findInterpreter(folder.uri))]) {
+      const found = await find();
+      if (found?.executable !== undefined && found.problem?.concerns !== 'interpreter') {
+        return found.executable;
+      }
+    }
+    return undefined;
   }
 
   private async stopClient(): Promise<void> {

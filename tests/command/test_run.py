@@ -78,6 +78,27 @@ def test_tracebacks_are_those_of_python(run, tmp_path, text):
     assert ours.report["program"]["error"]["span"]["file"].endswith("program.py")
 
 
+@pytest.mark.parametrize(
+    "text, marked",
+    [
+        ("x = 1\ny = (1,\n", "("),
+        ("groesse = 'e' if else 2\n", "else"),
+        ("größe = 'é' if else 2\n", None),
+        ("def f(:\n", ":"),
+        ("if True:\npass\n", "pass"),
+        ("return 1\n", "return 1"),
+    ],
+)
+def test_a_syntax_error_is_marked_where_it_is(run, text, marked):
+    answer = run(text)
+    error = answer.report["program"]["error"]
+    span = error["span"]
+    line = text.split("\n")[span["line"] - 1].encode()
+    assert "program.py, line" not in error["message"], "the place is beside the message"
+    marks = None if span["column"] is None else line[span["column"] : span["end_column"]].decode()
+    assert marks == marked
+
+
 RAISES = """\
 import torch
 

@@ -43,8 +43,10 @@ export function ofRun(run: RunState): StatusText {
   if (run.state === 'errored') {
     return { text: '$(error) Dynascope: failed', detail: run.message, severity: 'error' };
   }
-  const failed = run.exitCode !== 0;
-  return { text: `$(${failed ? 'error' : 'zap'}) ${counts(run)}`, detail: run.message, severity: failed ? 'error' : 'normal' };
+  if (run.exitCode !== 0) {
+    return { text: `$(error) Exit code ${run.exitCode ?? '?'}`, detail: run.message, severity: 'error' };
+  }
+  return { text: `$(zap) ${counts(run)}`, detail: run.message, severity: 'normal' };
 }
 
 export function counts({ graphs, breaks, kernels }: Pick<RunState, 'graphs' | 'breaks' | 'kernels'>): string {
