@@ -30,6 +30,7 @@ test('a run shows what was found so far, then its result', () => {
   assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) 2 graphs · 1 break · 3 kernels$/);
   assert.match(ofRun({ ...RUN, graphs: 0, breaks: 0, kernels: 0 }).text, /spin\) Running$/);
   assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) 2 graphs · 1 break · 3 kernels$/);
+  assert.match(ofRun({ ...RUN, functions: 0, state: 'exited', exitCode: 0 }).text, /zap\) Nothing compiled$/);
   const failed = ofRun({ ...RUN, state: 'exited', exitCode: 1 });
   assert.deepEqual([failed.text, failed.severity], ['$(error) Exit code 1', 'error']);
   assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /Cancelled/);

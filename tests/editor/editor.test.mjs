@@ -270,7 +270,7 @@ describe('a workspace of several folders, each with an interpreter of its own', 
   step(own, 'a good one runs the programs of its folder', async window => {
     await window.open('marker.py', 'good');
     await window.command(RUN);
-    await window.output('0 graphs').waitFor();
+    await window.output('nothing was compiled').waitFor();
     assert.ok(existsSync(path.join(folder, 'good', 'marker.ran')));
   });
 });

@@ -46,7 +46,7 @@ export function ofRun(run: RunState): StatusText {
   if (run.exitCode !== 0) {
     return { text: `$(error) Exit code ${run.exitCode ?? '?'}`, detail: run.message, severity: 'error' };
   }
-  return { text: `$(zap) ${counts(run)}`, detail: run.message, severity: 'normal' };
+  return { text: `$(zap) ${run.functions > 0 ? counts(run) : 'Nothing compiled'}`, detail: run.message, severity: 'normal' };
 }
 
 export function counts({ graphs, breaks, kernels }: Pick<RunState, 'graphs' | 'breaks' | 'kernels'>): string {

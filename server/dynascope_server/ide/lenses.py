@@ -41,6 +41,8 @@ def lenses(path: str, text: str, view: FileView | None, activity: Activity) -> l
 
 
 def summary(report: CompileReport) -> str:
+    if not report.functions:
+        return "nothing was compiled"
     everything = [entry for _, entry in entries(report)]
     parts = [
         count(len(report.functions), "function"),
