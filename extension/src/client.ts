@@ -87,7 +87,7 @@ export class Server implements vscode.Disposable {
     return client !== undefined;
   }
 
-  /** Which Python runs a file: each folder of a workspace may have its own. Found once between two starts. */
+  /** Which Python runs a file: each folder of a workspace may have its own. A good one is found once between two starts. */
   async interpreterFor(resource?: vscode.Uri): Promise<Interpreter> {
     await this.transitions;
     const folder = resource && vscode.workspace.getWorkspaceFolder(resource);
@@ -96,7 +96,9 @@ export class Server implements vscode.Disposable {
     }
     const key = folder?.uri.toString() ?? '';
     const found = this.ofOtherFolders.get(key) ?? (await findInterpreter(folder?.uri));
-    this.ofOtherFolders.set(key, found);
+    if (found.problem === undefined) {
+      this.ofOtherFolders.set(key, found);
+    }
     return found;
   }
 

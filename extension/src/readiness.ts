@@ -12,8 +12,10 @@ export async function ready(server: Server, uri: vscode.Uri): Promise<boolean> {
 
 /** True where the server runs and has a torch to run programs with. */
 export async function usable(server: Server, resource?: vscode.Uri): Promise<boolean> {
-  if ((await server.running()) === undefined || (await server.interpreterFor(resource)).problem !== undefined) {
-    // What was missing may have been installed since, and a server that crashed deserves another try.
+  const { problem } = await server.interpreterFor(resource);
+  if ((await server.running()) === undefined || (problem !== undefined && problem === server.interpreter?.problem)) {
+    // What was missing may have been installed since, and a server that crashed deserves another try. An interpreter of
+    // another folder is no reason: it is asked anew anyway, and a restart ends the programs that run.
     await server.restart();
   }
   return explained(server, resource);
