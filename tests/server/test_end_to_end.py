@@ -156,11 +156,11 @@ BAD_ENDS = {
     ),
     "megabytes": ("for _ in range(50_000):\n    print('x' * 99)\nprint('end')\n", "exited", "nothing was compiled", None, "end\n"),
     "time limit": (
-        "import time\nprint('before')\nwhile True:\n    time.sleep(1)\n",
+        "import time\nwhile True:\n    time.sleep(1)\n",
         "errored",
         "still running after",
         "timed-out",
-        "before\n",
+        "",
     ),
 }
 
