@@ -7,7 +7,7 @@ RIG := .build/rig
 
 NODE_MODULES := node_modules/.package-lock.json
 EXTENSION_SOURCES := $(shell find extension -type f) package.json tsconfig.json
-PYTHON_SOURCES := $(shell find engine server tests/explain -type f ! -path '*/__pycache__/*' ! -name '*.so' 2>/dev/null)
+PYTHON_SOURCES := $(shell find engine server -type f ! -path '*/__pycache__/*' ! -name '*.so' 2>/dev/null)
 
 .PHONY: vsix editor test-extension test-editor report-types
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from dynascope.backends import backend_name
-from dynascope.capture import Captured, Refused
+from dynascope.capture import Captured, RaiseExit, Refused, Return
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel
 from dynascope.frame.printing import print_code
@@ -74,7 +74,8 @@ def _entry_fact(compilation: Compilation, graph: str | None) -> EntryFact:
 
 
 def _exit_kind(outcome: Captured) -> ExitKind:
-    return "return" if outcome.break_explanation() is None else "break"
+    """A call that raises without a compiler too is no break: the program ends there, or goes on in its `except`."""
+    return {Return: "return", RaiseExit: "raise"}.get(type(outcome.exit), "break")
 
 
 def _guard_facts(guards: tuple[Guard, ...]) -> Iterator[GuardFact]:

@@ -105,7 +105,7 @@ class Recorder:
                 functions=_functions(self._accounts),
                 graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
                 kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
-                notes=tuple(self._notes),
+                notes=(*self._notes, *(_cache_notes() if self._accounts else ())),
             )
 
     def write(self) -> None:
@@ -173,16 +173,27 @@ def explain_exception(error: BaseException, file: str) -> Explanation:
     """The program's own error at the line of the user's file that raised it."""
     from dynascope.command.reasons import ProgramError
 
-    reason = ProgramError(type(error).__name__, str(error))
     if isinstance(error, SyntaxError) and error.filename:
-        return reason.explain(Span(error.filename, error.lineno or 1))
+        return ProgramError(type(error).__name__, error.msg).explain(_syntax_span(error))
+    reason = ProgramError(type(error).__name__, str(error))
     stack = tuple(
         UserFrame(frame.name, Span(frame.filename, frame.lineno, frame.colno, frame.end_lineno, frame.end_colno))
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.lineno is not None
     )
+    # A step that Python runs itself has a frame of its own, at the place of the function that it is a part of.
+    stack = tuple(frame for number, frame in enumerate(stack, 1) if stack[number : number + 1] != (frame,))
     own = [frame for frame in stack if os.path.dirname(os.path.abspath(frame.span.file)) == os.path.dirname(os.path.abspath(file))]
     return reason.explain((own or list(stack) or [UserFrame("", Span(file, 1))])[-1].span, stack)
+
+
+def _syntax_span(error: SyntaxError) -> Span:
+    """The line alone where its text is not ASCII: before 3.13 Python counts there now bytes and now characters."""
+    line, text, offset = error.lineno or 1, error.text or "", error.offset or 0
+    if not text.isascii() or not 0 < offset <= len(text):
+        return Span(error.filename, line)
+    known = error.end_lineno == line and (error.end_offset or 0) > offset
+    return Span(error.filename, line, offset - 1, line, (error.end_offset if known else offset + 1) - 1)
 
 
 def environment() -> EnvironmentFact:
@@ -203,6 +214,13 @@ def environment() -> EnvironmentFact:
         compiler=compiler.title if compiler else None,
         triton=getattr(triton, "__version__", None),
     )
+
+
+def _cache_notes() -> tuple[Explanation, ...]:
+    from dynascope.native.cache import cache_note
+
+    note = cache_note()
+    return () if note is None else (note,)
 
 
 def _device_name(torch) -> str:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lays out dist/python, the Python that the extension carries: server/ with what it imports, engine/, pages/.
+# Lays out dist/python, the Python that the extension carries: server/ with what it imports, and engine/.
 # The argument is a Python with pip. What is downloaded is kept in .build/server-packages until the requirements change.
 set -eu
 mkdir -p .build
@@ -27,11 +27,8 @@ copy_sources() { # FROM FOLDER TO
 }
 
 rm -rf "$target"
-mkdir -p "$target/server" "$target/engine" "$target/pages"
+mkdir -p "$target/server" "$target/engine"
 copy_sources "$packages" . "$target/server"
 copy_sources server dynascope_server "$target/server"
 copy_sources engine dynascope "$target/engine"
 cp extension/build/server_main.py "$target/server/__main__.py"
-if [ -d tests/explain ]; then
-    find tests/explain -name '*.md' -exec cp {} "$target/pages/" \;
-fi

@@ -10,7 +10,8 @@ import { DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
 import type { DocumentAnswer, Output, RunState } from './protocol';
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
-import { saved } from './saving';
+import { ready } from './readiness';
+import { followableInHover, OPEN_DOCUMENT } from './views/hoverLinks';
 import { showDocument } from './views/showDocument';
 
 export type ServerState = 'stopped' | 'starting' | 'running' | 'failed';
@@ -22,12 +23,14 @@ export class Server implements vscode.Disposable {
   private readonly changedDocuments = new vscode.EventEmitter<readonly string[]>();
   private client: LanguageClient | undefined;
   private transitions: Promise<void> = Promise.resolve();
+  private readonly ofOtherFolders = new Map<string, Interpreter>();
 
   readonly onState = this.states.event;
   readonly onRunState = this.runStates.event;
   readonly onOutput = this.outputs.event;
   readonly onDocumentsChanged = this.changedDocuments.event;
 
+  /** The one that runs the programs of the first workspace folder, and the server where it can. */
   interpreter: Interpreter | undefined;
   state: ServerState = 'stopped';
 
@@ -47,6 +50,7 @@ export class Server implements vscode.Disposable {
   /** As `restart`, but only where another interpreter would be taken than the one that runs. */
   restartIfInterpreterChanged(): Promise<void> {
     return this.afterOthers(async () => {
+      this.ofOtherFolders.clear();
       const found = await findInterpreter();
       if (JSON.stringify(found) !== JSON.stringify(this.interpreter)) {
         await this.stopClient();
@@ -75,10 +79,27 @@ export class Server implements vscode.Disposable {
     return client?.sendRequest<DocumentAnswer>(Method.document, { uri: uri.toString() }, token);
   }
 
-  /** Tells the server the settings as they are for `resource`. */
-  async configure(resource?: vscode.Uri): Promise<void> {
+  /** Tells the server the settings as they are for `resource`. False where no server runs. */
+  async configure(resource?: vscode.Uri): Promise<boolean> {
+    const { executable } = await this.interpreterFor(resource);
     const client = await this.running();
-    await client?.sendNotification(Method.configure, configuration(this.interpreter?.executable ?? '', resource));
+    await client?.sendNotification(Method.configure, configuration(executable ?? '', resource));
+    return client !== undefined;
+  }
+
+  /** Which Python runs a file: each folder of a workspace may have its own. A good one is found once between two starts. */
+  async interpreterFor(resource?: vscode.Uri): Promise<Interpreter> {
+    await this.transitions;
+    const folder = resource && vscode.workspace.getWorkspaceFolder(resource);
+    if (this.interpreter !== undefined && (folder === undefined || folder.index === 0)) {
+      return this.interpreter;
+    }
+    const key = folder?.uri.toString() ?? '';
+    const found = this.ofOtherFolders.get(key) ?? (await findInterpreter(folder?.uri));
+    if (found.problem === undefined) {
+      this.ofOtherFolders.set(key, found);
+    }
+    return found;
   }
 
   dispose(): void {
@@ -96,17 +117,31 @@ export class Server implements vscode.Disposable {
 
   private async startClient(found?: Interpreter): Promise<void> {
     this.become('starting');
+    this.ofOtherFolders.clear();
     this.interpreter = found ?? (await findInterpreter());
     this.log.info(`Interpreter: ${describe(this.interpreter)}`);
-    if (this.interpreter.executable === undefined || this.interpreter.problem?.concerns === 'interpreter') {
+    const host = await this.host();
+    if (host === undefined) {
       this.become('failed');
       return;
     }
     await mkdir(this.context.globalStorageUri.fsPath, { recursive: true });
-    const executable = serverExecutable(this.context, this.interpreter.executable);
-    this.client = new LanguageClient('dynascope', 'Dynascope', executable, this.options(this.interpreter.executable));
+    const options = this.options(this.interpreter.executable ?? host);
+    this.client = new LanguageClient('dynascope', 'Dynascope', serverExecutable(this.context, host), options);
     this.listen(this.client);
     await this.client.start();
+  }
+
+  /** What the server runs in: the first folder's interpreter, or one of another folder where that one cannot be run. */
+  private async host(): Promise<string | undefined> {
+    const others = vscode.workspace.workspaceFolders?.slice(1) ?? [];
+    for (const find of [async () => this.interpreter, ...others.map(folder => () => findInterpreter(folder.uri))]) {
+      const found = await find();
+      if (found?.executable !== undefined && found.problem?.concerns !== 'interpreter') {
+        return found.executable;
+      }
+    }
+    return undefined;
   }
 
   private async stopClient(): Promise<void> {
@@ -146,13 +181,24 @@ export class Server implements vscode.Disposable {
         stdout: input => void input.resume(),
         stderr: (input, channel) => void createInterface({ input }).on('line', line => channel.info(line)),
       },
-      markdown: { isTrusted: { enabledCommands: Object.values(ServerCommand) }, supportThemeIcons: true },
+      markdown: { isTrusted: { enabledCommands: [OPEN_DOCUMENT] } },
       middleware: {
         executeCommand: async (command, parameters, next) => {
-          if (command !== ServerCommand.compileAndRun || (await saved(parameters[0] as string))) {
+          if (command !== ServerCommand.compileAndRun) {
             return next(command, parameters);
           }
-          return undefined;
+          // Not by `next`: getting ready may have put another client in the place of this one.
+          const isReady = await ready(this, vscode.Uri.parse(parameters[0] as string));
+          return isReady ? this.execute(command, ...(parameters as unknown[])) : undefined;
+        },
+        provideHover: async (document, position, token, next) => {
+          const hover = await next(document, position, token);
+          for (const content of hover?.contents ?? []) {
+            if (content instanceof vscode.MarkdownString) {
+              content.value = followableInHover(content.value);
+            }
+          }
+          return hover;
         },
         window: { showDocument },
       },

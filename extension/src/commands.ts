@@ -1,14 +1,14 @@
 /** The palette's commands. Each fills in the active file and line and asks the server; without trust, each says why not. */
 
 import * as vscode from 'vscode';
+import { activeFile, activeFileOnDisk } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
 import { graphChoices, type GraphChoice } from './graphChoices';
 import { ServerCommand, type RunAnswer } from './protocol';
-import { showProblem } from './python/interpreter';
+import { explained, ready } from './readiness';
 import type { Runs } from './runs';
-import { saved } from './saving';
 
 export interface Tools {
   context: vscode.ExtensionContext;
@@ -49,18 +49,16 @@ export function registerCommands(tools: Tools): vscode.Disposable {
   );
 }
 
-async function run(tools: Tools, programArguments?: string[]): Promise<void> {
-  const uri = activeFile();
-  if (uri === undefined) {
+async function run({ server }: Tools, programArguments?: string[]): Promise<void> {
+  if (activeFile() === undefined && vscode.window.activeTextEditor?.document.isUntitled !== true) {
     void vscode.window.showInformationMessage('Open the Python file to run first.');
     return;
   }
-  if (!(await saved(uri.toString())) || !(await usable(tools))) {
-    return;
+  const uri = await activeFileOnDisk();
+  if (uri !== undefined && (await ready(server, uri))) {
+    const options = programArguments && { arguments: programArguments };
+    await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(options ? [options] : []));
   }
-  await tools.server.configure(uri);
-  const options = programArguments && { arguments: programArguments };
-  await tools.server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(options ? [options] : []));
 }
 
 async function runWithArguments(tools: Tools): Promise<void> {
@@ -121,30 +119,12 @@ async function clearResults(tools: Tools): Promise<void> {
 
 async function restartServer(tools: Tools): Promise<void> {
   await tools.server.restart();
-  await usable(tools);
+  await explained(tools.server);
 }
 
-/** True where the server runs and has a torch to run programs with; otherwise the user is told what is missing. */
-async function usable({ server, log }: Tools): Promise<boolean> {
-  let client = await server.running();
-  if (client === undefined || server.interpreter?.problem !== undefined) {
-    // What was missing may have been installed since, and a server that crashed deserves another try.
-    await server.restart();
-    client = await server.running();
-  }
-  const problem = server.interpreter?.problem;
-  if (problem !== undefined) {
-    void showProblem(problem);
-  } else if (client === undefined) {
-    void sayNotRunning(log);
-  }
-  return client !== undefined && problem === undefined;
-}
-
-async function ask({ server, log }: Tools, command: string, ...parameters: unknown[]): Promise<void> {
+async function ask({ server }: Tools, command: string, ...parameters: unknown[]): Promise<void> {
   if ((await server.running()) === undefined) {
-    const problem = server.interpreter?.problem;
-    void (problem ? showProblem(problem) : sayNotRunning(log));
+    await explained(server);
     return;
   }
   await server.execute(command, ...parameters);
@@ -154,15 +134,6 @@ async function offerToRun(tools: Tools): Promise<void> {
   const answer = await vscode.window.showInformationMessage('This file has not been compiled yet.', 'Compile and Run');
   if (answer !== undefined) {
     await run(tools);
-  }
-}
-
-async function sayNotRunning(log: vscode.LogOutputChannel): Promise<void> {
-  const answer = await vscode.window.showErrorMessage('The Dynascope server does not run.', 'Show Log', 'Restart');
-  if (answer === 'Show Log') {
-    log.show();
-  } else if (answer === 'Restart') {
-    await vscode.commands.executeCommand('dynascope.restartServer');
   }
 }
 
@@ -180,10 +151,3 @@ async function copyDebugInformation({ context, server }: Tools): Promise<void> {
   await vscode.env.clipboard.writeText(await debugInformation(context, server));
   void vscode.window.showInformationMessage('Dynascope: debug information copied to the clipboard.');
 }
-
-/** The file in the active editor; where a generated document is active, the Python file beside it. */
-function activeFile(): vscode.Uri | undefined {
-  const editors = [vscode.window.activeTextEditor, ...vscode.window.visibleTextEditors];
-  return editors.find(editor => editor?.document.languageId === 'python' && editor.document.uri.scheme === 'file')?.document.uri;
-}
-

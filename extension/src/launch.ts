@@ -18,7 +18,6 @@ export function initializationOptions(context: ExtensionContext, settings: Confi
   return {
     ...settings,
     enginePath: bundled(context, 'engine'),
-    pagesPath: bundled(context, 'pages'),
     storagePath: path.join(context.globalStorageUri.fsPath, 'runs'),
     trusted: true,
     client: { virtualDocuments: true, output: true, runState: true },

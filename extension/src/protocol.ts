@@ -43,7 +43,6 @@ export interface Configuration {
 
 export interface InitializationOptions extends Configuration {
   enginePath: string;
-  pagesPath: string;
   storagePath: string;
   trusted: boolean;
   client: { virtualDocuments: boolean; output: boolean; runState: boolean };

@@ -26,11 +26,13 @@ test('counts agree with their nouns', () => {
   assert.equal(counts({ graphs: 1, breaks: 0, kernels: 2 }), '1 graph · 0 breaks · 2 kernels');
 });
 
-test('a run shows its stage, then its result', () => {
-  assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) fuse · layer_norm$/);
-  assert.match(ofRun({ ...RUN, stage: null }).text, /spin\) Running$/);
+test('a run shows what was found so far, then its result', () => {
+  assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) 2 graphs · 1 break · 3 kernels$/);
+  assert.match(ofRun({ ...RUN, graphs: 0, breaks: 0, kernels: 0 }).text, /spin\) Running$/);
   assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) 2 graphs · 1 break · 3 kernels$/);
-  assert.equal(ofRun({ ...RUN, state: 'exited', exitCode: 1 }).severity, 'error');
+  assert.match(ofRun({ ...RUN, functions: 0, state: 'exited', exitCode: 0 }).text, /zap\) Nothing compiled$/);
+  const failed = ofRun({ ...RUN, state: 'exited', exitCode: 1 });
+  assert.deepEqual([failed.text, failed.severity], ['$(error) Exit code 1', 'error']);
   assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /Cancelled/);
   assert.match(ofRun({ ...RUN, state: 'errored' }).text, /failed/);
 });

@@ -15,7 +15,8 @@ from dynascope.report.span import Span
 
 from dynascope_server.ide.file_facts import FileFacts, FileView, by_file, empty_facts
 from dynascope_server.ide.line_map import LineMap, line_map
-from dynascope_server.ide.problems import Problem, problem_of
+from dynascope_server.ide.problems import Problem, Related, problem_of
+from dynascope_server.ide.user_files import is_user_file
 
 ReadText = Callable[[str], str]
 
@@ -28,6 +29,8 @@ class Result:
     report: CompileReport | None = None
     facts: dict[str, FileFacts] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    pointing: dict[str, set[str]] = field(default_factory=dict)
+    """Of each file: the files whose problems name a place in it, as a call of an inlined function does."""
     next_texts: dict[str, str] = field(default_factory=dict)
     """Texts at the start of a run whose first report is still to come."""
     failures: tuple[Explanation, ...] = ()
@@ -55,7 +58,8 @@ class Session:
         facts = by_file(report)
         if result.next_texts:
             result.texts, result.next_texts = result.next_texts, {}
-        for path in facts.keys() - result.texts.keys():
+        result.pointing = _pointing(facts)
+        for path in (facts.keys() | result.pointing.keys()) - result.texts.keys():
             result.texts[path] = self._on_disk(path)
         result.report, result.facts, result.outdated = report, facts, False
 
@@ -83,9 +87,14 @@ class Session:
         """Every file that some result speaks of."""
         return {path for result in self._results.values() for path in (result.program, *result.facts)}
 
+    def touched_by(self, path: str) -> set[str]:
+        """The files whose problems change with the text of `path`."""
+        pointing = (result.pointing.get(path, ()) for result in self._results.values())
+        return set().union({path} & self.files(), *pointing)
+
     def view(self, path: str) -> FileView | None:
         """What the newest result that speaks of the file says about it, on its present lines."""
-        result = next(iter(self._speaking_of(path)), None)
+        result = self._newest(path)
         if result is None:
             return None
         facts = result.facts.get(path) or empty_facts(path)
@@ -93,13 +102,23 @@ class Session:
 
     def problems(self, path: str) -> Iterator[tuple[Problem, bool]]:
         """The problems of a file that still have their line, each at its present place, and whether it is stale."""
-        for failure in self._failures(path):
+        failures = list(self._failures(path))
+        for failure in failures:
             yield failure, False
-        view = self.view(path)
+        # A failed run's report may tell of its failure as well.
+        told = {(failure.code, failure.message) for failure in failures}
+        view, result = self.view(path), self._newest(path)
         for problem in view.facts.problems if view is not None else ():
             span = view.lines.span(problem.span)
+            if span is not None and (problem.code, problem.message) not in told:
+                yield replace(problem, span=span, related=tuple(self._present(problem.related, result))), view.stale
+
+    def _present(self, related: tuple[Related, ...], result: Result) -> Iterator[Related]:
+        """The places that still have their lines, where they are now."""
+        for place in related:
+            span = self._lines(place.span.file, result).span(place.span)
             if span is not None:
-                yield replace(problem, span=span), view.stale
+                yield replace(place, span=span)
 
     def all_problems(self) -> Iterator[Problem]:
         for path in self.files():
@@ -110,6 +129,9 @@ class Session:
         for failure in result.failures if result else ():
             problem = problem_of(failure, Span(path, 1))
             yield problem if problem.span.file == path else replace(problem, span=Span(path, 1))
+
+    def _newest(self, path: str) -> Result | None:
+        return next(self._speaking_of(path), None)
 
     def _speaking_of(self, path: str) -> Iterator[Result]:
         return (r for r in reversed(list(self._results.values())) if path == r.program or path in r.facts)
@@ -122,3 +144,12 @@ class Session:
         if known is None or known[0] is not old or known[1] != new:
             known = self._maps[path] = (old, new, line_map(old, new))
         return known[2]
+
+
+def _pointing(facts: dict[str, FileFacts]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for path, about in facts.items():
+        for file in {place.span.file for problem in about.problems for place in problem.related}:
+            if is_user_file(file):
+                found.setdefault(file, set()).add(path)
+    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from dynascope_server.ide.addresses import Address, owner_of, parse_path
 
 KEPT_RUNS = 10
+PROBE_BYTES = 64 * 1024
 READ_ONLY = 0o444
 
 
@@ -67,7 +68,10 @@ def open_storage(wanted: str | None, environment: Mapping[str, str]) -> Storage:
     root = Path(wanted).expanduser() if wanted else _default_root(environment)
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryFile(dir=root):
+        with tempfile.TemporaryFile(dir=root) as probe:
+            # An empty file can be made on a full disk.
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
             return Storage(root)
     except OSError:
         return Storage(Path(tempfile.mkdtemp(prefix="dynascope-server-")))

@@ -55,7 +55,7 @@ def failed(code: str, message: str, remedy: str) -> Verdict:
 
 def _timed_out(seen: Seen) -> Verdict:
     message = f"The program ran longer than {seen.timed_out:g} seconds and was ended."
-    return failed("run-timeout", message, "Raise the setting `dynascope.run.timeout`, or set it to 0 for no limit.")
+    return failed("run-timeout", message, "Raise `timeout` in Dynascope's settings, or set it to 0 for no limit.")
 
 
 def _explained(seen: Seen) -> Verdict:

@@ -111,6 +111,7 @@ class Worker:
 
     async def _start(self) -> asyncio.Future[int]:
         loop = asyncio.get_running_loop()
+        self._open_log()
         events_read, events_write = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -128,7 +129,6 @@ class Worker:
             raise
         finally:
             os.close(events_write)
-        self._log = self._launch.log.open("ab", buffering=0)
         stdout, stderr = self._process.stdout, self._process.stderr
         self._read(self._copy("stdout", await _reader(stdout)))
         self._read(self._copy("stderr", await _reader(stderr)))
@@ -153,16 +153,25 @@ class Worker:
             if stream == "stderr":
                 self._last_words = (self._last_words + data)[-LAST_WORDS:]
 
+    def _open_log(self) -> None:
+        try:
+            self._log = self._launch.log.open("ab", buffering=0)
+        except OSError as error:
+            self._lose_log(error)
+
     def _write_log(self, data: bytes) -> None:
         if self._log is None:
             return
         try:
             self._log.write(data)
         except OSError as error:
-            self._log = None
-            logger.error("cannot write %s: %s", self._launch.log, error)
-            note = f"[dynascope] {self._launch.log} cannot be written: {error}; output that does not show is lost\n"
-            self._buffer.add("stderr", note.encode())
+            self._lose_log(error)
+
+    def _lose_log(self, error: OSError) -> None:
+        self._log = None
+        logger.error("cannot write %s: %s", self._launch.log, error)
+        note = f"[dynascope] {self._launch.log} cannot be written: {error}; output that does not show is lost\n"
+        self._buffer.add("stderr", note.encode())
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while line := await _line(reader):

@@ -15,12 +15,12 @@ ENGINE = Path(__file__).parents[2] / "engine"
 
 @pytest.fixture
 def run(tmp_path):
-    def run_file(text, *arguments, options=(), check=None, timeout=120, name="program.py", **others):
+    def run_file(text, *arguments, options=(), check=None, timeout=120, name="program.py", environment=(), **others):
         file = tmp_path / name
         file.write_text(text)
         report = tmp_path / "report.json"
         command = [sys.executable, "-m", "dynascope", "run", "--json", str(report), *options, str(file), *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+        environment = {**os.environ, "PYTHONPATH": str(ENGINE), **dict(environment)}
         answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout, cwd=tmp_path, **others)
         answer.report = json.loads(report.read_text()) if report.exists() else None
         return answer
@@ -66,6 +66,7 @@ def test_standard_input_is_the_programs(run):
         "def f():\n    raise ValueError('bad value')\nf()\n",
         "x = (1,\n",
         "import nothing_of_that_name\n",
+        "x = " + "+".join(["1"] * 3000) + "\n",
         "class E(Exception): pass\ntry:\n    1/0\nexcept Exception as e:\n    raise E('x') from e\n",
     ],
 )
@@ -75,6 +76,63 @@ def test_tracebacks_are_those_of_python(run, tmp_path, text):
     assert ours.returncode == theirs.returncode == 1
     assert ours.stderr == theirs.stderr
     assert ours.report["program"]["error"]["span"]["file"].endswith("program.py")
+
+
+@pytest.mark.parametrize(
+    "text, marked",
+    [
+        ("x = 1\ny = (1,\n", "("),
+        ("groesse = 'e' if else 2\n", "else"),
+        ("größe = 'é' if else 2\n", None),
+        ("def f(:\n", ":"),
+        ("if True:\npass\n", "pass"),
+        ("return 1\n", "return 1"),
+    ],
+)
+def test_a_syntax_error_is_marked_where_it_is(run, text, marked):
+    answer = run(text)
+    error = answer.report["program"]["error"]
+    span = error["span"]
+    line = text.split("\n")[span["line"] - 1].encode()
+    assert "program.py, line" not in error["message"], "the place is beside the message"
+    marks = None if span["column"] is None else line[span["column"] : span["end_column"]].decode()
+    assert marks == marked
+
+
+RAISES = """\
+import torch
+
+def product(a, b):
+    return a @ b
+
+@torch.compile
+def stopped(a, b):
+    return product(a.relu(), b)
+
+@torch.compile
+def recovered(a, b):
+    try:
+        return a @ b
+    except RuntimeError:
+        return a * 2
+
+recovered(torch.ones(2, 3), torch.ones(4, 5))
+stopped(torch.ones(2, 3), torch.ones(4, 5))
+"""
+
+
+def test_a_call_that_raises_is_one_error_and_no_break(run):
+    answer = run(RAISES)
+    assert answer.returncode == 1
+    assert answer.report["program"]["error"]["span"]["line"] == 4
+    frames = [frame["function"] for frame in answer.report["program"]["error"]["stack"]]
+    assert frames == ["<module>", "stopped", "product"]
+    recovered, stopped = answer.report["functions"]
+    assert stopped["entries"][0]["exit"] == recovered["entries"][0]["exit"] == "raise"
+    annotated = answer.stderr.partition("----")[2]
+    assert annotated.count("[program-error]") == 1 and "error [torch-call-fails]" not in annotated
+    assert annotated.count("note [torch-call-fails]") == 1, "the one that the program catches is news"
+    assert " 0 breaks" in annotated.partition("Summary")[2]
 
 
 def test_hard_exit_keeps_the_report(run):
@@ -140,9 +198,21 @@ def test_missing_torch_is_said(tmp_path):
     file.write_text("print('never')\n")
     command = [sys.executable, "-S", "-m", "dynascope.command.program", json.dumps(settings(tmp_path)), str(file)]
     answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)})
-    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install torch" in answer.stderr
+    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install 'torch>=2.11,<2.14'" in answer.stderr
     assert answer.stdout == ""
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
+
+
+def test_a_torch_of_the_wrong_version_is_said(run, tmp_path):
+    site = tmp_path / "site"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch" / "__init__.py").touch()
+    (site / "torch-2.2.0.dist-info").mkdir()
+    (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
+    answer = run("print('never')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
+    assert (answer.returncode, answer.stdout) == (78, "")
+    assert "has torch 2.2.0; Dynascope works with >=2.11,<2.14" in answer.stderr
+    assert f"{sys.executable} -m pip install 'torch>=2.11,<2.14'" in answer.stderr
 
 
 def settings(folder):
@@ -171,14 +241,33 @@ def test_two_runs_at_once(run, tmp_path):
         assert (output, errors, program.returncode) == ("[2.0, 2.0, 2.0]\n", "", 0)
 
 
-@pytest.mark.parametrize("broken", ["read-only", "no compiler"])
-def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, monkeypatch, broken):
-    if broken == "read-only":
-        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", "/proc/nowhere")
-    else:
-        monkeypatch.setenv("CC", "no-such-compiler")
-        monkeypatch.setenv("CXX", "no-such-compiler")
-        monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path / "empty-cache"))
+FULL_DISK = """\
+import errno, os
+replace = os.replace
+def full(source, target, **others):
+    if str(target).startswith(os.environ["DYNASCOPE_CACHE_DIR"]):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return replace(source, target, **others)
+os.replace = full
+"""
+BROKEN_MACHINES = {
+    "read-only": ({"DYNASCOPE_CACHE_DIR": "/proc/nowhere"}, ["cache folder /proc/nowhere cannot be used", "DYNASCOPE_CACHE_DIR"]),
+    "no compiler": ({"CC": "no-such", "CXX": "no-such"}, ["No C++ compiler was found", "apt-get install gcc g++"]),
+    "full disk": ({"PYTHONPATH": "{sitecustomize}"}, ["No space left on device", "rm -r"]),
+}
+
+
+@pytest.mark.parametrize("surroundings, words", BROKEN_MACHINES.values(), ids=BROKEN_MACHINES)
+def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, surroundings, words):
+    """And says what is broken and how to repair it; nothing is left behind in the cache."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(FULL_DISK)
+    cache = tmp_path / "empty-cache"
+    path = f"{tmp_path / 'site'}{os.pathsep}{ENGINE}"
+    others = {name: value.replace("{sitecustomize}", path) for name, value in surroundings.items()}
     text = "import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n"
-    answer = run(text, options=["--quiet"])
+    answer = run(text, environment={"DYNASCOPE_CACHE_DIR": str(cache), **others})
     assert (answer.stdout, answer.returncode) == ("[2.0, 2.0, 2.0]\n", 0)
+    said = " ".join(answer.stderr.partition("----")[2].split())
+    assert all(word in said for word in words), said
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] or "No space" not in said

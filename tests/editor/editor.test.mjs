@@ -1,6 +1,7 @@
 // The whole way in a real VS Code: palette, squiggle, Problems, lens, kernel document, hover, output, trust. Run by run.sh.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -27,9 +28,24 @@ function lineOf(own, file, text) {
   return readFileSync(path.join(own.folder, file), 'utf8').split('\n').findIndex(line => line.includes(text)) + 1;
 }
 
+/** Folders named as the interpreters that they set, with a program each; returns the file of their workspace. */
+function severalFolders(folder, interpreters) {
+  for (const [name, interpreter] of Object.entries(interpreters)) {
+    mkdirSync(path.join(folder, name, '.vscode'), { recursive: true });
+    cpSync(path.join(PROGRAMS, 'marker.py'), path.join(folder, name, 'marker.py'));
+    writeFileSync(path.join(folder, name, '.vscode', 'settings.json'), JSON.stringify({ 'dynascope.pythonPath': interpreter }));
+  }
+  const file = path.join(folder, 'several.code-workspace');
+  writeFileSync(file, JSON.stringify({ folders: Object.keys(interpreters).map(name => ({ path: name })) }));
+  return file;
+}
+
 /** A server and a window on a fresh workspace for the tests of one `describe`. */
-function inWindow(name, { settings = {}, trusted = true, programs = PROGRAMS, ...looks }) {
+function inWindow(name, { settings = {}, trusted = true, programs = PROGRAMS, workspaceFile, ...looks }) {
   const own = { folder: workspace(name, programs) };
+  if (workspaceFile !== undefined) {
+    own.folder = workspaceFile();
+  }
   before(async () => {
     own.server = await startServer({ rig, vsix, settings, trusted, home: path.join(SCRATCH, name, 'home') });
     own.window = await openWindow({ rig, address: own.server.address, folder: own.folder, screenshots: SCREENSHOTS, ...looks });
@@ -87,9 +103,18 @@ describe('a file that is compiled and run', () => {
 
   step(own, 'a hover says what became of the line', async window => {
     const hover = await window.hover(editor, 'tanh');
-    assert.match(await hover.innerText(), /f32\[8, 64\]/);
+    assert.match(await hover.innerText(), /^tanh f32\[8, 64\]/);
     await window.screenshot('3-hover');
-    await window.page.keyboard.press('Escape');
+    await hover.locator('a', { hasText: 'k0' }).click();
+    await window.generated().locator('.view-line', { hasText: 'tanh' }).first().waitFor();
+    await window.closeGenerated();
+  });
+
+  step(own, 'the code of a problem leads to the page of its reason', async window => {
+    await window.problems();
+    await window.page.locator('.markers-panel a', { hasText: 'data-dependent-branch' }).first().click({ modifiers: ['Control'] });
+    await window.pageText('A graph is made before the program runs').waitFor();
+    await window.closeGenerated();
   });
 
   step(own, 'the lens opens the kernel beside the source: C++, read-only', async window => {
@@ -156,7 +181,10 @@ describe('a file that is compiled and run', () => {
     await window.output('RuntimeError').waitFor();
     await window.screenshot('10-raises');
     await window.problems();
-    await window.problem(/RuntimeError|cannot be multiplied|shapes/).waitFor();
+    await window.problem(/RuntimeError: mat1 and mat2 shapes cannot be multiplied/).waitFor();
+    await window.status('Exit code 1').waitFor();
+    const said = window.page.locator('.markers-panel .monaco-list-row', { hasText: /mat1 and mat2|torch-call-fails/ });
+    assert.equal(await said.count(), 1, 'one error, said once');
     await window.screenshot('11-raises-problem');
   });
 
@@ -167,6 +195,8 @@ describe('a file that is compiled and run', () => {
     await window.screenshot('12-running');
     await window.command('Dynascope: Cancel Run');
     await window.status('Cancelled').waitFor();
+    await window.lens(endless, 'cancel the run').waitFor({ state: 'detached' });
+    await window.lens(endless, 'compile and run').waitFor();
     await window.screenshot('13-cancelled');
     assert.equal(await endless.locator('.squiggly-error').count(), 0, 'a cancelled run is no error');
   });
@@ -208,19 +238,40 @@ describe('the first example', () => {
     await window.page.waitForTimeout(3_000); // for the colours of the kernel
     await window.screenshot('readme');
     const hover = await window.hover(editor, 'gelu');
-    assert.match(await hover.innerText(), /f32\[32, 256\][\s\S]*C\+\+, forward/);
+    assert.match(await hover.innerText(), /^layer_norm f32\[32, 64\] → .* f32\[32, 256\][\s\S]*k1 mul_erf_add_kernel \(C\+\+, reads/);
     await window.screenshot('readme-hover');
   });
 });
 
-describe('an interpreter that will not do', () => {
-  const own = inWindow('missing', { settings: { 'dynascope.pythonPath': '/missing/python' } });
+describe('a workspace of several folders, each with an interpreter of its own', () => {
+  const folder = path.join(SCRATCH, 'several');
+  const bare = path.join(folder, 'bare env');
+  const interpreters = { missing: '/missing/python', bare: path.join(bare, 'bin', 'python'), good: python };
+  const own = inWindow('several', { workspaceFile: () => severalFolders(folder, interpreters) });
+  before(() => execFileSync(python, ['-m', 'venv', '--without-pip', bare]));
 
-  step(own, 'is named in the message, with what to do', async window => {
-    await window.open('gate.py');
+  step(own, 'a missing interpreter is named, with what to do', async window => {
+    await window.open('marker.py', 'missing');
     await window.command(RUN);
     await window.notification(/\/missing\/python cannot be run: there is no such file/).waitFor();
     await window.screenshot('15-no-interpreter');
+    await window.command('Notifications: Clear All Notifications');
+  });
+
+  step(own, 'one without torch comes with the command that installs it', async window => {
+    await window.open('marker.py', 'bare');
+    await window.command(RUN);
+    await window.notification(`Install it with: "${interpreters.bare}" -m pip install "torch>=2.11,<2.14"`).waitFor();
+    await window.screenshot('17-no-torch');
+    await window.command('Notifications: Clear All Notifications');
+    assert.ok(!existsSync(path.join(folder, 'bare', 'marker.ran')));
+  });
+
+  step(own, 'a good one runs the programs of its folder', async window => {
+    await window.open('marker.py', 'good');
+    await window.command(RUN);
+    await window.output('nothing was compiled').waitFor();
+    assert.ok(existsSync(path.join(folder, 'good', 'marker.ran')));
   });
 });
 

@@ -33,11 +33,12 @@ class Connection:
         self.states = []
         self.outputs = []
         self.changed_documents = []
+        self.refreshes = []
         feature = self.client.feature
         feature("dynascope/runState")(lambda note: self.states.append(note))
         feature("dynascope/output")(lambda note: self.outputs.append(note))
         feature("dynascope/documentsChanged")(lambda note: self.changed_documents.append(note))
-        feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: None)
+        feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self.refreshes.append(params))
         feature(types.WORKSPACE_INLAY_HINT_REFRESH)(lambda params: None)
 
     async def open(self, capabilities, options):
@@ -56,7 +57,7 @@ class Connection:
         """What was received for an earlier test."""
         client = self.client
         received = (client.messages, client.diagnostics, client.shown_documents, client.progress_reports)
-        for notes in (*received, self.states, self.outputs, self.changed_documents):
+        for notes in (*received, self.states, self.outputs, self.changed_documents, self.refreshes):
             notes.clear()
 
     async def close(self):
@@ -71,6 +72,7 @@ class Editor:
     def __init__(self, shared: Connection, folder: Path):
         self.connection = self.shared = shared
         self.folder = folder
+        self.opened = []
 
     @property
     def client(self) -> LanguageClient:
@@ -90,6 +92,8 @@ class Editor:
         if self.connection is not self.shared:
             await self.connection.close()
             return
+        for path in list(self.opened):
+            self.close(path)
         await self.command("dynascope.cancel")
         while "runs: none" not in (await self.command("dynascope.debugInformation"))["text"]:
             await asyncio.sleep(0.02)
@@ -106,6 +110,12 @@ class Editor:
     def open(self, path):
         item = types.TextDocumentItem(path.as_uri(), "python", 1, path.read_text(encoding="utf-8"))
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        self.opened.append(path)
+
+    def close(self, path):
+        identifier = types.TextDocumentIdentifier(path.as_uri())
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
+        self.opened.remove(path)
 
     def edit(self, path, text, version=2):
         identifier = types.VersionedTextDocumentIdentifier(version, path.as_uri())

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from editor_client import ROOT, is_alive
+from lsprotocol import types
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -53,6 +54,65 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     assert "f32[8, 64]" in await editor.hover(path, 5)
 
 
+LONG = f"sum([{', '.join(['1'] * 4000)}])"
+AWKWARD = f"""\
+import torch
+
+@torch.compile
+def step(x):
+\tname = "😀é"; total = (x * 2).sum().item()  # 😀
+\treturn x + total + ({LONG})
+
+print("result", float(step(torch.ones(3)).sum()))
+""".replace("\n", "\r\n")
+
+
+async def test_columns_of_awkward_text(editor):
+    """Tabs and emoji before the break, CRLF line ends, a line of 12,000 characters, blanks and accents in the path."""
+    await start(editor)
+    folder = editor.folder / "größe 😀 #1"
+    folder.mkdir()
+    path = folder / "mein modell.py"
+    path.write_bytes(AWKWARD.encode())
+    item = types.TextDocumentItem(path.as_uri(), "python", 1, AWKWARD)
+    editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    editor.opened.append(path)
+    end = await editor.run(path)
+    assert (end["exitCode"], editor.printed()) == (0, "result 12021.0\n"), editor.printed("stderr")
+    (told,) = [d for d in editor.diagnostics(path) if d.range.start.line == 4]
+    line = AWKWARD.split("\r\n")[4].encode("utf-16-le")
+    marked = line[2 * told.range.start.character : 2 * told.range.end.character].decode("utf-16-le")
+    assert marked == "(x * 2).sum().item()"
+    assert not told.data["stale"]
+    lenses = [lens.range.start.line for lens in await editor.lenses(path)]
+    assert set(lenses) == {0, 2}
+    assert "`f32[]`" in await editor.hover(path, 5)
+    assert "f32[3]" in await editor.hover(path, 6, 12_000)
+
+
+BROKEN_MACHINES = {
+    "no compiler": ({"CC": "no-such", "CXX": "no-such"}, "kernels-not-built", "apt-get install gcc g++"),
+    "a cache that cannot be written": (
+        {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},
+        "cache-unusable",
+        "DYNASCOPE_CACHE_DIR",
+    ),
+}
+
+
+@pytest.mark.parametrize("surroundings, code, repair", BROKEN_MACHINES.values(), ids=BROKEN_MACHINES)
+async def test_a_broken_machine_is_said_with_its_repair(editor, surroundings, code, repair):
+    """The program runs all the same."""
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    await editor.start(enginePath=str(ROOT / "engine"), environment={**cache, **surroundings})
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0) and editor.printed().startswith("result 520")
+    (told,) = [d for d in editor.diagnostics(path) if d.code == code]
+    assert told.range.start.line == 0 and repair in told.message
+    assert [repair in message for message in editor.messages] == [True], "once, however many graphs"
+
+
 async def test_the_program_s_arguments_arrive_as_they_are(editor):
     await start(editor)
     path = editor.program("import sys\nprint(sys.argv[1:])\n")
@@ -78,13 +138,70 @@ async def test_programs_that_fail_say_so_on_their_line(editor, text, printed):
     assert [d.range.start.line for d in editor.diagnostics(path)] == [len(text.splitlines()) - 1]
 
 
+BAD_ENDS = {
+    "os._exit": ("import os\nprint('before')\nos._exit(5)\n", "exited", "exit code 5", None, "before\n"),
+    "crash": (
+        "import os, signal\nprint('before')\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+        "errored",
+        "ended by SIGSEGV",
+        "crashed-program",
+        "before\n",
+    ),
+    "fork": (
+        "import os\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')\n",
+        "exited",
+        "nothing was compiled",
+        None,
+        "child\nparent\n",
+    ),
+    "megabytes": ("for _ in range(50_000):\n    print('x' * 99)\nprint('end')\n", "exited", "nothing was compiled", None, "end\n"),
+    "time limit": (
+        "import time\nwhile True:\n    time.sleep(1)\n",
+        "errored",
+        "still running after",
+        "timed-out",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("text, state, message, code, printed", BAD_ENDS.values(), ids=BAD_ENDS)
+async def test_bad_ends_are_said_and_the_server_lives_on(editor, text, state, message, code, printed):
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    limit = {"run": {"timeout": 3}} if code == "timed-out" else {}
+    await editor.start(enginePath=str(ROOT / "engine"), environment=cache, **limit)
+    path = editor.program(text)
+    end = await editor.run(path)
+    assert (end["state"], message in end["message"]) == (state, True), end
+    assert [d.code for d in editor.diagnostics(path)] == ([code] if code else [])
+    assert editor.printed().endswith(printed)
+    assert await editor.command("dynascope.debugInformation")
+
+
+async def test_a_torch_of_the_wrong_version(editor):
+    site = editor.folder / "site"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch" / "__init__.py").touch()
+    (site / "torch-2.2.0.dist-info").mkdir()
+    (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
+    await editor.start(enginePath=str(ROOT / "engine"), environment={"PYTHONPATH": str(site)})
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("errored", 78)
+    (told,) = editor.diagnostics(path)
+    assert told.code == "wrong-torch" and "pip install 'torch>=2.11,<2.14'" in told.message
+    assert len([message for message in editor.messages if "pip install 'torch>=2.11,<2.14'" in message]) == 1
+
+
 async def test_an_interpreter_without_torch(editor):
     bare = editor.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     await editor.start(enginePath=str(ROOT / "engine"), interpreter=str(bare / "bin" / "python"))
-    end = await editor.run(editor.program(PROGRAM))
+    path = editor.program(PROGRAM)
+    end = await editor.run(path)
     assert end["state"] == "errored" and end["exitCode"] == 78
-    assert any("torch" in message for message in editor.messages)
+    assert [d.code for d in editor.diagnostics(path)] == ["missing-torch"]
+    assert ["-m pip install 'torch>=2.11,<2.14'" in message for message in editor.messages] == [True]
 
 
 async def test_cancelling_ends_the_program_and_its_engine(editor):

@@ -14,7 +14,7 @@ from dynascope_server.ide.documents import build, find_function, kernels_documen
 from dynascope_server.ide.file_facts import FileView, by_file
 from dynascope_server.ide.hints import hints
 from dynascope_server.ide.hovers import hover
-from dynascope_server.ide.lenses import Activity, lenses
+from dynascope_server.ide.lenses import lenses
 from dynascope_server.ide.line_map import LineMap, line_map
 from dynascope_server.ide.links import links
 from dynascope_server.ide.problems import problem_of, problems
@@ -72,6 +72,15 @@ class TestProblems:
     def test_recompilations_are_news_not_defects(self, report):
         (again,) = [problem for problem in problems(report) if problem.code == "guard-failed"]
         assert again.severity == "information" and again.span == Span(PATH, 8)
+        assert again.message.startswith("Compiled again: `größe` was 3 and is 4.")
+
+    def test_many_recompilations_at_one_place_are_one_problem(self, report):
+        function = report.functions[0]
+        latest = Explanation("guard-failed", "warning", "`größe` was 4 and is 5.", "Pass it as a tensor.")
+        entries = (*function.entries, dataclasses.replace(function.entries[1], recompiled=latest))
+        many = dataclasses.replace(report, functions=(dataclasses.replace(function, entries=entries),))
+        (again,) = [problem for problem in problems(many) if problem.code == "guard-failed"]
+        assert again.message.startswith("Compiled again 2 times, the last time because `größe` was 4 and is 5.")
 
     def test_a_reason_inside_a_library_shows_on_the_user_s_line(self):
         inside = Span("/env/lib/python3.11/site-packages/lib/core.py", 7, 0, 7, 3)
@@ -108,14 +117,14 @@ def test_relative_names_become_absolute(report):
 
 class TestLenses:
     def test_none_on_files_without_torch(self):
-        assert lenses(PATH, "import os\n", None, None) == []
+        assert lenses(PATH, "import os\n", None, "idle") == []
 
     def test_run_becomes_cancel(self, report):
-        first = lenses(PATH, reports.PROGRAM, view_of(report), Activity("fuse · forward"))[0]
-        assert (first.act.title, first.act.command) == ("Dynascope: cancel (fuse · forward)", acts.CANCEL)
+        first = lenses(PATH, reports.PROGRAM, view_of(report), "running")[0]
+        assert (first.act.title, first.act.command) == ("Dynascope: cancel the run", acts.CANCEL)
 
     def test_they_move_with_the_text_and_say_stale(self, report):
-        found = lenses(PATH, reports.PROGRAM, view_of(report, "#\n" + reports.PROGRAM), None)
+        found = lenses(PATH, reports.PROGRAM, view_of(report, "#\n" + reports.PROGRAM), "idle")
         assert {lens.line for lens in found} == {1, 5, 9}
         assert [lens.line for lens in found if "stale" in lens.act.title] == [1, 9, 5]
 
@@ -123,13 +132,13 @@ class TestLenses:
         library = "/home/me/library.py"
         made = dataclasses.replace(report, functions=(reports.forward_function(library),))
         view = dataclasses.replace(view_of(made, path=library), outdated=True)
-        assert {lens.act.path for lens in lenses(library, "", view, None) if "stale" in lens.act.title} == {PATH}
+        assert {lens.act.path for lens in lenses(library, "", view, "idle") if "stale" in lens.act.title} == {PATH}
 
 
 def test_every_lens_is_among_the_actions_of_its_line(report):
     view = view_of(report)
-    for lens in lenses(PATH, reports.PROGRAM, view, None):
-        offered = [(a.act.command, a.act.detail) for a in actions(PATH, view, None, lens.line, lens.line)]
+    for lens in lenses(PATH, reports.PROGRAM, view, "idle"):
+        offered = [(a.act.command, a.act.detail) for a in actions(PATH, view, "idle", lens.line, lens.line)]
         assert (lens.act.command, lens.act.detail) in offered
 
 
@@ -140,9 +149,40 @@ def test_hover_follows_edits(report):
     assert text.startswith("*stale") and "softmax" in text
 
 
+def test_a_hover_stays_short_and_leads_to_the_rest(report):
+    """Library calls are named once, without what every one of them says; guards beyond a few are a link."""
+    (graph,), function = report.graphs, report.functions[0]
+    usual = "aten.mm.default runs as a library call: no loop form: the library's own kernel runs it."
+    special = "aten.roll.default runs as a library call: a roll of the flattened tensor."
+    place = Span(PATH, reports.SOFTMAX_LINE)
+    externs = tuple(
+        facts.ExternFact(operation, phase, place, Explanation("library-call", "hint", text, ""))
+        for operation, phase, text in (
+            ("aten.mm.default", "forward", usual),
+            ("aten.roll.default", "forward", special),
+            ("aten.mm.default", "backward", usual),
+        )
+    )
+    border = facts.BorderFact(
+        "mm", "softmax", Explanation("extern-call", "information", "mm is a library call", ""), place
+    )
+    guards = tuple(facts.GuardFact(f"x{i}", f"`x{i}` is {i}", "Equals", place) for i in range(9))
+    entry = dataclasses.replace(function.entries[0], guards=guards)
+    made = dataclasses.replace(
+        report,
+        graphs=(dataclasses.replace(graph, externs=externs, borders=(border,)),),
+        functions=(dataclasses.replace(function, entries=(entry,)),),
+    )
+    text = hover(view_of(made), reports.SOFTMAX_LINE, lambda address: address.uri)
+    assert "- `mm` in a library\n- `roll` in a library: a roll of the flattened tensor." in text
+    assert "**Backward**\n\n- `mm` in a library" in text
+    assert "Not fused" not in text
+    assert text.count("- `x") == 3 and "[and 6 more](dynascope:/model.py-" in text and "/f0.e0/guards.md)" in text
+
+
 def test_hints_name_value_and_kernel(report):
     (hint,) = hints(view_of(report))
-    assert (hint.line, hint.label) == (reports.SOFTMAX_LINE, "  f32[8, 64] cpu · softmax")
+    assert (hint.line, hint.label) == (reports.SOFTMAX_LINE, "  f32[8, 64] cpu · k0")
 
 
 class TestDocuments:

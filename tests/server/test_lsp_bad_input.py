@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 
@@ -116,7 +117,7 @@ async def test_no_interpreter(editor, interpreter):
     path = editor.program()
     end = await editor.run(path)
     assert end["state"] == "errored"
-    assert any("cannot be started" in m and "dynascope.interpreter" in m for m in editor.messages)
+    assert any("cannot be started" in m and "Dynascope's settings" in m for m in editor.messages)
 
 
 async def test_megabytes_of_output_are_thinned_and_kept_on_disk(editor):
@@ -292,6 +293,69 @@ async def test_doctor_and_debug_information(editor):
     assert document["text"] == result["text"]
     text = (await editor.command("dynascope.debugInformation"))["text"]
     assert sys.executable in text and "pygls 2" in text and "do not tell" not in text
+
+
+async def test_a_storage_folder_that_goes_away_costs_no_results(editor):
+    await editor.start_own(client={"virtualDocuments": False, "output": True, "runState": True})
+    path = editor.program()
+    await editor.run(path)
+    storage = editor.folder / "storage"
+    shutil.rmtree(storage)
+    storage.write_text("in the way")
+    await editor.command("dynascope.clear")
+    await editor.until(lambda: not editor.diagnostics(path))
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0)
+    assert os.path.exists(end["logFile"]) and not end["logFile"].startswith(str(storage))
+    assert "data-dependent-branch" in [d.code for d in editor.diagnostics(path)]
+    assert any(str(storage) in message and "cannot be written" in message for message in editor.messages)
+
+
+async def test_each_program_runs_in_its_own_workspace_folder(editor):
+    """The folder around it; its own folder outside of all. A folder that is closed takes no program along."""
+    await editor.start_own()
+    first, second = editor.folder, editor.folder.with_name(f"{editor.folder.name} two")
+    (second / "sub").mkdir(parents=True)
+    other = types.WorkspaceFolder(second.as_uri(), "two")
+
+    def change(added, removed):
+        event = types.WorkspaceFoldersChangeEvent(added=added, removed=removed)
+        editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+
+    async def folder_of(path):
+        editor.connection.outputs.clear()
+        await editor.run(path)
+        return editor.printed().strip()
+
+    where = "import os\nprint(os.getcwd())\n"
+    inside = editor.program(where, name=f"../{second.name}/sub/where.py").resolve()
+    assert await folder_of(inside) == str(second / "sub")
+    change([other], [])
+    assert await folder_of(inside) == str(second)
+    assert await folder_of(editor.program(where, name="where.py")) == str(first)
+    waits = editor.program("print('started', flush=True)\nimport time; time.sleep(600)\n", name=f"../{second.name}/w.py")
+    editor.connection.outputs.clear()
+    handle = await editor.command("dynascope.compileAndRun", waits.resolve().as_uri())
+    await editor.until(editor.printed)
+    change([], [other])
+    assert waits.name in (await editor.command("dynascope.debugInformation"))["text"]
+    await editor.command("dynascope.cancel")
+    assert (await editor.ending(handle["run"]))["cancelled"]
+
+
+async def test_a_program_may_be_deleted_while_it_runs(editor):
+    await editor.start()
+    path = editor.program("import os, time\nos.remove(__file__)\nprint('gone', flush=True)\ntime.sleep(600)\n")
+    editor.open(path)
+    handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+    await editor.until(lambda: "gone" in editor.printed())
+    assert "Dynascope: cancel the run" in [lens.command.title for lens in await editor.lenses(path)]
+    await editor.command("dynascope.cancel", path.as_uri())
+    assert (await editor.ending(handle["run"]))["cancelled"]
+    editor.close(path)
+    assert await editor.command("dynascope.compileAndRun", path.as_uri()) is None
+    await editor.until(lambda: any("no file on disk" in message for message in editor.messages))
+    await lives_on(editor)
 
 
 async def test_a_file_that_is_not_on_disk(editor):

@@ -1,10 +1,15 @@
 """Results in the editor: a real server over stdio, a real client, and a stand-in engine in a real subprocess."""
 
+import asyncio
+import dataclasses
+
 import pytest
 import reports
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
-from editor_client import plain
+from dynascope.report.span import Span, UserFrame
+from dynascope_server.lsp.lens_refresh import REPEAT_SECONDS
+from editor_client import over, plain
 from lsprotocol import types
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -78,6 +83,35 @@ async def test_diagnostics_follow_edits_and_come_back(editor):
     assert "stale: run again" not in [lens.command.title for lens in await editor.lenses(path)]
 
 
+async def test_the_places_that_a_diagnostic_names_follow_edits_too(editor):
+    await editor.start()
+    path = editor.program()
+    caller = editor.folder / "caller.py"
+    caller.write_text("import model\n\n\nmodel.forward(1, 2)\n")
+    branch = reports.branch_reason(str(path))
+    calls = (UserFrame("<module>", Span(str(caller), 4, 0, 4, 19)), *branch.stack)
+    function = reports.forward_function(str(path))
+    entries = (dataclasses.replace(function.entries[0], reason=dataclasses.replace(branch, stack=calls)),)
+    made = reports.report(str(path), functions=(dataclasses.replace(function, entries=entries),))
+    reports.lay_beside(path, made)
+    editor.open(path)
+    editor.open(caller)
+    await editor.run(path)
+
+    def places():
+        (diagnostic,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+        found = [r.location for r in diagnostic.related_information or ()]
+        return [(where.uri.rsplit("/", 1)[-1], where.range.start.line + 1) for where in found]
+
+    assert places() == [("model.py", reports.CALL_LINE), ("caller.py", 4)]
+    editor.edit(path, "# new\n" + reports.PROGRAM)
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1), ("caller.py", 4)])
+    editor.edit(caller, "# new\nimport model\n\n\nmodel.forward(1, 2)\n")
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1), ("caller.py", 5)])
+    editor.edit(caller, "import model\n", 3)
+    await editor.until(lambda: places() == [("model.py", reports.CALL_LINE + 1)])
+
+
 async def test_lenses(editor):
     await editor.start()
     path = editor.program()
@@ -93,6 +127,39 @@ async def test_lenses(editor):
         (8, "1 guard"),
         (4, "not compiled: generator"),
     ]
+
+
+async def test_a_client_that_loses_refreshes_is_told_until_it_asks(editor):
+    """VS Code drops one when its editor loses the focus before it asks; "cancel" stayed above a run that was over."""
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    refreshes = editor.connection.refreshes
+    assert "Dynascope: compile and run" in [lens.command.title for lens in await editor.lenses(path)]
+    await editor.run(path)
+    lost = len(refreshes)
+    await editor.until(lambda: len(refreshes) >= lost + 2)
+    assert "Dynascope: compile and run" in [lens.command.title for lens in await editor.lenses(path)]
+    asked = len(refreshes)
+    await asyncio.sleep(REPEAT_SECONDS[2] + 0.5)
+    assert len(refreshes) == asked, "a client that has asked is left alone"
+
+
+async def test_the_lenses_asked_for_on_the_last_refresh_are_those_after_the_run(editor):
+    """However slow or fast the client asks: a run is over before its end is told."""
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    for pause in (0, 0, 0.05, 0.3):
+        handle = await editor.command("dynascope.compileAndRun", path.as_uri())
+        told, titles = 0, []
+        while not any(state["run"] == handle["run"] and over(state) for state in editor.seen_states()) or told < len(
+            editor.connection.refreshes
+        ):
+            told = len(editor.connection.refreshes)
+            await asyncio.sleep(pause)
+            titles = [lens.command.title for lens in await editor.lenses(path)]
+        assert "Dynascope: compile and run" in titles and not any("cancel" in title for title in titles)
 
 
 async def test_every_lens_is_also_a_code_action_and_works(editor):
@@ -126,9 +193,9 @@ async def test_hover_tells_what_became_of_the_line(editor):
     assert await editor.hover(path, reports.SOFTMAX_LINE) is None
     await editor.run(path)
     text = await editor.hover(path, reports.SOFTMAX_LINE)
-    assert "`softmax`: `f32[8, 64] cpu`" in text
-    assert "(C++, forward, reads 2.0 KiB, writes 2.0 KiB)" in text
-    assert "k0/softmax.cpp" in text
+    assert text.startswith("`softmax` `f32[8, 64] cpu` → `add` `f32[8, 64] cpu`"), "the answer comes first"
+    assert "**Runs in**\n\n- [k0 softmax](dynascope:/model.py-" in text and "k0/softmax.cpp" in text
+    assert "(C++, reads 2.0 KiB, writes 2.0 KiB)" in text
     assert "- `x` is a float32 tensor of shape [8, 64]" in text
     assert "needs the value of a tensor" in await editor.hover(path, reports.BRANCH_LINE)
 
@@ -141,7 +208,7 @@ async def test_inlay_hints(editor):
     whole = types.Range(types.Position(0, 0), types.Position(30, 0))
     params = types.InlayHintParams(types.TextDocumentIdentifier(path.as_uri()), whole)
     (hint,) = await editor.client.text_document_inlay_hint_async(params)
-    assert hint.label == "  f32[8, 64] cpu · softmax"
+    assert hint.label == "  f32[8, 64] cpu · k0"
     line = reports.PROGRAM.splitlines()[reports.SOFTMAX_LINE - 1]
     assert hint.position == types.Position(reports.SOFTMAX_LINE - 1, len(line))
 

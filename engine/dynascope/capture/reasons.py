@@ -75,7 +75,7 @@ class MissingMetaKernel(Reason):
 @dataclass(frozen=True)
 class TorchCallFails(Reason):
     code: ClassVar[str] = "torch-call-fails"
-    severity: ClassVar[str] = "error"
+    severity: ClassVar[str] = "information"
     expression: str
     detail: str
 

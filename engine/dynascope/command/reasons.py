@@ -25,12 +25,13 @@ class MissingTorch(Reason):
     code = "missing-torch"
     severity = "error"
     interpreter: str
+    wanted: str
 
     def message(self) -> str:
         return f"The interpreter {self.interpreter} has no torch."
 
     def remedy(self) -> str:
-        return f"Install it (`{self.interpreter} -m pip install torch`), or choose an interpreter that has it."
+        return f"Install it (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose an interpreter that has it."
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class TimedOut(Reason):
         return f"`{self.file}` was still running after {self.seconds:g} s and was ended."
 
     def remedy(self) -> str:
-        return "Give it longer with --timeout, or a smaller input."
+        return "Give it longer (`--timeout`; in an editor the setting `timeout`), or a smaller input."
 
 
 @dataclass(frozen=True)

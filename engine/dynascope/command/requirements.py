@@ -19,7 +19,7 @@ def unmet_requirement() -> Reason | None:
     if sys.version_info[:2] not in PYTHONS or sys.implementation.name != "cpython":
         return WrongPython(sys.executable, f"{sys.implementation.name} {sys.version.split()[0]}")
     if importlib.util.find_spec("torch") is None:
-        return MissingTorch(sys.executable)
+        return MissingTorch(sys.executable, TORCH_WANTED)
     found = torch_version()
     if found is not None and not TORCH_LOWEST <= numbers(found) < TORCH_ABOVE:
         return WrongTorch(sys.executable, found, TORCH_WANTED)

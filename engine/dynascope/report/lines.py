@@ -36,7 +36,7 @@ def line_facts(report: CompileReport, file: str) -> dict[int, LineFacts]:
         if same_file(function.span.file, place):
             lines[function.span.line].functions.append(function)
         for entry in function.entries:
-            _add_entry(entry, lines, place)
+            _add_entry(report, entry, lines, place)
     _add_graphs(report, lines, place)
     for kernel in report.kernels:
         for span in kernel.spans:
@@ -65,6 +65,19 @@ def ranked(guards: list[GuardFact]) -> list[GuardFact]:
     return sorted(guards, key=lambda guard: SAYS_MOST.index(guard.kind) if guard.kind in SAYS_MOST else len(SAYS_MOST))
 
 
+PROGRAMS_OWN = frozenset({"torch-call-fails", "program-raises"})
+"""Reasons that say: the program itself raises here."""
+
+
+def shown_reason(report: CompileReport, entry: EntryFact) -> Explanation | None:
+    """Why the entry ends where it does; None where that is the very error that ended the program, which is said once."""
+    reason, error = entry.reason, report.program.error
+    if reason is None or reason.span is None or error is None or reason.code not in PROGRAMS_OWN:
+        return reason
+    raised = {(os.path.abspath(frame.span.file), frame.span.line) for frame in error.stack}
+    return None if (os.path.abspath(reason.span.file), reason.span.line) in raised else reason
+
+
 def same_file(file: str, place: str) -> bool:
     return os.path.abspath(file) == place
 
@@ -77,11 +90,11 @@ def function_totals(report: CompileReport, function: FunctionFact) -> tuple[int,
     return len(graphs), len(breaks), kernels
 
 
-def _add_entry(entry: EntryFact, lines: dict[int, LineFacts], place: str) -> None:
+def _add_entry(report: CompileReport, entry: EntryFact, lines: dict[int, LineFacts], place: str) -> None:
     for guard in entry.guards:
         if guard.span is not None and same_file(guard.span.file, place):
             _once(lines[guard.span.line].guards, guard)
-    for explanation, kind in ((entry.reason, "reasons"), (entry.recompiled, "recompilations")):
+    for explanation, kind in ((shown_reason(report, entry), "reasons"), (entry.recompiled, "recompilations")):
         if explanation is not None and explanation.span is not None and same_file(explanation.span.file, place):
             _once(getattr(lines[explanation.span.line], kind), explanation)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
-from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, ranked
+from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, ranked, shown_reason
 from dynascope.report.reason import Explanation
 
 Piece = tuple[str, str]
@@ -28,6 +28,7 @@ SOURCE_WIDTH = 64
 TEXT_WIDTH = 116
 GUTTER = "     | "
 GUARDS_SHOWN = 3
+LABELS = {"error": "error", "warning": "break", "information": "note", "hint": "note"}
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
 
 
@@ -99,7 +100,7 @@ def _annotated_line(number: int, text: str, facts: LineFacts | None, report: Com
     for explanation in facts.recompilations:
         lines += _explained("compiled again", explanation, text)
     for explanation in facts.reasons:
-        lines += _explained("break" if explanation.severity != "error" else "error", explanation, text)
+        lines += _explained(LABELS[explanation.severity], explanation, text)
     return lines
 
 
@@ -168,10 +169,11 @@ def _notes(report: CompileReport) -> list[Line]:
     """What concerns no line: a missing compiler, an unusable cache, reasons in files that are not shown."""
     lines: list[Line] = []
     shown = {os.path.abspath(file) for file in files_of(report)}
+    reasons = (shown_reason(report, entry) for entry in _entries(report))
     elsewhere = [
-        entry.reason
-        for entry in _entries(report)
-        if entry.reason is not None and (entry.reason.span is None or os.path.abspath(entry.reason.span.file) not in shown)
+        reason
+        for reason in reasons
+        if reason is not None and (reason.span is None or os.path.abspath(reason.span.file) not in shown)
     ]
     graph_notes = [note for graph in report.graphs for note in graph.notes]
     for note in dict.fromkeys((*report.notes, *graph_notes, *elsewhere)):

@@ -90,8 +90,7 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
     try:
         built = build(module, options)
     except ToolchainError as error:
-        count = sum(kernel is not None for kernel in module.kernels)
-        note = RunsAsOperators(count, error.reason.message(), error.reason.remedy()).explain()
+        note = RunsAsOperators(error.reason.message(), error.reason.remedy()).explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()

@@ -10,16 +10,15 @@ from dynascope.report.reason import Reason, Severity
 
 @dataclass(frozen=True)
 class RunsAsOperators(Reason):
-    """The kernels could not be built, so each ATen operator is called instead."""
+    """The kernels could not be built, so each ATen operator is called instead. The same words for every graph."""
 
     code: ClassVar[str] = "kernels-not-built"
     severity: ClassVar[Severity] = "warning"
-    kernels: int
     cause: str
     cause_remedy: str
 
     def message(self) -> str:
-        return f"{self.kernels} generated kernels could not be built, so their operators run one by one. {self.cause}"
+        return f"Generated kernels could not be built, so their operators run one by one. {self.cause}"
 
     def remedy(self) -> str:
         return self.cause_remedy

@@ -14,8 +14,8 @@ export interface Interpreter {
   problem: Problem | undefined;
 }
 
-export async function findInterpreter(): Promise<Interpreter> {
-  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+/** For the programs of one workspace folder; of the first where none is named. */
+export async function findInterpreter(folder = vscode.workspace.workspaceFolders?.[0]?.uri): Promise<Interpreter> {
   const fromExtension = await chosenInPythonExtension(folder);
   const candidate = choose(surroundings(pythonPathSetting(folder), fromExtension, folder?.fsPath));
   if (candidate === undefined) {

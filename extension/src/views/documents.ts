@@ -3,7 +3,9 @@
 import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { DOCUMENT_SCHEME } from '../protocol';
+import { OPEN_DOCUMENT } from './hoverLinks';
 import { followable } from './pageLinks';
+import { showDocument } from './showDocument';
 
 export function registerDocuments(server: Server): vscode.Disposable {
   const changes = new vscode.EventEmitter<vscode.Uri>();
@@ -21,6 +23,7 @@ export function registerDocuments(server: Server): vscode.Disposable {
   return vscode.Disposable.from(
     changes,
     vscode.workspace.registerTextDocumentContentProvider(DOCUMENT_SCHEME, provider),
+    vscode.commands.registerCommand(OPEN_DOCUMENT, (uri: string) => showDocument({ uri, takeFocus: true })),
     server.onDocumentsChanged(uris => uris.forEach(uri => changes.fire(vscode.Uri.parse(uri)))),
   );
 }

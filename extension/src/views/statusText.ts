@@ -33,8 +33,9 @@ export function ofServer(state: ServerState, problem: string | undefined): Statu
 
 export function ofRun(run: RunState): StatusText {
   if (!isOver(run)) {
-    const doing = [run.stage, run.function].filter(Boolean).join(' · ');
-    return { text: `$(loading~spin) ${doing || 'Running'}`, detail: run.message, severity: 'normal' };
+    // Not the stage: the progress beside this item tells it.
+    const soFar = run.graphs + run.breaks + run.kernels > 0 ? counts(run) : 'Running';
+    return { text: `$(loading~spin) ${soFar}`, detail: run.message, severity: 'normal' };
   }
   if (run.cancelled) {
     return { text: '$(circle-slash) Cancelled', detail: run.message, severity: 'normal' };
@@ -42,8 +43,10 @@ export function ofRun(run: RunState): StatusText {
   if (run.state === 'errored') {
     return { text: '$(error) Dynascope: failed', detail: run.message, severity: 'error' };
   }
-  const failed = run.exitCode !== 0;
-  return { text: `$(${failed ? 'error' : 'zap'}) ${counts(run)}`, detail: run.message, severity: failed ? 'error' : 'normal' };
+  if (run.exitCode !== 0) {
+    return { text: `$(error) Exit code ${run.exitCode ?? '?'}`, detail: run.message, severity: 'error' };
+  }
+  return { text: `$(zap) ${run.functions > 0 ? counts(run) : 'Nothing compiled'}`, detail: run.message, severity: 'normal' };
 }
 
 export function counts({ graphs, breaks, kernels }: Pick<RunState, 'graphs' | 'breaks' | 'kernels'>): string {

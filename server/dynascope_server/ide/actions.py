@@ -19,13 +19,13 @@ class Action:
     """The diagnostic that this action belongs to."""
 
 
-def actions(path: str, view: FileView | None, activity: Activity | None, first: int, last: int) -> Iterator[Action]:
+def actions(path: str, view: FileView | None, activity: Activity, first: int, last: int) -> Iterator[Action]:
     """Actions for the present lines `first` to `last`, from 1."""
     if view is not None:
         yield from _explanations(view, first, last)
         yield from _views(view, first)
-    if activity is not None:
-        yield Action(Act("Dynascope: cancel", acts.CANCEL, path))
+    if activity == "running":
+        yield Action(Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
         yield Action(acts.compile_and_run(path, "Dynascope: compile and run"))
     if view is not None and view.report is not None:

@@ -29,6 +29,7 @@ COMMANDS = (
     DEBUG_INFORMATION,
     DOCTOR,
 )
+FILE_COMMANDS = frozenset({COMPILE_AND_RUN, CANCEL, SHOW_SUMMARY, CLEAR})
 
 
 @dataclass(frozen=True, slots=True)

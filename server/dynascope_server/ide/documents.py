@@ -56,10 +56,14 @@ def stage_document_name(owner: GraphFact | EntryFact, stage: StageText) -> str:
     return f"{owner.identifier}/{file_stem(stage.stage)}{extension(stage.language)}"
 
 
+def guards_document_name(entry: EntryFact) -> str:
+    return f"{entry.identifier}/guards.md"
+
+
 def stage_of_function(report: CompileReport, function: FunctionFact, stage: str) -> str | None:
     """The first document of a stage (or `guards`) among a function's entries and graphs."""
     if stage == "guards":
-        return next((f"{entry.identifier}/guards.md" for entry in function.entries if entry.guards), None)
+        return next((guards_document_name(entry) for entry in function.entries if entry.guards), None)
     holders = (*graphs_of(report, function), *function.entries)
     names = (stage_document_name(holder, text) for holder in holders for text in holder.texts if text.stage == stage)
     return next(names, None)

@@ -1,6 +1,6 @@
-"""The hint after a line: the shape it makes and the kernel it went into.
+"""The hint after a line: the tensor it makes, and by identifier the kernels that compute it; their names are long.
 
-y = torch.softmax(x, -1)            f32[8, 64] · softmax
+y = torch.softmax(x, -1)            f32[8, 64] · k0
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dynascope_server.ide.file_facts import FileView
 
 MARGIN = "  "
 """Editors pad a hint by a few pixels only, which makes it look like code."""
+SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,9 @@ def hints(view: FileView) -> Iterator[Hint]:
             continue
         values, kernels = facts.values.get(old, []), facts.kernels.get(old, [])
         parts = [values[-1].description] if values else []
-        parts += list(dict.fromkeys(kernel.name for kernel in kernels if kernel.phase == "forward"))[:1]
+        own = [kernel.identifier for kernel in kernels if kernel.phase == "forward"]
+        parts += [", ".join([*own[:SHOWN], *(["…"] if len(own) > SHOWN else [])])] if own else []
         rows = [f"{value.name}: {value.description} ({value.operation})" for value in values]
-        rows += [f"kernel {kernel.name} ({kernel.phase})" for kernel in kernels]
+        rows += [f"{kernel.identifier}: kernel {kernel.name} ({kernel.phase})" for kernel in kernels]
         if parts:
             yield Hint(line, MARGIN + " · ".join(parts), "\n".join(dict.fromkeys(rows)))

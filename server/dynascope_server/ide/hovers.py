@@ -1,21 +1,36 @@
-"""What became of a line, as Markdown: values, kernels, guards, and why it was not fused or broke the graph."""
+"""What became of a line, as Markdown: the value it makes, where that is computed, why not better, and on what terms.
+
+`linear` `f32[32, 256]` → `gelu` `f32[32, 256]`
+
+**Runs in** [k1 mul_erf_add_kernel](...) (C++, reads 32.0 KiB, writes 32.0 KiB) · `addmm` in a library
+**Backward** [k4 mul_erf_add_exp_kernel](...) (C++, reads 64.0 KiB, writes 65.0 KiB)
+**Assumed here**
+- `x` is a float32 tensor of shape [32, 64] on cpu
+- [and 13 more](...)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dynascope.report.facts import KernelFact, ValueFact
-from dynascope.report.lines import ranked
+from dynascope.report.facts import ExternFact, GuardFact, KernelFact
+from dynascope.report.lines import ranked, short_operation
 
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
-from dynascope_server.ide.documents import kernel_document_name
+from dynascope_server.ide.documents import guards_document_name, kernel_document_name
 from dynascope_server.ide.file_facts import FileView
 from dynascope_server.ide.numbers import size
 
 LinkOf = Callable[[Address], str]
 LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
+PHASES = (("forward", "Runs in"), ("backward", "Backward"))
 SHOWN = 8
 """Facts of one kind on one line; a hover is read at a glance and the documents have the rest."""
+GUARDS_SHOWN = 3
+USUAL_LIBRARY_CALL = "the library's own kernel runs it."
+"""Ends the reason that every matrix product has; it says nothing about this line."""
+SAID_BY_THE_LIBRARY_CALL = "extern-call"
+"""The code of a border beside a library call, which is listed itself."""
 
 
 def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
@@ -33,50 +48,73 @@ def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
 def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
     facts = view.facts
     yield _problem_section(view, line, link_of)
-    yield _listed("**Values**", [_value_row(value) for value in facts.values.get(line, ())])
-    kernels = [_kernel_row(kernel, link_of, view.program) for kernel in facts.kernels.get(line, ())]
-    externs = [
-        f"`{extern.operation}` ({extern.phase}) runs in a library" + _because(extern.explanation)
-        for extern in facts.externs.get(line, ())
-    ]
-    yield _listed("**Compiled into**", [*kernels, *externs])
+    yield _value_section(view, line)
+    for phase, title in PHASES:
+        kernels = [
+            _kernel_part(kernel, link_of, view.program)
+            for kernel in facts.kernels.get(line, ())
+            if kernel.phase == phase
+        ]
+        externs = [_extern_part(extern) for extern in facts.externs.get(line, ()) if extern.phase == phase]
+        yield _listed(f"**{title}**", [*kernels, *externs], SHOWN)
     borders = [
         f"`{border.producer}` and `{border.consumer}`: {border.explanation.message}"
         for border in facts.borders.get(line, ())
+        if border.explanation.code != SAID_BY_THE_LIBRARY_CALL
     ]
-    yield _listed("**Not fused**", borders)
-    yield _listed("**Assumed here**", [guard.check for guard in ranked(facts.guards.get(line, []))])
+    yield _listed("**Not fused**", borders, SHOWN)
+    guards = ranked(facts.guards.get(line, []))
+    yield _listed(
+        "**Assumed here**", [guard.check for guard in guards], GUARDS_SHOWN, _guards_link(view, guards, link_of)
+    )
 
 
 def _problem_section(view: FileView, line: int, link_of: LinkOf) -> str:
     here = [problem for problem in view.facts.problems if problem.span.line == line]
     return "\n\n".join(
-        f"**[{problem.code}]({link_of(reason_address(problem.code))})** {problem.message}" for problem in here
+        f"**[{problem.code}]({link_of(reason_address(problem.code))})** {problem.message.splitlines()[0]}"
+        for problem in here
     )
 
 
-def _value_row(value: ValueFact) -> str:
-    return f"`{value.name}`: `{value.description}` ({value.operation})"
+def _value_section(view: FileView, line: int) -> str:
+    """The line's tensors in the order they are made; the last is the line's own."""
+    made = [
+        (short_operation(value.operation).rsplit(".", 1)[-1], value.description)
+        for value in view.facts.values.get(line, ())
+    ]
+    steps = [f"`{operation}` `{description}`" for operation, description in dict.fromkeys(made) if description]
+    return " → ".join(steps if len(steps) <= SHOWN else [*steps[: SHOWN - 2], "…", steps[-1]])
 
 
-def _kernel_row(kernel: KernelFact, link_of: LinkOf, program: str) -> str:
+def _kernel_part(kernel: KernelFact, link_of: LinkOf, program: str) -> str:
     link = link_of(Address(owner_of(program), kernel_document_name(kernel)))
     traffic = [
         f"{verb} {size(amount)}"
         for verb, amount in (("reads", kernel.bytes_read), ("writes", kernel.bytes_written))
         if amount is not None
     ]
-    about = [LANGUAGE_NAMES[kernel.language], kernel.phase, *traffic]
-    return f"[{kernel.name}]({link}) ({', '.join(about)})"
+    about = [LANGUAGE_NAMES[kernel.language], *traffic]
+    return f"[{kernel.identifier} {kernel.name}]({link}) ({', '.join(about)})"
 
 
-def _because(explanation) -> str:
-    return f": {explanation.message}" if explanation is not None else ""
+def _extern_part(extern: ExternFact) -> str:
+    message = extern.explanation.message if extern.explanation is not None else ""
+    why = message.partition(": ")[2] if not message.endswith(USUAL_LIBRARY_CALL) else ""
+    return f"`{short_operation(extern.operation)}` in a library{f': {why}' if why else ''}"
 
 
-def _listed(title: str, rows: list[str]) -> str:
+def _guards_link(view: FileView, guards: list[GuardFact], link_of: LinkOf) -> str:
+    """The page of the compilation that the first of these guards belongs to."""
+    held = (entry for function in (view.report.functions if view.report else ()) for entry in function.entries)
+    entry = next((entry for entry in held if guards and guards[0] in entry.guards), None)
+    return link_of(Address(owner_of(view.program), guards_document_name(entry))) if entry is not None else ""
+
+
+def _listed(title: str, rows: list[str], shown: int, link: str = "") -> str:
     distinct = list(dict.fromkeys(rows))
     if not distinct:
         return ""
-    more = [f"and {len(distinct) - SHOWN} more"] if len(distinct) > SHOWN else []
-    return "\n".join([title, "", *(f"- {row}" for row in [*distinct[:SHOWN], *more])])
+    more = f"and {len(distinct) - shown} more"
+    rest = [f"[{more}]({link})" if link else more] if len(distinct) > shown else []
+    return "\n".join([title, "", *(f"- {row}" for row in [*distinct[:shown], *rest])])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from dynascope.report.facts import CompileReport, FunctionFact
 
@@ -28,21 +29,20 @@ class Lens:
     act: Act
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What the program at a file is doing now; `doing` reads `fuse · layer_norm`."""
-
-    doing: str = ""
+Activity = Literal["idle", "running"]
+"""Of the program at a file."""
 
 
-def lenses(path: str, text: str, view: FileView | None, activity: Activity | None) -> list[Lens]:
+def lenses(path: str, text: str, view: FileView | None, activity: Activity) -> list[Lens]:
     """Lenses of a file that uses torch or that a report speaks of; none for other Python files."""
-    if view is None and activity is None and not USES_TORCH.search(text):
+    if view is None and activity == "idle" and not USES_TORCH.search(text):
         return []
     return [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
 
 
 def summary(report: CompileReport) -> str:
+    if not report.functions:
+        return "nothing was compiled"
     everything = [entry for _, entry in entries(report)]
     parts = [
         count(len(report.functions), "function"),
@@ -81,9 +81,9 @@ def _function_lenses(view: FileView) -> Iterator[Lens]:
         yield from (Lens(line, act) for act in function_acts(view, function))
 
 
-def _file_lenses(path: str, view: FileView | None, activity: Activity | None) -> Iterator[Lens]:
-    if activity is not None:
-        yield Lens(1, Act(f"Dynascope: cancel ({activity.doing or 'running'})", acts.CANCEL, path))
+def _file_lenses(path: str, view: FileView | None, activity: Activity) -> Iterator[Lens]:
+    if activity == "running":
+        yield Lens(1, Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
         yield Lens(1, acts.compile_and_run(path, "Dynascope: compile and run"))
     if view is None or view.report is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dynascope.report.facts import CompileReport
+from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.lines import shown_reason
 from dynascope.report.reason import Explanation, Severity
 from dynascope.report.span import Span
 
@@ -63,13 +64,29 @@ def _all_problems(report: CompileReport) -> Iterator[Problem]:
     for function in report.functions:
         top = replace(function.span, column=None, end_line=None, end_column=None)
         for entry in function.entries:
-            if entry.reason is not None:
-                yield problem_of(entry.reason, entry.span if entry.exit == "break" else top)
-            if entry.recompiled is not None:
-                yield problem_of(_softened(entry.recompiled), top)
+            if (reason := shown_reason(report, entry)) is not None:
+                yield problem_of(reason, entry.span if entry.exit in ("break", "raise") else top)
+        yield from (problem_of(again, top) for again in _recompilations(function))
     for graph in report.graphs:
         yield from (problem_of(_softened(note), start) for note in graph.notes if note.span or note.stack)
-    yield from (problem_of(note, start) for note in report.notes)
+    yield from (problem_of(note, start) for note in machine_notes(report))
+
+
+def machine_notes(report: CompileReport) -> tuple[Explanation, ...]:
+    """What concerns no line: a missing compiler, a cache folder that cannot be used, a library's version."""
+    placeless = (note for graph in report.graphs for note in graph.notes if not note.span and not note.stack)
+    return tuple(dict.fromkeys((*report.notes, *placeless)))
+
+
+def _recompilations(function: FunctionFact) -> Iterator[Explanation]:
+    """One for each place: a size that changes at every call would fill the list of problems."""
+    places: dict[tuple, list[Explanation]] = {}
+    for entry in function.entries:
+        if entry.recompiled is not None:
+            places.setdefault((entry.recompiled.code, entry.recompiled.span), []).append(entry.recompiled)
+    for found in places.values():
+        often = f" {len(found)} times, the last time because" if len(found) > 1 else ":"
+        yield _softened(replace(found[-1], message=f"Compiled again{often} {found[-1].message}"))
 
 
 def _softened(explanation: Explanation) -> Explanation:

@@ -17,5 +17,6 @@ def answer(server: DynascopeServer, params: types.CodeLensParams) -> list[types.
     path = uris.to_path(params.text_document.uri)
     if path is None or not server.settings.lenses or server.storage.address_of(path):
         return []
+    server.lens_refresh.answered(path)
     found = lenses(path, server.text_of(path), server.session.view(path), server.runs.activity(path))
     return [convert.lens(lens, server.uri_of(lens.act.path) if lens.act.path else None) for lens in found]

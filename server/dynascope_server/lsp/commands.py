@@ -80,7 +80,7 @@ def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.publisher.publish_all()
-    server.refresh_lenses()
+    server.lens_refresh.changed()
 
 
 def _debug_information(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
@@ -120,6 +120,8 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
 
 def _open(server: DynascopeServer, address: Address, line: int | None) -> dict[str, str]:
     uri = server.documents.uri_of(address)
+    if not uri:
+        raise Refused(f"{address.what} cannot be written to {server.storage.root}. Free space there.")
     server.show_document(uri, line)
     return {"uri": uri}
 

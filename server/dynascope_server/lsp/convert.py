@@ -8,7 +8,7 @@ from typing import Any
 from lsprotocol import types
 
 from dynascope_server.ide.actions import Action
-from dynascope_server.ide.acts import Act
+from dynascope_server.ide.acts import FILE_COMMANDS, Act
 from dynascope_server.ide.hints import Hint
 from dynascope_server.ide.lenses import Lens
 from dynascope_server.ide.problems import Problem
@@ -28,6 +28,8 @@ MESSAGE_TYPES = {
     "log": types.MessageType.Log,
 }
 ACTION_KIND = "dynascope.show"
+FILE_ACTION_KIND = f"{types.CodeActionKind.Source.value}.dynascope"
+"""What concerns the file is offered everywhere in it; editors show a light bulb for other kinds on every line."""
 
 
 def range_of(area: Area) -> types.Range:
@@ -58,8 +60,12 @@ def action(found: Action, uri: str | None, diagnostics: Sequence[types.Diagnosti
     """Belongs to those of the client's diagnostics that carry its problem's code."""
     code = found.problem.code if found.problem is not None else None
     own = [diagnostic for diagnostic in diagnostics if diagnostic.source == SOURCE and diagnostic.code == code]
-    kind = types.CodeActionKind.QuickFix if found.problem is not None else ACTION_KIND
+    kind = types.CodeActionKind.QuickFix if found.problem is not None else _kind(found.act)
     return types.CodeAction(found.act.title, kind, own or None, command=command(found.act, uri))
+
+
+def _kind(act: Act) -> str:
+    return FILE_ACTION_KIND if act.command in FILE_COMMANDS and not act.detail else ACTION_KIND
 
 
 def related(area: Area, uri: str, message: str) -> types.DiagnosticRelatedInformation:

@@ -33,7 +33,7 @@ def _doctor(server: DynascopeServer) -> tuple[int, str]:
     environment = program_environment(server.settings, os.environ)
     interpreter = find_interpreter(server.settings, folder, environment.get("PATH"))
     if interpreter is None:
-        return NOT_RUN, "no Python interpreter was found: set `dynascope.interpreter`\n"
+        return NOT_RUN, "no Python interpreter was found: name one in Dynascope's settings\n"
     command = [interpreter, "-m", "dynascope", "doctor"]
     try:
         done = subprocess.run(

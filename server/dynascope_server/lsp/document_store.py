@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from dynascope_server.lsp import uris
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
 
-PAGE_FOLDERS = ("dynascope/pages", "../tests/explain")
+logger = logging.getLogger(__name__)
+
+PAGE_FOLDER = "dynascope/pages"
 GONE = "This document is of an earlier run. Run the program again to see it.\n"
 
 
@@ -30,11 +33,18 @@ class DocumentStore:
         return self.uri_of(address)
 
     def uri_of(self, address: Address) -> str:
-        """A URI that the client can open: `dynascope:` where it understands that, else a file written now."""
+        """A URI that the client can open: `dynascope:` where it understands that, else a file written now.
+
+        Empty where the file cannot be written; what links to it is worth showing without the link.
+        """
         self._handed_out.add(address)
         if self._server.settings.client.virtualDocuments:
             return address.uri
-        return uris.from_path(f"{self._server.storage.write_document(address, self.document(address).text)}")
+        try:
+            return uris.from_path(f"{self._server.storage.write_document(address, self.document(address).text)}")
+        except OSError as error:
+            logger.error("%s cannot be written: %s", address.path, error)
+            return ""
 
     def address_of(self, uri: str) -> Address | None:
         path = uris.to_path(uri)
@@ -70,4 +80,4 @@ class DocumentStore:
         settings = self._server.settings
         if settings.pagesPath:
             return [Path(settings.pagesPath)]
-        return [Path(engine) / name for engine in engine_folders(settings) for name in PAGE_FOLDERS]
+        return [Path(engine) / PAGE_FOLDER for engine in engine_folders(settings)]

@@ -12,6 +12,7 @@ from dynascope.report.reason import Explanation
 from dynascope_server.events import Event, ReportWritten, Stage
 from dynascope_server.ide.file_facts import breaks_of, entries
 from dynascope_server.ide.lenses import summary
+from dynascope_server.ide.problems import machine_notes
 from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 STATE_SECONDS = 0.1
 """Between two notes of a new stage: a run passes thousands."""
-SETTLED_SECONDS = 2.0
-"""VS Code on a busy machine was seen to keep the lenses it had asked for before the run's end; it is told once more."""
 REPORT_SECONDS = 0.3
 """Between two readings of the report while the program runs."""
 
@@ -91,6 +90,7 @@ class Run:
         verdict = judge(self._seen)
         unexplained = trouble is not None and verdict.failure is None and not self._seen.cancelled
         self._conclude(trouble if unexplained else verdict)
+        self._tell_machine_notes()
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""
@@ -106,13 +106,12 @@ class Run:
             self._server.results_changed(self.path)
         finally:
             self._notify()
-        asyncio.get_running_loop().call_later(SETTLED_SECONDS, self._server.refresh_lenses)
 
     def announce(self, message: str) -> None:
         self._message = message
         self._progress.report(self.doing or message)
         self._notify()
-        self._server.refresh_lenses()
+        self._server.lens_refresh.changed()
 
     def _conclude(self, verdict: Verdict) -> None:
         self.state = verdict.state
@@ -120,6 +119,13 @@ class Run:
         if verdict.failure is not None:
             self._server.session.fail(self.path, verdict.failure)
             self._server.tell(verdict.failure.severity, _words(verdict.failure))
+
+    def _tell_machine_notes(self) -> None:
+        """What is wrong with the machine lies on no line where a person would look."""
+        report = self._server.session.report_of(self.path)
+        for note in machine_notes(report) if report is not None else ():
+            if note != self._failure and note.severity in ("error", "warning"):
+                self._server.tell_once(note.severity, _words(note))
 
     def _ending(self) -> str:
         if self.cancelled.is_set():
@@ -189,4 +195,4 @@ def _words(explanation: Explanation) -> str:
 
 def _no_interpreter(interpreter: str, error: OSError) -> Verdict:
     message = f"Python cannot be started as `{interpreter}`: {error.strerror or error}."
-    return failed("no-interpreter", message, "Set `dynascope.interpreter` to a Python that has torch.")
+    return failed("no-interpreter", message, "Name a Python that has torch in Dynascope's settings.")

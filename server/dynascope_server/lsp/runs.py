@@ -59,9 +59,8 @@ class Runs:
         for run in list(self._running.values()):
             run.worker.kill_now()
 
-    def activity(self, path: str) -> Activity | None:
-        run = self._running.get(path)
-        return Activity(run.doing) if run is not None else None
+    def activity(self, path: str) -> Activity:
+        return "running" if path in self._running else "idle"
 
     def default_path(self) -> str | None:
         """The file meant when none is named: the only one running, else the last that ran."""
@@ -82,8 +81,8 @@ class Runs:
         environment = program_environment(settings, os.environ)
         interpreter = find_interpreter(settings, folder, environment.get("PATH"))
         if interpreter is None:
-            raise Refused("No Python interpreter was found. Set `dynascope.interpreter` to the one that has torch.")
-        log, report = server.storage.new_run(path)
+            raise Refused("No Python interpreter was found. Name one that has torch in Dynascope's settings.")
+        log, report = server.new_run(path)
         return Launch(
             interpreter=interpreter,
             file=path,

@@ -30,6 +30,7 @@ from dynascope_server.lsp import (
 )
 from dynascope_server.lsp.commands import execute
 from dynascope_server.lsp.document_store import DocumentStore
+from dynascope_server.lsp.lens_refresh import LensRefresh
 from dynascope_server.lsp.publisher import Publisher
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.output import Batch
@@ -56,8 +57,10 @@ class DynascopeServer(LanguageServer):
         self.documents = DocumentStore(self)
         self.publisher = Publisher(self)
         self.runs = Runs(self)
+        self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
+        self._told: set[str] = set()
         atexit.register(self.runs.kill_all)
         _register(self)
 
@@ -107,6 +110,21 @@ class DynascopeServer(LanguageServer):
     def tell(self, kind: str, text: str) -> None:
         self.window_show_message(convert.message("information" if kind == "hint" else kind, text))
 
+    def tell_once(self, kind: str, text: str) -> None:
+        """What would be the same after every run is said after the first."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(kind, text)
+
+    def new_run(self, path: str) -> tuple[Path, Path]:
+        """Paths for the log and the report of a run. Where the folder is full or gone, those of another folder."""
+        try:
+            return self.storage.new_run(path)
+        except OSError as error:
+            lost, self.storage = self.storage, open_storage(self.settings.storagePath, os.environ)
+            self.tell("warning", f"Dynascope: {lost.root} cannot be written ({error}); {self.storage.root} is used.")
+            return self.storage.new_run(path)
+
     def show_document(self, uri: str, line: int | None) -> None:
         window = self.client_capabilities.window
         if window is not None and window.show_document is not None and window.show_document.support:
@@ -124,22 +142,20 @@ class DynascopeServer(LanguageServer):
         self.window_log_message(convert.log_message("log", batch.text.rstrip("\n")))
 
     def text_changed(self, path: str) -> None:
-        if path in self.session.files():
-            self.publisher.publish([path])
+        self.publisher.publish(self.session.touched_by(path))
 
     def settings_changed(self) -> None:
         self.publisher.publish_all()
-        self.refresh_lenses()
+        self.lens_refresh.changed()
 
     def results_changed(self, program: str) -> None:
         self.publisher.publish_all()
         changed = self.documents.refresh(program)
         if changed and self.settings.client.virtualDocuments:
             self.protocol.notify("dynascope/documentsChanged", {"uris": changed})
-        self.refresh_lenses()
+        self.lens_refresh.changed()
 
-    def refresh_lenses(self) -> None:
-        """Lenses and hints are asked for by the client; it asks again when told to."""
+    def _tell_to_refresh(self) -> None:
         asked = self.client_capabilities.workspace
         if asked is not None and asked.code_lens is not None and asked.code_lens.refresh_support:
             self.workspace_code_lens_refresh(None)
@@ -160,7 +176,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,
     types.TEXT_DOCUMENT_DID_CHANGE: synchronization.changed,
     types.TEXT_DOCUMENT_DID_SAVE: synchronization.changed,
-    types.TEXT_DOCUMENT_DID_CLOSE: synchronization.changed,
+    types.TEXT_DOCUMENT_DID_CLOSE: synchronization.closed,
     types.TEXT_DOCUMENT_CODE_LENS: code_lens.answer,
     types.TEXT_DOCUMENT_HOVER: hover.answer,
     types.TEXT_DOCUMENT_INLAY_HINT: inlay_hint.answer,

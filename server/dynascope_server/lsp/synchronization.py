@@ -11,12 +11,7 @@ from dynascope_server.lsp import uris
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
 
-AnyParams = (
-    types.DidOpenTextDocumentParams
-    | types.DidChangeTextDocumentParams
-    | types.DidSaveTextDocumentParams
-    | types.DidCloseTextDocumentParams
-)
+AnyParams = types.DidChangeTextDocumentParams | types.DidSaveTextDocumentParams | types.DidCloseTextDocumentParams
 
 
 def opened(server: DynascopeServer, params: types.DidOpenTextDocumentParams) -> None:
@@ -30,3 +25,10 @@ def changed(server: DynascopeServer, params: AnyParams) -> None:
     path = uris.to_path(params.text_document.uri)
     if path is not None:
         server.text_changed(path)
+
+
+def closed(server: DynascopeServer, params: types.DidCloseTextDocumentParams) -> None:
+    changed(server, params)
+    path = uris.to_path(params.text_document.uri)
+    if path is not None:
+        server.lens_refresh.closed(path)

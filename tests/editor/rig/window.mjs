@@ -17,6 +17,7 @@ export function chromiumPath() {
 
 const VIEWPORT = { width: 1440, height: 900 };
 
+/** `folder`: what is open, a folder or the file of a workspace of several. */
 export async function openWindow({ rig, address, folder, screenshots, viewport = VIEWPORT, scale = 1 }) {
   const { chromium } = createRequire(path.join(rig, 'package.json'))('playwright-core');
   const browser = await chromium.launch({ executablePath: chromiumPath(), headless: true, args: FLAGS });
@@ -26,7 +27,8 @@ export async function openWindow({ rig, address, folder, screenshots, viewport =
   });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
-  await page.goto(`${address}/?folder=${encodeURIComponent(folder)}`, { waitUntil: 'domcontentloaded' });
+  const kind = folder.endsWith('.code-workspace') ? 'workspace' : 'folder';
+  await page.goto(`${address}/?${kind}=${encodeURIComponent(folder)}`, { waitUntil: 'domcontentloaded' });
   await page.locator('.monaco-workbench').waitFor();
   mkdirSync(screenshots, { recursive: true });
   return new Window(page, browser, screenshots);
@@ -37,19 +39,25 @@ export class Window {
     Object.assign(this, { page, browser, screenshots });
   }
 
-  /** Opens a file of the workspace by its name, and returns its editor. */
-  async open(name) {
+  /** Opens a file of the workspace by its name, and returns its editor. `folder`: of which of several folders. */
+  async open(name, folder = '') {
     await this.page.keyboard.press('Control+P');
     const input = this.page.locator('.quick-input-widget input.input');
-    await input.fill(name);
-    await this.page.locator('.quick-input-list .monaco-list-row', { hasText: name }).first().click();
-    const editor = this.editor(`/${name}`);
+    await input.fill(folder ? `${folder}/${name}` : name);
+    const rows = this.page.locator('.quick-input-list .monaco-list-row', { hasText: name });
+    await (folder ? rows.filter({ hasText: folder }) : rows).first().click();
+    const editor = this.editor(`${folder && `/${folder}`}/${name}`);
     await editor.locator('.view-lines .view-line').first().waitFor();
     return editor;
   }
 
   editor(uriEnd) {
     return this.page.locator('.editor-instance', { has: this.page.locator(`[data-uri$="${uriEnd}"]`) });
+  }
+
+  /** Closes the document or page that has just been opened beside the source. */
+  async closeGenerated() {
+    await this.command('View: Close Editor');
   }
 
   /** The read-only documents of the server. */

@@ -1,0 +1,43 @@
+/** What has to be so before a file is run: it is saved, the server runs, and its interpreter has a torch. */
+
+import * as vscode from 'vscode';
+import type { Server } from './client';
+import { showProblem } from './python/interpreter';
+import { saved } from './saving';
+
+/** False where something is missing; the user has then been told what, and what to do. */
+export async function ready(server: Server, uri: vscode.Uri): Promise<boolean> {
+  return (await saved(uri.toString())) && (await usable(server, uri)) && (await server.configure(uri));
+}
+
+/** True where the server runs and has a torch to run programs with. */
+export async function usable(server: Server, resource?: vscode.Uri): Promise<boolean> {
+  const { problem } = await server.interpreterFor(resource);
+  if ((await server.running()) === undefined || (problem !== undefined && problem === server.interpreter?.problem)) {
+    // What was missing may have been installed since, and a server that crashed deserves another try. An interpreter of
+    // another folder is no reason: it is asked anew anyway, and a restart ends the programs that run.
+    await server.restart();
+  }
+  return explained(server, resource);
+}
+
+/** As `usable`, of things as they are. */
+export async function explained(server: Server, resource?: vscode.Uri): Promise<boolean> {
+  const client = await server.running();
+  const { problem } = await server.interpreterFor(resource);
+  if (problem !== undefined) {
+    void showProblem(problem);
+  } else if (client === undefined) {
+    void sayNotRunning();
+  }
+  return client !== undefined && problem === undefined;
+}
+
+export async function sayNotRunning(): Promise<void> {
+  const answer = await vscode.window.showErrorMessage('The Dynascope server does not run.', 'Show Log', 'Restart');
+  if (answer === 'Show Log') {
+    await vscode.commands.executeCommand('dynascope.showLogs');
+  } else if (answer === 'Restart') {
+    await vscode.commands.executeCommand('dynascope.restartServer');
+  }
+}
