@@ -10,11 +10,6 @@ import dynascope
 X = torch.arange(6.0).reshape(2, 3)
 
 
-crashes = pytest.mark.skipif(
-    sys.version_info[:2] == (3, 12), reason="open defect: a break in `try` at the third turn of a loop crashes CPython 3.12"
-)
-
-
 def until(x):
     turns = 0
     while x.sum() < 20000:
@@ -44,8 +39,8 @@ def iterating(x, items):
     ("program", "make"),
     [
         (until, lambda: (X,)),
-        pytest.param(taking, lambda: (X, iter(range(2000))), marks=crashes),
-        pytest.param(taking, lambda: (X, (each for each in range(2000))), marks=crashes),
+        (taking, lambda: (X, iter(range(2000)))),
+        (taking, lambda: (X, (each for each in range(2000)))),
         (iterating, lambda: (X, (each % 3 for each in range(2000)))),
         (iterating, lambda: (X, map(float, range(2000)))),
     ],

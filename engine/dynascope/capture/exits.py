@@ -37,7 +37,7 @@ from dynascope.frame.resume import (
     resume_origin,
 )
 from dynascope.frame.shape import CodeShape
-from dynascope.frame.stack_shape import SlotKind, stack_shapes
+from dynascope.frame.stack_shape import NULL, VALUE, SlotKind, stack_after, stack_shapes
 from dynascope.frame.versions import ENDS, RUNNING
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span, UserStack
@@ -172,6 +172,13 @@ class StepWriter:
     def entry_nulls(self) -> list[int]:
         return [at for at, value in enumerate(self.state.stack) if isinstance(value, NullValue)]
 
+    def nulls_after(self, taken: bool) -> list[int]:
+        """Where NULLs lie after the instruction: those of the entry that it leaves where they are."""
+        entry = self.entry_nulls()
+        before = tuple(NULL if at in entry else VALUE for at in range(self.depth))
+        after = stack_after(self.state.instruction, before, jumps=taken)
+        return [at for at, slot in enumerate(after) if slot is NULL]
+
     def resume_at(self, instruction: Instruction, nulls: Sequence[int]) -> Resume:
         live = self.live.before(instruction)
         bound = [name for name in self.state.locals if name in live]
@@ -275,9 +282,8 @@ class StepWriter:
 
     def write_continuation(self, writer: CodeBuilder, following: Instruction, *, taken: bool) -> None:
         """Moves the stack into locals, then calls the resumed region with what it wants."""
-        kinds = [slot.kind for slot in self.shapes[following]]
-        depth = len(kinds)
-        nulls = [at for at in self.entry_nulls() if at < depth and kinds[at] in (SlotKind.NULL, SlotKind.MAYBE_NULL)]
+        depth = len(self.shapes[following])
+        nulls = [at for at in self.nulls_after(taken) if at < depth]
         attribute_pushed = self.waits is None and self.state.instruction.is_method and not taken
         if attribute_pushed:
             nulls.append(depth - (1 if RUNNING.null_above_callable else 2))

@@ -66,10 +66,16 @@ def _successors(
     if instruction.handler is not None and instruction.operation not in NEVER_RAISES:
         yield instruction.handler.target, _at_handler(stack, instruction.handler)
     if instruction.target is not None:
-        yield instruction.target, _resized(stack, jump_effect(instruction))
+        yield instruction.target, stack_after(instruction, stack, jumps=True)
     if following is not None and instruction.operation not in ENDS:
-        rule = RULES.get(instruction.operation, _other)
-        yield following, rule(instruction, stack)
+        yield following, stack_after(instruction, stack, jumps=False)
+
+
+def stack_after(instruction: Instruction, stack: Stack, *, jumps: bool) -> Stack:
+    """What one instruction makes of a stack, at its jump's target or on the way straight on."""
+    if jumps:
+        return _resized(stack, jump_effect(instruction))
+    return RULES.get(instruction.operation, _other)(instruction, stack)
 
 
 def _at_handler(stack: Stack, handler: Handler) -> Stack:
