@@ -33,11 +33,16 @@ def eager_layout(*targets: Any) -> Callable[[Rule], Rule]:
 def laid_out_as_eager(builder: Builder, target: Any, result: Any, arguments: Any, keywords: Any) -> Any:
     """The result of the decomposition of `target`, with the strides that its own kernel would give."""
     known = LAYOUTS.get(target)
-    if known is None or not isinstance(result, Value):
+    if known is None:
         return result
-    layout = known(*arguments, **keywords)
-    wanted = layout[0] if isinstance(layout, list) else layout
-    return with_strides(builder, result, wanted.strides)
+    layouts = known(*arguments, **keywords)
+    if isinstance(result, Value):
+        return with_strides(builder, result, (layouts[0] if isinstance(layouts, list) else layouts).strides)
+    pairs = zip(result, layouts, strict=True)
+    return tuple(
+        with_strides(builder, value, layout.strides) if value is not None and value.sizes == layout.sizes else value
+        for value, layout in pairs
+    )
 
 
 @eager_layout(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -75,7 +80,7 @@ def _log_sigmoid(a: Value) -> list[Layout | None]:
     return [fresh(a.sizes, a.dtype, a.device)] * 2
 
 
-@rule(aten.native_batch_norm.default)
+@eager_layout(aten.native_batch_norm.default)
 def _batch_norm(
     a: Value, weight: Value | None, bias: Value | None, mean: Value | None, variance: Any, training: bool, *_: Any
 ) -> list[Layout | None]:
@@ -92,9 +97,22 @@ def suggested_strides(a: Value, sizes: tuple[int, ...] | None = None) -> tuple[i
     """Strides of a new tensor in the memory format that ATen suggests for `a`."""
     sizes = a.sizes if sizes is None else sizes
     like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(a.rank)
-    if like is None or a.meta().is_contiguous() or not a.meta().is_contiguous(memory_format=like):
+    if like is None or not _looks_channels_last(a):
         return contiguous_strides(sizes)
     return torch.empty(sizes, device=META, memory_format=like).stride()
+
+
+def _looks_channels_last(a: Value) -> bool:
+    """Whether strides grow from the channels over the last dimension to the first, as ATen decides it."""
+    least = 0
+    if a.strides[1] == 0:
+        return False
+    for dimension in (1, *reversed(range(2, a.rank)), 0):
+        size, stride = a.sizes[dimension], a.strides[dimension]
+        if size == 0 or stride < least or (dimension == 0 and least == a.strides[1]):
+            return False
+        least = stride * max(size, 1)
+    return True
 
 
 def _by_meta(target: Any, *arguments: Any) -> Layout:

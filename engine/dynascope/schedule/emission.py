@@ -24,6 +24,7 @@ from dynascope.loops.nodes import (
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.nests import shaped
 from dynascope.schedule.segments import segments
+from dynascope.schedule.whole_reductions import with_whole_reductions
 
 
 def steps_of(unit: Any, stored: frozenset[str]) -> list[Step]:
@@ -51,7 +52,8 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
                 _store(builder, node, result, symbols, numbers[result.value])
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
-    body, rows, columns = shaped(without_unused(builder.body), rows, columns)
+    body = with_whole_reductions(without_unused(builder.body), columns)
+    body, rows, columns = shaped(body, rows, columns)
     device = unit.members[0][0].device
     if columns or device.type != "cpu":
         return [finished(device, body, rows, columns)]
