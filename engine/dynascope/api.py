@@ -164,7 +164,7 @@ def _compile(target: Callable, options: Options) -> Callable:
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import CompiledModule
 
-        return CompiledModule(target, _compile_function(target.forward, options))
+        return CompiledModule(target, functools.partial(_compile_function, options=options))
     return _compile_function(target, options)
 
 
