@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import types
 import weakref
 from collections.abc import Callable
@@ -160,12 +161,22 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options) -> Callable:
     import torch
 
+    _load_engine()
     target = uncompiled_target(target)
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import CompiledModule
 
         return CompiledModule(target, functools.partial(_compile_function, options=options))
     return _compile_function(target, options)
+
+
+@functools.cache
+def _load_engine() -> None:
+    """The stages after capture know nothing of the C hook: they are imported while the compiler works on it."""
+    from dynascope.frame import hook_build
+
+    hook_build.begin()
+    importlib.import_module("dynascope.graph_compiler")
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

@@ -12,21 +12,18 @@ Where the C part cannot be built, the same names come from `hook_fallback` (righ
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.machinery
 import importlib.util
-import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
+from dynascope.frame import hook_build
 from dynascope.frame.hook_reasons import ForeignEvaluator, HookNotBuilt, HookUnfit, PythonHeadersMissing
-from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation, Reason
-
-_FOLDER = Path(__file__).parent
 
 
 def is_native() -> bool:
@@ -64,24 +61,6 @@ def watching(choose: Callable[[FunctionType], object]) -> Iterator[None]:
         unwatch()
 
 
-def source_text() -> str:
-    """hook.c with its parts in their places; the compiler still names the part and its line."""
-    lines = []
-    for number, line in enumerate((_FOLDER / "hook.c").read_text().splitlines(), 1):
-        part = re.fullmatch(r'#include "(\w+\.h)"', line)
-        if part:
-            lines += [f'#line 1 "{part[1]}"', (_FOLDER / part[1]).read_text(), f'#line {number + 1} "hook.c"']
-        else:
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def prebuilt_name(text: str) -> str:
-    """The file name under which a wheel carries the hook, beside this file: of this text, for this interpreter."""
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return f"hook-{digest}.{sysconfig.get_config_var('SOABI')}.so"
-
-
 def _load() -> tuple[ModuleType, Reason | None]:
     reason = _why_unfit()
     if reason is None:
@@ -113,9 +92,7 @@ def _version() -> str:
 
 
 def _load_native() -> ModuleType:
-    text = source_text()
-    prebuilt = _FOLDER / prebuilt_name(text)
-    path = prebuilt if prebuilt.exists() else build_shared_object(text, language="c", flags=_flags(), name="hook")
+    path = hook_build.shared_object()
     loader = importlib.machinery.ExtensionFileLoader("dynascope_hook", str(path))
     specification = importlib.util.spec_from_file_location("dynascope_hook", path, loader=loader)
     module = importlib.util.module_from_spec(specification)
@@ -124,19 +101,9 @@ def _load_native() -> ModuleType:
     return module
 
 
-def _flags() -> tuple[str, ...]:
-    # Frame layouts are settled within a minor version; the full version in the key costs one second a year.
-    flags = ("-O2", "-fno-strict-aliasing", "-w", f"-I{_include_folder()}", f"-DBUILT_FOR={sys.hexversion:#x}")
-    return (*flags, "-undefined", "dynamic_lookup") if sys.platform == "darwin" else (*flags, "-ldl")
-
-
-def _include_folder() -> str:
-    return sysconfig.get_paths()["include"]
-
-
 def _explain_build(reason: Reason) -> Reason:
-    if reason.code == "compilation-failed" and not Path(_include_folder(), "internal", "pycore_frame.h").exists():
-        return PythonHeadersMissing(_include_folder(), f"{sys.version_info[0]}.{sys.version_info[1]}")
+    if reason.code == "compilation-failed" and not Path(hook_build.include_folder(), "internal", "pycore_frame.h").exists():
+        return PythonHeadersMissing(hook_build.include_folder(), f"{sys.version_info[0]}.{sys.version_info[1]}")
     return HookNotBuilt(reason.message(), reason.remedy())
 
 
