@@ -172,11 +172,11 @@ def _compile(target: Callable, options: Options) -> Callable:
 
 @functools.cache
 def _load_engine() -> None:
-    """The stages after capture know nothing of the C hook: they are imported while the compiler works on it."""
+    """The C hook is first used when a function is bound: the compiler works on it while the stages are imported."""
     from dynascope.frame import hook_build
 
     hook_build.begin()
-    importlib.import_module("dynascope.graph_compiler")
+    importlib.import_module("dynascope.pipeline")
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

@@ -41,7 +41,6 @@ from dynascope.guards.source import (
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
-    FrameValues,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -51,8 +50,6 @@ from dynascope.guards.source import (
 )
 
 _SIMPLE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(...))
-
-hook.use_values(FrameValues)
 
 
 def compile_guards(guards: Iterable[Guard], code: types.CodeType) -> hook.GuardProgram:
