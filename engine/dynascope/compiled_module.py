@@ -9,18 +9,22 @@ import torch
 
 from dynascope.frame import hook
 from dynascope.guards.check import compile_guards
-from dynascope.guards.guard import MODULE_HOOKS, Guard, HasNoKey, IdentityIs, LengthIs, ModuleHasNoHooks, TypeIs
+from dynascope.guards.guard import (
+    MODULE_HOOKS,
+    Guard,
+    HasNoAttribute,
+    HasNoKey,
+    IdentityIs,
+    LengthIs,
+    ModuleHasNoHooks,
+    TypeIs,
+)
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, LocalSource
 
-_EVERY_MODULES_HOOKS = {
-    name: getattr(torch.nn.modules.module, name)
-    for name in (
-        "_global_forward_hooks",
-        "_global_forward_pre_hooks",
-        "_global_backward_hooks",
-        "_global_backward_pre_hooks",
-    )
-}
+_HOOKS_OF_ALL_MODULES = tuple(
+    ConstantSource(f"torch.nn.modules.module._global{name}", getattr(torch.nn.modules.module, f"_global{name}"))
+    for name in MODULE_HOOKS
+)
 
 
 class CompiledModule(torch.nn.Module):
@@ -124,18 +128,21 @@ def _as_compiled(original: torch.nn.Module) -> Iterator[Guard]:
     yield Guard((compiled,), ModuleHasNoHooks())
     yield Guard((inner,), TypeIs(type(original)))
     yield Guard((inner,), ModuleHasNoHooks())
-    for name, table in _EVERY_MODULES_HOOKS.items():
-        yield Guard((ConstantSource(name, table),), LengthIs(0))
+    for table in _HOOKS_OF_ALL_MODULES:
+        yield Guard((table,), LengthIs(0))
     if "forward" in vars(original):
         yield Guard((DictionaryAttributeSource(inner, "forward"),), IdentityIs(vars(original)["forward"]))
     else:
         yield Guard((AttributeSource(inner, "__dict__"),), HasNoKey("forward"))
-        of_class = AttributeSource(ConstantSource(type(original).__qualname__, type(original)), "forward")
-        yield Guard((of_class,), IdentityIs(type(original).forward))
+        owner = ConstantSource(type(original).__qualname__, type(original))
+        if hasattr(type(original), "forward"):
+            yield Guard((AttributeSource(owner, "forward"),), IdentityIs(type(original).forward))
+        else:
+            yield Guard((owner,), HasNoAttribute("forward"))
 
 
 def _hook_tables(module: torch.nn.Module) -> list[dict]:
-    return [*(vars(module)[name] for name in MODULE_HOOKS), *_EVERY_MODULES_HOOKS.values()]
+    return [*(vars(module)[name] for name in MODULE_HOOKS), *(table.value for table in _HOOKS_OF_ALL_MODULES)]
 
 
 def _uncompiled(original: torch.nn.Module) -> torch.nn.Module:

@@ -35,11 +35,29 @@ key_places(PyObject *operand)
     return keys;
 }
 
+/* An OrderedDict has an order of its own. */
+static int
+check_ordered_keys(PyObject *dictionary, PyObject *keys)
+{
+    PyObject *iterator = PyODict_Type.tp_iter(dictionary);
+    int equal = iterator == NULL ? -1 : 1;
+    for (Py_ssize_t i = 0; equal > 0 && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = PyIter_Next(iterator);
+        equal = key != NULL ? constants_equal(key, PyTuple_GET_ITEM(keys, i)) : PyErr_Occurred() ? -1 : 0;
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(iterator);
+    return equal;
+}
+
 static int
 check_keys(PyObject *dictionary, PyObject *keys)
 {
     if (!PyDict_Check(dictionary) || PyDict_GET_SIZE(dictionary) != PyTuple_GET_SIZE(keys)) {
         return 0;
+    }
+    if (PyODict_Check(dictionary)) {
+        return check_ordered_keys(dictionary, keys);
     }
     Py_ssize_t position = 0, index = 0;
     PyObject *key, *value;

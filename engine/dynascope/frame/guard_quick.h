@@ -5,6 +5,19 @@
 
 enum { UNSURE = 2 };
 
+/* Interned, as the names in programs are. */
+static PyObject *name_of_code, *name_of_defaults, *name_of_closure, *name_of_content;
+
+static int
+prepare_names(void)
+{
+    name_of_code = PyUnicode_InternFromString("__code__");
+    name_of_defaults = PyUnicode_InternFromString("__defaults__");
+    name_of_closure = PyUnicode_InternFromString("__closure__");
+    name_of_content = PyUnicode_InternFromString("cell_contents");
+    return name_of_code && name_of_defaults && name_of_closure && name_of_content ? 0 : -1;
+}
+
 /* A dict in which every key is a plain string: looking a plain string up runs no code of anybody's. */
 static inline bool
 has_plain_keys(PyObject *dictionary)
@@ -41,10 +54,28 @@ is_special_name(PyObject *name)
     return PyUnicode_GET_LENGTH(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
 }
 
+/* What functions, methods and cells hold in themselves. Their types cannot be derived from or changed. */
+static PyObject *
+quick_part(PyObject *base, PyObject *name)
+{
+    if (PyFunction_Check(base)) {
+        const PyFunctionObject *function = (PyFunctionObject *)base;
+        return name == name_of_code ? function->func_code : name == name_of_defaults ? function->func_defaults
+            : name == name_of_closure ? function->func_closure : NULL;
+    }
+    if (PyCell_Check(base)) {
+        return name == name_of_content ? PyCell_GET(base) : NULL;
+    }
+    return NULL;
+}
+
 /* Of modules and classes whose lookup nobody has changed: the entry itself, if it is no descriptor. */
 static PyObject *
 quick_attribute(PyObject *base, PyObject *name, int *place)
 {
+    if (PyFunction_Check(base) || PyCell_Check(base)) {
+        return quick_part(base, name);
+    }
     if (is_special_name(name)) {
         return NULL;
     }
@@ -182,7 +213,7 @@ quick_check(const GuardRun *run, Instruction *instruction, PyObject *value)
     case CHECK_LENGTH:
         return quick_length(value, instruction->second);
     case CHECK_KEYS:
-        return has_plain_keys(value) ? check_keys(value, operand) : UNSURE;
+        return has_plain_keys(value) && !PyODict_Check(value) ? check_keys(value, operand) : UNSURE;
     case CHECK_TRUE: case CHECK_FALSE:
         return quick_truth(value, instruction->operation == CHECK_TRUE);
     case CHECK_IDENTITY: case CHECK_WEAK_IDENTITY: case CHECK_SAME: case CHECK_NOT_SAME:
