@@ -18,7 +18,9 @@ _FOLDER = Path(__file__).parent
 
 
 def begin() -> None:
-    """Start building, if nobody has built it yet."""
+    """Start building, if this process has not loaded it yet and nobody has built it."""
+    if "dynascope.frame.hook_native" in sys.modules:
+        return
     text = source_text()
     if not (_FOLDER / prebuilt_name(text)).exists():
         begin_shared_object(text, language="c", flags=_flags(), name="hook")
