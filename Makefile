@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[development]'
-	$(PY) -c "from dynascope.frame import hook"
+	$(PY) -c "from dynascope.frame import hook; hook.is_native()"
 	touch $@
 
 clean:

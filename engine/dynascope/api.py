@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import types
 import weakref
 from collections.abc import Callable
@@ -160,12 +161,22 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options) -> Callable:
     import torch
 
+    _load_engine()
     target = uncompiled_target(target)
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import CompiledModule
 
-        return CompiledModule(target, _compile_function(target.forward, options))
+        return CompiledModule(target, functools.partial(_compile_function, options=options))
     return _compile_function(target, options)
+
+
+@functools.cache
+def _load_engine() -> None:
+    """The C hook is first used when a function is bound: the compiler works on it while the stages are imported."""
+    from dynascope.frame import hook_build
+
+    hook_build.begin()
+    importlib.import_module("dynascope.pipeline")
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

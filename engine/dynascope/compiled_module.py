@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-_EVERY_MODULES_HOOKS = tuple(
-    getattr(torch.nn.modules.module, f"_global_{kind}")
-    for kind in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+from dynascope.frame import hook
+from dynascope.guards.check import compile_guards
+from dynascope.guards.guard import (
+    MODULE_HOOKS,
+    Guard,
+    HasNoAttribute,
+    HasNoKey,
+    IdentityIs,
+    LengthIs,
+    ModuleHasNoHooks,
+    TypeIs,
 )
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, LocalSource
+
+_HOOKS_OF_ALL_MODULES = tuple(
+    ConstantSource(f"torch.nn.modules.module._global{name}", getattr(torch.nn.modules.module, f"_global{name}"))
+    for name in MODULE_HOOKS
+)
 
 
 class CompiledModule(torch.nn.Module):
@@ -20,23 +33,41 @@ class CompiledModule(torch.nn.Module):
     As with `torch.compile`, `state_dict` keys are the original's under `_orig_mod.`, so that checkpoints fit both ways.
     """
 
-    def __init__(self, original: torch.nn.Module, compiled_call: Callable) -> None:
+    def __init__(self, original: torch.nn.Module, compile_call: Callable[[Callable], Callable]) -> None:
         super().__init__()
         self.__dict__["_original"] = original
-        self.__dict__["_compiled_call"] = compiled_call
+        self.__dict__["_compile_call"] = compile_call
         self._modules["_orig_mod"] = original
-        tables = [each.__dict__[name] for each in (original, self) for name in _HOOKS]
-        self.__dict__["_hook_tables"] = (*tables, *_EVERY_MODULES_HOOKS)
         self.training = original.training
+        self._compile_forward()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _compile_forward(self) -> None:
+        """Compile the `forward` that the original has now, and guard that it stays."""
         state = self.__dict__
-        if any(state["_hook_tables"]):
+        original = state["_original"]
+        state["_forward"] = original.forward
+        state["_compiled_call"] = state["_compile_call"](original.forward)
+        state["_as_compiled"] = compile_guards(_as_compiled(original), _gate.__code__)
+
+    def _call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
+        """There are hooks, or the original's `forward` is another one now."""
+        call = self._current_call()
+        if any(table for each in (self, self._original) for table in _hook_tables(each)):
             return self._call_with_hooks(*args, **kwargs)
-        return state["_compiled_call"](*args, **kwargs)
+        return call(*args, **kwargs)
+
+    __call__ = hook.GatedMethod("_as_compiled", "_compiled_call", _call_otherwise)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_compiled_call"](*args, **kwargs)
+        return self._current_call()(*args, **kwargs)
+
+    def _current_call(self) -> Callable:
+        """The compiled `forward`, compiled anew where the user gave the original another one since."""
+        state = self.__dict__
+        now = state["_original"].forward
+        if now != state["_forward"] and now is not state["_compiled_call"]:
+            self._compile_forward()
+        return state["_compiled_call"]
 
     def _call_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
         """Run the original's own hooks, with the original as their module, around its compiled `forward`."""
@@ -44,7 +75,7 @@ class CompiledModule(torch.nn.Module):
         before = original.__dict__.get("forward")
         original.__dict__["forward"] = self.__dict__["_compiled_call"]
         try:
-            if any(self.__dict__[name] for name in _HOOKS):
+            if any(self.__dict__[name] for name in MODULE_HOOKS):
                 return super().__call__(*args, **kwargs)
             return original(*args, **kwargs)
         finally:
@@ -84,6 +115,34 @@ class CompiledModule(torch.nn.Module):
 
     def __reduce__(self):
         return _uncompiled, (self.__dict__["_original"],)
+
+
+def _gate(self: CompiledModule) -> None:
+    """The parameters that the guards of a call are over."""
+
+
+def _as_compiled(original: torch.nn.Module) -> Iterator[Guard]:
+    """What lets a call go straight to the compiled `forward`: no hook would run, and it is still the `forward`."""
+    compiled = LocalSource("self")
+    inner = DictionaryAttributeSource(compiled, "_original")
+    yield Guard((compiled,), ModuleHasNoHooks())
+    yield Guard((inner,), TypeIs(type(original)))
+    yield Guard((inner,), ModuleHasNoHooks())
+    for table in _HOOKS_OF_ALL_MODULES:
+        yield Guard((table,), LengthIs(0))
+    if "forward" in vars(original):
+        yield Guard((DictionaryAttributeSource(inner, "forward"),), IdentityIs(vars(original)["forward"]))
+    else:
+        yield Guard((AttributeSource(inner, "__dict__"),), HasNoKey("forward"))
+        owner = ConstantSource(type(original).__qualname__, type(original))
+        if hasattr(type(original), "forward"):
+            yield Guard((AttributeSource(owner, "forward"),), IdentityIs(type(original).forward))
+        else:
+            yield Guard((owner,), HasNoAttribute("forward"))
+
+
+def _hook_tables(module: torch.nn.Module) -> list[dict]:
+    return [*(vars(module)[name] for name in MODULE_HOOKS), *(table.value for table in _HOOKS_OF_ALL_MODULES)]
 
 
 def _uncompiled(original: torch.nn.Module) -> torch.nn.Module:

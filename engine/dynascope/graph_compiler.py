@@ -15,6 +15,7 @@ from dynascope.grad import DifferentiationRefused, GradOptions, GradPair, bridge
 from dynascope.grad.reasons import VaryingNumberNeeded
 from dynascope.meta_kernels import autocast
 from dynascope.report.reason import Explanation
+from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_together
 
 
@@ -40,6 +41,7 @@ class CompiledGraph:
 
 def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
     """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Raises `NumberNeeded`."""
+    launching.begin()
     try:
         with clock("differentiate"):
             pair = differentiate(graph, list(example_inputs), GradOptions(random=options.random, region=region))

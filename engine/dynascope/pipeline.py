@@ -99,6 +99,7 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
         with _compiling, hook.suspended():
             return compile_region(table, state, values)
 
+    hook.use_values(FrameValues)
     return hook.EntryTable(code, on_miss)
 
 

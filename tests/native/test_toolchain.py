@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from dynascope.native import cache, toolchain
-from dynascope.native.toolchain import ToolchainError, build_shared_object, find_compiler
+from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object, find_compiler
 
 ANSWER = "int answer(void) { return 42; }\n"
 
@@ -42,6 +42,23 @@ def test_the_same_text_is_built_once(monkeypatch):
     first = build()
     monkeypatch.setattr(toolchain, "_run", lambda *_: pytest.fail("built again"))
     assert build() == first
+
+
+@pytest.mark.compiler
+def test_a_build_that_was_begun_is_waited_for_and_not_done_twice(monkeypatch):
+    built, run = [], toolchain._run
+    monkeypatch.setattr(toolchain, "_run", lambda command, name: (built.append(name), run(command, name)))
+    for _ in range(2):
+        begin_shared_object(ANSWER, language="c", flags=("-O1",), name="answer")
+    assert ctypes.CDLL(str(build())).answer() == 42
+    assert built == ["answer"] and (ANSWER, "c", "-O1") not in toolchain._begun
+
+
+@pytest.mark.compiler
+def test_what_goes_wrong_with_a_begun_build_is_said_when_it_is_asked_for():
+    begin_shared_object("no C\n", language="c", flags=("-O1",), name="answer")
+    with pytest.raises(ToolchainError, match="no C"):
+        build("no C\n")
 
 
 @pytest.mark.compiler

@@ -26,6 +26,7 @@ from dynascope.capture.values import Value
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Position
 from dynascope.frame.shape import CodeShape
+from dynascope.guards.check import loading_call
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +72,12 @@ class PlanWriter:
         return self.builder.build()
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
-        self.rebuilder.share_prefixes(graph.sources)
-        self.builder.load_function(graph_callable)
-        for source in graph.sources:
+        callable, arguments = loading_call(graph_callable, graph.sources)
+        self.rebuilder.share_prefixes(arguments)
+        self.builder.load_function(callable)
+        for source in arguments:
             self.rebuilder.load_source(source)
-        self.builder.call(len(graph.sources))
+        self.builder.call(len(arguments))
         if not self.plan.outputs:
             self.builder.pop()
             return

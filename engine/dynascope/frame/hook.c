@@ -10,10 +10,15 @@
 #include "versions.h"
 #include "tensor_reader.h"
 #include "state_reader.h"
+#include "guard_values.h"
+#include "guard_checks.h"
+#include "guard_quick.h"
 #include "guard_program.h"
 #include "entries.h"
 #include "binding.h"
 #include "dispatcher.h"
+#include "gated_method.h"
+#include "loading_call.h"
 #include "frame_swap.h"
 
 static PyObject *
@@ -73,7 +78,8 @@ PyInit_dynascope_hook(void)
     PyObject *module = PyModule_Create(&hook_module);
     if (module == NULL || PyModule_AddType(module, &GuardProgramType) < 0 || PyModule_AddType(module, &EntryType) < 0
         || PyModule_AddType(module, &EntryTableType) < 0 || PyModule_AddType(module, &DispatcherType) < 0
-        || add_operations(module) < 0
+        || PyModule_AddType(module, &GatedMethodType) < 0 || PyModule_AddType(module, &LoadingCallType) < 0
+        || add_operations(module) < 0 || prepare_names() < 0
         || prepare_stub(&return_stub, "def stub(x): return x") < 0
         || prepare_stub(&raise_stub, "def stub(x): raise x") < 0) {
         Py_XDECREF(module);

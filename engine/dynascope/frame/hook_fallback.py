@@ -112,6 +112,28 @@ class Dispatcher:
         return self.__wrapped__.__qualname__
 
 
+class GatedMethod:
+    """A method that calls what its object holds under one name, as long as the program that it holds lets it."""
+
+    def __init__(self, program_name: str, target_name: str, otherwise: types.FunctionType):
+        functools.update_wrapper(self, otherwise)
+        self.names = (program_name, target_name)
+
+    def __call__(self, instance: Any, /, *arguments: Any, **keywords: Any) -> Any:
+        program, target = (vars(instance).get(name) for name in self.names)
+        if isinstance(program, GuardProgram) and target is not None and not _thread.suspended:
+            if _program_holds(program, _values_type({"self": instance}, {}, {}, {})):
+                return target(*arguments, **keywords)
+        return self.__wrapped__(instance, *arguments, **keywords)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+class LoadingCall:
+    """Bytecode loads the arguments of compiled functions here."""
+
+
 def watch(choose: Callable[[types.FunctionType], object]) -> None:
     """Nothing: frames cannot be watched without the C hook."""
 
@@ -206,7 +228,7 @@ def _binding_code(code: types.CodeType) -> types.CodeType:
 
 def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Entry | None:
     for entry in table.entries:
-        if (entry.globals is None or entry.globals is function.__globals__) and _holds(entry, values):
+        if (entry.globals is None or entry.globals is function.__globals__) and _program_holds(entry.program, values):
             entry.hits += 1
             return entry
     if table.on_miss is None:
@@ -218,10 +240,10 @@ def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Ent
         resume()
 
 
-def _holds(entry: Entry, values: Any) -> bool:
+def _program_holds(program: GuardProgram, values: Any) -> bool:
     suspend()
     try:
-        return bool(entry.program.check(values))
+        return bool(program.check(values))
     except Exception:
         return False
     finally:

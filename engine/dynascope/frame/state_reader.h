@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct {
     Py_ssize_t count;
+    bool asks_python;
     Probe probes[];
 } StateFacts;
 
@@ -116,6 +117,7 @@ state_facts(PyObject *operand)
             PyMem_Free(facts);
             return NULL;
         }
+        facts->asks_python |= facts->probes[i].kind == PROBE_PYTHON;
     }
     return facts;
 }

@@ -19,6 +19,7 @@ static TensorLayout tensor_layout;
 enum { DIMENSIONS_IN_PLACE = 5, ANY = -1 };
 
 typedef struct {
+    PyTypeObject *type;
     uint64_t key_set;
     uint16_t dtype;
     uint16_t device;
@@ -59,10 +60,13 @@ extents_match(const int64_t *expected, const int64_t *found, Py_ssize_t count)
     return true;
 }
 
-/* `tensor` is an instance of torch.Tensor: the instruction before this one has checked its exact type. */
+/* What is of the expected type, torch.Tensor or a subclass, may be read as a tensor. */
 static bool
 tensor_matches(PyObject *tensor, const TensorFacts *facts)
 {
+    if (Py_TYPE(tensor) != facts->type) {
+        return false;
+    }
     const void *implementation = tensor_implementation(tensor);
     if (implementation == NULL
         || AT(uint64_t, implementation, tensor_layout.key_set) != facts->key_set
@@ -77,18 +81,19 @@ tensor_matches(PyObject *tensor, const TensorFacts *facts)
         && tensor_layout.requires_grad(implementation) == facts->requires_grad;
 }
 
-/* operand: (key_set, dtype, device, requires_grad, extents) with ANY for what does not matter */
+/* operand: (type, key_set, dtype, device, requires_grad, extents) with ANY for what does not matter */
 static TensorFacts *
 tensor_facts(PyObject *operand)
 {
     unsigned long long key_set;
     int dtype, device, requires_grad;
-    PyObject *extents;
+    PyObject *type, *extents;
     if (!tensor_layout.ready) {
         PyErr_SetString(PyExc_RuntimeError, "configure_tensors() was not called");
         return NULL;
     }
-    if (!PyArg_ParseTuple(operand, "KiipO!", &key_set, &dtype, &device, &requires_grad, &PyTuple_Type, &extents)) {
+    if (!PyArg_ParseTuple(operand, "O!KiipO!", &PyType_Type, &type, &key_set, &dtype, &device, &requires_grad, &PyTuple_Type,
+                          &extents)) {
         return NULL;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(extents);
@@ -96,7 +101,7 @@ tensor_facts(PyObject *operand)
     if (facts == NULL) {
         return (TensorFacts *)PyErr_NoMemory();
     }
-    *facts = (TensorFacts){key_set, (uint16_t)dtype, (uint16_t)device, requires_grad, count / 2};
+    *facts = (TensorFacts){(PyTypeObject *)type, key_set, (uint16_t)dtype, (uint16_t)device, requires_grad, count / 2};
     for (Py_ssize_t i = 0; i < count; i++) {
         facts->extents[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(extents, i));
     }

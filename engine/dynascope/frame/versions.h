@@ -14,6 +14,7 @@
 #include "internal/pycore_code.h"
 #include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"
+#include "internal/pycore_object.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
 #error "this file knows the frames of CPython 3.11, 3.12 and 3.13"
@@ -109,6 +110,14 @@ little_recursion_left(void)
 #endif
 }
 
+/* Two strings of one text need not be one object. `key` may be anything; the other one is a plain string. */
+static __attribute__((noinline)) bool
+is_same_text(PyObject *plain, PyObject *key)
+{
+    return plain != NULL && PyUnicode_CheckExact(key)
+        && ((PyASCIIObject *)plain)->hash == ((PyASCIIObject *)key)->hash && PyUnicode_Compare(plain, key) == 0;
+}
+
 /* dictionary[key], borrowed; NULL without an exception where it is not there or the table is of another kind. `place` is
    where the key was in the table; what is found is proved to be the key's value, so that any guess is safe. */
 static inline PyObject *
@@ -120,7 +129,7 @@ dictionary_at(PyObject *dictionary, PyObject *key, Py_ssize_t place)
         return NULL;
     }
     PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(keys)[place];
-    if (entry->me_key != key) {
+    if (entry->me_key != key && !is_same_text(entry->me_key, key)) {
         return NULL;
     }
     return table->ma_values != NULL ? table->ma_values->values[place] : entry->me_value;
@@ -138,6 +147,24 @@ dictionary_places(PyObject *dictionary)
 #else
 #define DICTIONARY_VERSION(dictionary) ((uint64_t)0)
 #endif
+
+/* The object's own `__dict__`, borrowed; NULL where it has none, or has none yet: it is made when it is first asked for. */
+static inline PyObject *
+dictionary_at_hand(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) {
+        return type->tp_dictoffset > 0 && !PyType_Check(object) ? *(PyObject **)((char *)object + type->tp_dictoffset) : NULL;
+    }
+#if PY_VERSION_HEX >= 0x030D0000
+    return (PyObject *)_PyObject_GetManagedDict(object);
+#elif PY_VERSION_HEX >= 0x030C0000
+    PyDictOrValues known = *_PyObject_DictOrValuesPointer(object);
+    return _PyDictOrValues_IsValues(known) ? NULL : _PyDictOrValues_GetDict(known);
+#else
+    return *_PyObject_ManagedDictPointer(object);
+#endif
+}
 
 /* The class's own namespace, borrowed. */
 static inline PyObject *

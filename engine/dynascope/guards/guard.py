@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import types
 import weakref
@@ -198,7 +199,9 @@ class DictionaryKeysAre(Predicate):
     keys: tuple
 
     def holds(self, value: Any) -> bool:
-        return isinstance(value, dict) and constants_equal(tuple(dict.keys(value)), self.keys)
+        # An OrderedDict has an order of its own, which `move_to_end` changes.
+        kind = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+        return isinstance(value, dict) and constants_equal(tuple(kind.keys(value)), self.keys)
 
     def check(self) -> str:
         return f"has the keys {short_repr(list(self.keys))}" if self.keys else "is an empty dict"

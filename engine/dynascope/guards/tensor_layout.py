@@ -96,6 +96,7 @@ def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
     """The operand of CHECK_TENSOR."""
     extents = tuple(-1 if extent is None else extent for extent in (*predicate.sizes, *(predicate.strides or ())))
     return (
+        predicate.type,
         predicate.dispatch_keys,
         layout.dtype_code(predicate.dtype),
         layout.device_code(predicate.device),

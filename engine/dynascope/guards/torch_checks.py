@@ -14,8 +14,6 @@ def _tensor_matches(writer: Any, predicate: TensorMatches, source: int) -> bool:
     layout = tensor_layout()
     if layout is None or not is_plain(predicate):
         return False
-    # The type first: only a tensor is read as one.
-    writer.check("CHECK_TYPE", source, predicate.type)
     return writer.check("CHECK_TENSOR", source, expected_tensor(layout, predicate))
 
 

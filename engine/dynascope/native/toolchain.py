@@ -3,6 +3,8 @@
     path = build_shared_object("int answer(void) { return 42; }", language="c", flags=("-O2",), name="answer")
     ctypes.CDLL(path).answer()
 
+    begin_shared_object(the same)       the compiler starts now, and the caller goes on with something else
+
 The file is named after the text, the flags and the compiler (and the processor where the flags ask for it), so a file
 that exists is the right one. Many processes may build the same text at once: each works in a folder of its own and
 puts the finished file in its place in one step.
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,6 +34,7 @@ Language = Literal["c", "c++"]
 
 TIMEOUT_VARIABLE = "DYNASCOPE_COMPILER_TIMEOUT"
 _DEFAULT_TIMEOUT = 300.0
+_begun: dict[tuple[str, ...], Future[Path]] = {}
 
 
 class ToolchainError(Exception):
@@ -76,8 +80,22 @@ def find_compiler(language: Language = "c") -> Compiler | None:
     return None
 
 
+def begin_shared_object(source: str, *, language: Language, flags: Sequence[str], name: str) -> None:
+    """Start what `build_shared_object` with the same arguments will wait for; it also raises what goes wrong."""
+    key = (source, language, *flags)
+    if key not in _begun:
+        worker = ThreadPoolExecutor(1)
+        _begun[key] = worker.submit(_build_or_find, source, language, flags, name)
+        worker.shutdown(wait=False)
+
+
 def build_shared_object(source: str, *, language: Language, flags: Sequence[str], name: str) -> Path:
     """The path of the shared object of this text, built now if nobody has. Raises ToolchainError."""
+    begun = _begun.pop((source, language, *flags), None)
+    return _build_or_find(source, language, flags, name) if begun is None else begun.result()
+
+
+def _build_or_find(source: str, language: Language, flags: Sequence[str], name: str) -> Path:
     compiler = find_compiler(language)
     if compiler is None:
         tried = tuple(shlex.join(command) for command in _candidates(language))

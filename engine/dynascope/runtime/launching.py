@@ -20,7 +20,7 @@ import torch
 
 from dynascope.codegen.kernels import Kernel
 from dynascope.loops.nodes import READERS, Reader
-from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Reason
 
 Launch = Callable[..., None]
@@ -49,13 +49,23 @@ def launcher_note() -> Reason | None:
     return module if isinstance(module, Reason) else None
 
 
+def begin() -> None:
+    """Start building the launcher: it will be there when the kernels are."""
+    if not _module.cache_info().currsize:
+        begin_shared_object(**_build())
+
+
+def _build() -> dict[str, Any]:
+    text = resources.files("dynascope.runtime").joinpath("launch.c").read_text()
+    flags = ("-O1", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}", "-w")
+    return dict(source=text, language="c", flags=flags, name="dynascope_launch")
+
+
 @cache
 def _module() -> Any:
     """The extension module, connected; the reason where it could not be built."""
-    text = resources.files("dynascope.runtime").joinpath("launch.c").read_text()
-    flags = ("-O2", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}", "-w")
     try:
-        path = build_shared_object(text, language="c", flags=flags, name="dynascope_launch")
+        path = build_shared_object(**_build())
     except ToolchainError as error:
         return error.reason
     loader = importlib.machinery.ExtensionFileLoader("dynascope_launch", str(path))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.places import is_library_name
 from dynascope.capture.values import Value
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, Source, TypeSource
@@ -51,9 +53,10 @@ def class_source(machine: Machine, cls: type, instance: Value | None = None) -> 
 
 
 def member_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
-    """The entry's place. Those of torch's and the standard library's classes are fixed."""
+    """The entry's place. Those of torch's and the standard library's classes are fixed, but for what users do replace."""
     owner = owner_of(cls, name)
-    if is_library_name(owner.__module__) and owner.__module__ != "__main__":
+    replaceable = name == "forward" and issubclass(owner, torch.nn.Module)
+    if is_library_name(owner.__module__) and owner.__module__ != "__main__" and not replaceable:
         entry = owner.__dict__[name]
         return ConstantSource(f"{owner.__qualname__}.{name}@{id(entry)}", entry)
     key = (cls, name)

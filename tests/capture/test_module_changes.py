@@ -1,0 +1,226 @@
+"""Everything that can be changed about a module between two calls: the compiled module gives what eager gives.
+
+Each change is made to a tree that was compiled and called until its guards are warm, inside and at its root.
+"""
+
+import collections
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import dynascope
+
+X = torch.arange(12.0).reshape(3, 4) / 7
+
+
+class Scale(nn.Module):
+    factor = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((4,), 1.5))
+        self.register_buffer("shift", torch.ones(4))
+        self.offset = 0.25
+        self.steps = collections.OrderedDict(a=2.0, b=3.0)
+
+    def forward(self, x):
+        y = x * self.weight * self.factor + self.shift + self.offset
+        for name, step in self.steps.items():
+            y = y * step + len(name)
+            y = y.sin()
+        return y * 2 if self.training else y
+
+
+class Other(Scale):
+    factor = -3.0
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = Scale()
+        self.body = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        self.again = self.scale
+
+    def forward(self, x):
+        return self.again(self.body(self.scale(x)))
+
+
+def add_hook(module):
+    module.register_forward_hook(lambda module, inputs, output: output + 100)
+
+
+def add_pre_hook(module):
+    module.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+
+
+def set_forward(module):
+    module.forward = lambda x: x * 7
+
+
+def set_hook_table(module):
+    module._forward_hooks = collections.OrderedDict({0: lambda module, inputs, output: output - 50})
+
+
+def replace_dictionary(net):
+    net.scale.__dict__ = {**copy.deepcopy(net.scale.__dict__), "offset": 9.0}
+
+
+def replace_root_dictionary(net):
+    net.__dict__ = copy.deepcopy(net.__dict__)
+    net.scale.offset = 9.0
+
+
+def delete_and_raise(net):
+    del net.scale.offset
+
+
+def set_in_place(parameter, tensor):
+    with torch.no_grad():
+        parameter.set_(tensor)
+
+
+def to_bfloat16(net):
+    net.to(torch.bfloat16)
+
+
+def reorder_modules(net):
+    modules = net.body._modules
+    modules["1"] = modules.pop("1")
+
+
+def replace_modules_table(net):
+    net.body._modules = {name: net.body._modules[name] for name in ("2", "1", "0")}
+
+
+CHANGES = {
+    "hook": lambda net: add_hook(net.scale),
+    "hook of a library module": lambda net: add_hook(net.body[1]),
+    "hook of the container": lambda net: add_hook(net.body),
+    "hook of the root": add_hook,
+    "pre-hook": lambda net: add_pre_hook(net.scale),
+    "pre-hook of the root": add_pre_hook,
+    "hook table": lambda net: set_hook_table(net.scale),
+    "hook table of the root": set_hook_table,
+    "submodule replaced": lambda net: setattr(net, "scale", Other()),
+    "submodule replaced in its container": lambda net: net.body.__setitem__(1, nn.ReLU()),
+    "submodule appended": lambda net: net.body.append(nn.ReLU()),
+    "submodule deleted": lambda net: net.body.__delitem__(1),
+    "shared module replaced in one place": lambda net: setattr(net, "again", Other()),
+    "shared module changed": lambda net: setattr(net.again, "offset", 5.0),
+    "parameter replaced": lambda net: setattr(net.scale, "weight", nn.Parameter(torch.zeros(4))),
+    "parameter replaced by another shape": lambda net: setattr(net.scale, "weight", nn.Parameter(torch.ones(3, 1))),
+    "parameter deleted": lambda net: net.scale.__dict__["_parameters"].update(weight=None),
+    "data replaced": lambda net: setattr(net.scale.weight, "data", torch.full((4,), 3.0)),
+    "data of another shape": lambda net: setattr(net.scale.weight, "data", torch.full((3, 4), 3.0)),
+    "data of another dtype": lambda net: setattr(net.scale.weight, "data", torch.full((4,), 3.0).double()),
+    "set_": lambda net: set_in_place(net.scale.weight, torch.full((4,), 3.0)),
+    "set_ to other strides": lambda net: set_in_place(net.body[0].weight, torch.arange(16.0).reshape(4, 4).t()),
+    "resize_": lambda net: net.scale.shift.resize_(1).fill_(4),
+    "filled": lambda net: net.scale.weight.data.fill_(0.5),
+    "buffer replaced": lambda net: setattr(net.scale, "shift", torch.full((1,), 4.0)),
+    "requires_grad flipped": lambda net: [p.requires_grad_(False) for p in net.parameters()],
+    "dtype": lambda net: net.double(),
+    "dtype by to()": to_bfloat16,
+    "training": lambda net: net.eval(),
+    "training of one": lambda net: net.scale.eval(),
+    "class of a module": lambda net: setattr(net.scale, "__class__", Other),
+    "forward of the instance": lambda net: set_forward(net.scale),
+    "forward of a library instance": lambda net: set_forward(net.body[1]),
+    "forward of the root instance": set_forward,
+    "attribute": lambda net: setattr(net.scale, "offset", 1.0),
+    "attribute that hides the class's": lambda net: setattr(net.scale, "factor", 5.0),
+    "attribute deleted": delete_and_raise,
+    "dictionary replaced": replace_dictionary,
+    "dictionary of the root replaced": replace_root_dictionary,
+    "modules in another order": reorder_modules,
+    "module table replaced": replace_modules_table,
+    "ordered dict in another order": lambda net: net.scale.steps.move_to_end("a"),
+    "ordered dict changed": lambda net: net.scale.steps.update(c=4.0),
+}
+
+
+def outcome(function, *arguments):
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        return type(error)
+    return result
+
+
+def same(left, right):
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.dtype == right.dtype and left.requires_grad == right.requires_grad and torch.equal(left, right)
+    return left is right
+
+
+def follows(change):
+    """The compiled module and a compiled function around the module, before and after a change of the eager one."""
+    net = Net()
+    for compiled in (dynascope.compile(net, backend="eager"), dynascope.compile(lambda x: net(x), backend="eager")):
+        for _ in range(3):
+            assert same(compiled(X), net(X))
+    in_module, in_function = dynascope.compile(net, backend="eager"), dynascope.compile(lambda x: net(x), backend="eager")
+    before = net(X)
+    for compiled in (in_module, in_function):
+        for _ in range(3):
+            assert same(compiled(X), before)
+    change(net)
+    expected = outcome(net, X)
+    for compiled in (in_function, in_module):
+        for _ in range(2):
+            assert same(outcome(compiled, X), expected)
+    return not same(before, expected)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_change(name):
+    assert follows(CHANGES[name]), "the change must be visible"
+
+
+@pytest.mark.parametrize("owner", [Scale, nn.Tanh, Net, nn.Sequential], ids=lambda owner: owner.__name__)
+def test_forward_of_the_class(owner, monkeypatch):
+    assert follows(lambda net: monkeypatch.setattr(owner, "forward", lambda self, x: x * 11))
+
+
+def test_attribute_of_the_class(monkeypatch):
+    assert follows(lambda net: monkeypatch.setattr(Scale, "factor", 4.0))
+
+
+def test_hooks_of_all_modules():
+    handles = []
+
+    def change(net):
+        register = nn.modules.module.register_module_forward_hook
+        handles.append(register(lambda module, inputs, output: output + 1 if isinstance(module, nn.Tanh) else None))
+
+    try:
+        assert follows(change)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def test_changes_that_are_taken_back_are_followed_both_ways():
+    net = Net()
+    compiled = dynascope.compile(net, backend="eager")
+    for _ in range(3):
+        handle = net.body[1].register_forward_hook(lambda module, inputs, output: output * 3)
+        assert same(compiled(X), net(X))
+        handle.remove()
+        assert same(compiled(X), net(X))
+        net.forward = lambda x: x - 1
+        assert same(compiled(X), X - 1)
+        del net.forward
+        assert same(compiled(X), net(X))
+
+
+def test_the_inputs_of_a_graph_are_found_anew_at_each_call():
+    net = Net()
+    compiled = dynascope.compile(net, backend="eager")
+    for value in (1.0, 2.0, 3.0):
+        net.scale.weight = nn.Parameter(torch.full((4,), value))
+        net.body[2] = nn.Linear(4, 4)
+        assert same(compiled(X), net(X))
