@@ -380,9 +380,15 @@ class _Emitter:
         lanes = self.nest.varies(number)
         if operation.name == "random":
             return self._random(operation, lanes)
-        arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
         source = self.body[operation.arguments[-1]].dtype
+        if operation.name == "divide" and lanes and source == torch.float32 and self._is_row_value(operation.arguments[1]):
+            return f"divided({self._operand(operation.arguments[0], lanes)}, {self.names[operation.arguments[1]]})"
+        arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
         return expressions.expression(operation, source, arguments, lanes)
+
+    def _is_row_value(self, number: int) -> bool:
+        """Whether many elements meet the same value."""
+        return not self.nest.varies(number) and self.nest.lane is not None
 
     def _random(self, operation: Compute, lanes: bool) -> str:
         """Neighbours in the stream come from one call, which shares the work of four."""
