@@ -25,7 +25,7 @@ from dynascope.loops.nodes import Buffer, Compute, Load, Operation, Reduce, Stor
 from dynascope.loops.operations import DIVISION, TABLE
 from dynascope.schedule.groups import FusionGroup
 
-TILE = 512
+TILE = 1024
 STEPS = 8
 BLOCK = 128
 """Steps whose sum goes into the total at once."""
