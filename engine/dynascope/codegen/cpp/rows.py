@@ -53,9 +53,13 @@ class RowEmitter(ValueWriter):
         operations = sum(isinstance(op, (Compute, Reduce)) for op in self.body) * count
         return Kernel(
             self.name, "cpp", "\n".join(self.lines) + "\n", tuple(self.links), self.group, self.pointers,
-            self.group.scalars, self.nest.items, cost * count, operations,
+            self.group.scalars, self._items(), cost * count, operations,
             *_bytes_moved(self.group, self.buffers),
         )  # fmt: skip
+
+    def _items(self) -> int:
+        """How many parallel items a call is divided into."""
+        return self.nest.items
 
     def _header(self) -> None:
         read, written = _bytes_moved(self.group, self.buffers)

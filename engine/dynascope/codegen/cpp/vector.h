@@ -72,6 +72,17 @@ INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
 //:
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
+//: turn
+// block[j * N + k] = p[k * stride + j]: n runs of `steps` elements become `steps` vectors of n lanes.
+template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
+  long whole = n == N ? steps & -16 : 0;
+  for (long first = 0; first < whole; first += 16)
+    for (int k = 0; k < N; k++)
+#pragma GCC unroll 16
+      for (int j = 0; j < 16; j++) block[(first + j) * N + k] = p[k * stride + first + j];
+  for (long k = 0; k < n; k++)
+    for (long j = whole; j < steps; j++) block[j * N + k] = p[k * stride + j];
+}
 //: select / f64 F64
 SELECT(F64, I64)
 //: select / i64 I64
