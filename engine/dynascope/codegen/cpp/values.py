@@ -166,8 +166,9 @@ class ValueWriter:
         sign = "+=" if operation.mode == "add" else "="
         if not lanes:
             return f"{buffer}[{self._index(operation.index)}] {sign} {text};"
-        if operation.mode == "set" and contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
-            return f"store({buffer} + {self._index(operation.index)}, {text}, n);"
+        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
+            place = f"{buffer} + {self._index(operation.index)}"
+            return f"store({place}, {text if operation.mode == 'set' else f'load({place}, n) + {text}'}, n);"
         return f"{{ auto t = {text}; for (long k = 0; k < n; k++) {buffer}[{self._lane_index(operation.index)}] {sign} t[k]; }}"
 
     # -- text --------------------------------------------------------------------------------------------------------
