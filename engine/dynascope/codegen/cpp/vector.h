@@ -78,7 +78,6 @@ template <class T> INLINE void turn(T* block, const T* p, long stride, long n, l
   long whole = n == N ? steps & -16 : 0;
   for (long first = 0; first < whole; first += 16)
     for (int k = 0; k < N; k++)
-#pragma GCC unroll 16
       for (int j = 0; j < 16; j++) block[(first + j) * N + k] = p[k * stride + first + j];
   for (long k = 0; k < n; k++)
     for (long j = whole; j < steps; j++) block[j * N + k] = p[k * stride + j];
