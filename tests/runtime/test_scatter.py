@@ -104,3 +104,11 @@ def test_the_gradient_of_an_embedding_is_a_kernel_for_any_number_of_threads() ->
     leaf = table.clone().requires_grad_()
     torch.testing.assert_close(results[0], *torch.autograd.grad(f(leaf, index), leaf, gradient), rtol=1e-5, atol=1e-4)
     assert torch.equal(results[0], results[1])
+
+
+def test_the_loops_print() -> None:
+    from dynascope.loops.printing import print_node
+
+    module, _ = compiled(lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(7, 33), places(5, below=7), numbers(5, 33)])
+    text = "\n".join(print_node(node) for node in module.schedule.program.nodes)
+    assert "= scatter(i0: 5, i1: 33) into x" in text and "+=" in text
