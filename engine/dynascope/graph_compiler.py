@@ -50,12 +50,22 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
             raise NumberNeeded(refusal.reason.placeholder) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
     graphs = [(pair.forward, example_inputs), (pair.backward, None)]
-    forward, *others = compile_together([made for made in graphs if made[0] is not None], options, clock)
+    forward, *others = compile_together(
+        [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair)
+    )
     backward = others[0] if others else None
     function = bridge(pair, forward.call, backward.call if backward else None)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
+
+
+def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
+    """The inputs whose new contents kernels may write. Not where autograd stands between (it must see an output for itself),
+    nor through `.data` (the bridge copies to another tensor object then, and would copy the memory to itself)."""
+    if pair.backward is not None:
+        return ()
+    return tuple((m.input, m.output) for m in pair.mutations if not (m.records_history or m.is_hidden))
 
 
 def _explain(refusal: DifferentiationRefused, graph: Any) -> Explanation:

@@ -106,7 +106,7 @@ CHANGES = {
     "hook table of the root": set_hook_table,
     "submodule replaced": lambda net: setattr(net, "scale", Other()),
     "submodule replaced in its container": lambda net: net.body.__setitem__(1, nn.ReLU()),
-    "submodule appended": lambda net: net.body.append(nn.ReLU()),
+    "submodule appended": lambda net: net.body.append(nn.Tanh()),
     "submodule deleted": lambda net: net.body.__delitem__(1),
     "shared module replaced in one place": lambda net: setattr(net, "again", Other()),
     "shared module changed": lambda net: setattr(net.again, "offset", 5.0),

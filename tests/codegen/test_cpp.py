@@ -101,3 +101,54 @@ def test_values_named_like_functions_build() -> None:
     built = build(module(f, *inputs))
     assert not built.notes
     torch.testing.assert_close(built.call(*inputs), f(*inputs))
+
+
+def _distance(value: torch.Tensor, exact: torch.Tensor) -> float:
+    """The greatest distance in units in the last place of f32; inf where a special value is another."""
+    if not torch.equal(value.isnan(), exact.isnan()):
+        return float("inf")
+    reference = exact.float()
+    finite = reference.isfinite()
+    if not torch.equal(value[~finite].nan_to_num(), reference[~finite].nan_to_num()):
+        return float("inf")
+    x = reference[finite].abs()
+    unit = torch.nextafter(x, torch.full_like(x, float("inf"))).double() - x.double()
+    return ((value[finite].double() - exact[finite]).abs() / unit).max().item()
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("name", "limit"), [("erf", 1.1), ("exp", 1.0), ("log", 1.0), ("tanh", 1.5)])
+def test_mathematics_are_accurate_over_all_floats(name: str, limit: float) -> None:
+    function = getattr(torch, name)
+    bits = torch.arange(-(2**31), 2**31, 4099, dtype=torch.int64).to(torch.int32)
+    special = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), 1e-45, -1e-45])
+    x = torch.cat([bits.view(torch.float32), special])
+    (y,) = build(module(lambda x: function(x), x)).call(x)
+    exact = function(x.double())
+    normal = exact.isnan() | (exact.abs() > 1.2e-38) | (exact == 0)
+    assert _distance(y[normal], exact[normal]) <= limit
+    assert torch.equal(y[-6:-4].signbit(), function(x)[-6:-4].signbit())
+
+
+@pytest.mark.compiler
+def test_division_by_a_row_value_rounds_as_division_does() -> None:
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(64, 256, generator=generator) * torch.logspace(-9, 9, 64)[:, None]
+    b = torch.randn(64, 1, generator=generator)
+    b[:6, 0] = torch.tensor([0.0, float("inf"), float("nan"), 1e-40, 3e38, -0.0])
+    a[:, :4] = torch.tensor([0.0, float("inf"), float("nan"), -0.0])
+    (y,) = build(module(lambda a, b: a / b, a, b)).call(a, b)
+    torch.testing.assert_close(y, a / b, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("columns", [3, 16, 17, 48, 100])
+def test_extrema_of_rows_keep_nan_wherever_it_is(columns: int) -> None:
+    x = torch.randn(columns + 1, columns, generator=torch.Generator().manual_seed(0))
+    x[range(columns), range(columns)] = float("nan")
+
+    def f(x):
+        return x.amax(1), x.amin(1), x.amax(0), x.maximum(x.flip(1)), x.minimum(x.flip(1)), x.relu()
+
+    for mine, theirs in zip(build(module(f, x)).call(x), f(x), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)

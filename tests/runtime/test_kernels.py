@@ -252,3 +252,39 @@ def test_large_sums_are_accurate() -> None:
 def test_threads_give_the_same() -> None:
     x = floats(513, 1027)
     check(lambda x: (functional.gelu(x) * 2 + x.softmax(-1), x.sum(0)), x, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8], ids=str)
+def test_reductions_over_rows_that_lie_side_by_side(dtype: torch.dtype) -> None:
+    """Long enough for several vectors of rows, with a rest of each kind."""
+
+    def f(x, y):
+        total = x.sum(0)
+        return total, (x * y).sum(0), x.amax(0), x.amin(0), (x > 1).any(0), (x > -3).all(0), x + y, x[:7].prod(0)
+
+    for rows, columns in ((9, 100), (300, 131), (7, 1100)):
+        x = (floats(rows, columns) * 2).to(dtype)
+        y = (floats(columns) * 2).to(dtype)
+        check(f, x, y, tolerance=2e-2 if dtype == torch.bfloat16 else 1e-4)
+
+
+def test_several_passes_over_rows_that_lie_side_by_side() -> None:
+    def f(x, w):
+        average, spread = x.mean(0), x.var(0)
+        normal = (x - average) * torch.rsqrt(spread + 1e-5) * w.exp()
+        return x.softmax(0), x.log_softmax(0), normal, (normal * normal).sum(0), x.logsumexp(0)
+
+    for sizes in ((33, 100), (1500, 70), (5, 2000)):
+        x = floats(*sizes)
+        x[1, 3] = math.nan
+        check(f, x, floats(sizes[1]), tolerance=1e-4)
+    check(lambda x: (x.softmax(1), x.sum(1), x.sum((0, 1)), x.amax(1)), floats(3, 40, 90), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("sizes", [(64, 100), (1, 70), (130, 9), (16, 16), (33, 200)])
+def test_reading_across_the_lanes(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
+    x, y = (floats(*sizes) * 3).to(dtype), (floats(*sizes[::-1]) * 3).to(dtype)
+    check(lambda x, y: (x.t() == y, x.t().contiguous(), y.t() | x if dtype == torch.bool else y.t() * x), x, y)
+    z = (floats(3, *sizes) * 3).to(dtype)
+    check(lambda z, y: (z.transpose(1, 2) == y, z.permute(2, 0, 1).contiguous()), z, y)

@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "runtime"))
 import pytest
 import torch
 from compiled import check, kernels
-from dynascope.loops.nodes import Compute
+from dynascope.loops.nodes import Compute, IndexValue
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
@@ -56,3 +56,16 @@ def test_indices_of_both_parts_are_checked() -> None:
 
     x, good = torch.randn(8, 16), torch.randint(0, 8, (10,))
     check(f, x, good, good)
+
+
+def test_a_boundary_that_falls_between_the_steps_of_an_outer_loop_cuts_it() -> None:
+    """The halves of a rotary embedding: the loop over 64 is split in 2 by 32 before it is cut."""
+
+    def rotate(x, sine):
+        half = x.shape[-1] // 2
+        return torch.cat((-x[..., half:], x[..., :half]), -1) * sine
+
+    groups = [kernel.group for kernel in kernels(check(rotate, torch.randn(4, 6, 64), torch.randn(6, 64)))]
+    assert len(groups) == 2
+    for group in groups:
+        assert not any(isinstance(op, IndexValue) for op in group.body) and all(s.extent > 1 for s in group.rows)

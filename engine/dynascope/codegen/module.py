@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dynascope.codegen.cpp.emitter import emit_kernel
+from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
 from dynascope.codegen.cpp.unit import unit, vector_bytes
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.wrapper import emit_wrapper
@@ -36,7 +36,8 @@ def _kernel(step: Step, schedule: Schedule, taken: set[str], options: Any) -> Ke
         from dynascope.codegen.triton.emit import triton_kernel
 
         return triton_kernel(group, _new_name(group.name, taken), schedule.buffers)
-    return emit_kernel(group, _new_name(group.name, taken), schedule.buffers, vector_bytes())
+    emit_one = emit_scatter if isinstance(step, ScatterGroup) else emit_kernel
+    return emit_one(group, _new_name(group.name, taken), schedule.buffers, vector_bytes())
 
 
 def _new_name(wanted: str, taken: set[str]) -> str:

@@ -77,10 +77,13 @@ class _Wrapper:
         return f"empty_on({buffer.sizes}, {buffer.strides}, dtype={self._named(buffer.dtype)}, device={device})"
 
     def _kernel(self, step: Any, kernel: Kernel) -> None:
-        if isinstance(step, ScatterGroup):
+        if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
             self._line(f"{step.node.result.name}.copy_({step.node.base})")
         group: FusionGroup = kernel.group
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
+
+    def _is_made_of(self, result: str, base: str) -> bool:
+        return any(a.buffer == result and a.reuses == base for a in self.schedule.allocations)
 
     def _extern(self, step: ExternCall) -> None:
         name = self._value(_short(step), _callable(step.operator))

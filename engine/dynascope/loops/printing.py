@@ -28,6 +28,7 @@ from dynascope.loops.nodes import (
     Operation,
     Origin,
     Reduce,
+    ScatterNode,
     ScalarInput,
     Store,
     TensorView,
@@ -56,6 +57,8 @@ def print_program_with_links(program: LoopProgram) -> tuple[str, tuple[LineLink,
 def print_node(node: Node) -> str:
     if isinstance(node, ExternCall):
         return f"{source_comment(node.origin)}\n{_print_extern(node)}"
+    if isinstance(node, ScatterNode):
+        return f"{source_comment(node.origin)}\n{_print_scatter(node)}"
     return f"{source_comment(node.origin)}\n{_print_loops(node)}"
 
 
@@ -75,6 +78,15 @@ def _print_loops(node: LoopNode) -> str:
         lines.append(
             "    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}", describe_buffer(result.buffer))
         )
+    return "\n".join(lines)
+
+
+def _print_scatter(node: ScatterNode) -> str:
+    loops = ", ".join(f"{loop.symbol}: {loop.size}" for loop in node.loops)
+    sign = "+=" if node.mode == "add" else "="
+    lines = [f"{node.result.name} = scatter({loops}) into {node.base}  # {node.origin.operator}"]
+    lines += [f"    {line}" for line in print_body(node.body)]
+    lines.append("    " + _typed(f"{node.result.name}[{node.index}] {sign} %{node.value}", describe_buffer(node.result)))
     return "\n".join(lines)
 
 

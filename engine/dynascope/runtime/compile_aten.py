@@ -24,7 +24,9 @@ from dynascope.runtime.build import build
 from dynascope.runtime.operators import run_operators
 from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
 from dynascope.schedule.fusion import fuse
+from dynascope.schedule.in_place import written_in_place
 
+Mutations = Sequence[tuple[int, int]]
 StageClock = Callable[[str], AbstractContextManager[Any]]
 
 
@@ -54,10 +56,20 @@ def compile_aten(
 
 
 def compile_together(
-    graphs: Sequence[tuple[fx.GraphModule, Any]], options: Any = None, clock: StageClock = nullcontext
+    graphs: Sequence[tuple[fx.GraphModule, Any]],
+    options: Any = None,
+    clock: StageClock = nullcontext,
+    mutations: Mutations = (),
 ) -> list[CompiledAten]:
-    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time."""
-    generated = [_generate(graph, inputs, options, clock) for graph, inputs in graphs]
+    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time.
+
+    `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
+    the input itself, already written.
+    """
+    generated = [
+        _generate(graph, inputs, options, clock, () if number else mutations)
+        for number, (graph, inputs) in enumerate(graphs)
+    ]
     with clock("build"):
         if len(graphs) == 1:
             return [_built(graphs[0][0], generated[0], options)]
@@ -65,12 +77,14 @@ def compile_together(
             return list(threads.map(lambda made: _built(made[0][0], made[1], options), zip(graphs, generated, strict=True)))
 
 
-def _generate(graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock) -> KernelModule | Explanation:
+def _generate(
+    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations
+) -> KernelModule | Explanation:
     """The kernels' text; why there is none where a stage failed."""
     value: Any = graph
     stages = (
         ("lower", lambda g: lower(g, example_inputs, options)),
-        ("fuse", lambda program: fuse(program, options)),
+        ("fuse", lambda program: written_in_place(fuse(program, options), mutations)),
         ("emit", lambda schedule: emit(schedule, options)),
     )
     for name, stage in stages:

@@ -22,7 +22,7 @@ from dynascope.loops.nodes import (
     Store,
 )
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
-from dynascope.schedule.nests import shaped
+from dynascope.schedule.nests import rewritten, shaped
 from dynascope.schedule.segments import segments
 from dynascope.schedule.whole_reductions import with_whole_reductions
 
@@ -101,7 +101,6 @@ def _scatter_group(node: ScatterNode) -> ScatterGroup:
         node.mode,
     )
     rows = tuple(loop.symbol for loop in node.loops if loop.size != 1)
-    gone = {loop.symbol for loop in node.loops if loop.size == 1}
-    body, rows, columns = shaped((*node.body, store), rows, ())
-    del gone
-    return ScatterGroup(finished(node.device, body, rows, columns), node)
+    once = {loop.symbol: ZERO for loop in node.loops if loop.size == 1}
+    body = rewritten((*node.body, store), lambda index: substitute(index, lambda atom: once.get(atom)))
+    return ScatterGroup(finished(node.device, *shaped(body, rows, ())), node)

@@ -41,6 +41,7 @@ from dynascope.schedule.reasons import (
 )
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
+from dynascope.schedule.totals import with_split_totals
 
 LARGEST_GROUP_BODY = 1500
 SIBLINGS_LOOKED_AT = 8
@@ -48,7 +49,7 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
-    program = with_split_tails(without_unused(program))
+    program = with_split_totals(with_split_tails(without_unused(program)))
     state = _FusionState(program)
     for node in program.nodes:
         state.place(node)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dynascope.loops.inlining import has_reduction
 from dynascope.loops.nodes import (
     Argument,
+    Buffer,
     Compute,
     ExternCall,
     Load,
@@ -24,6 +25,7 @@ from dynascope.loops.nodes import (
 from dynascope.loops.operations import TABLE
 
 CHEAP_COST = 4
+SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
 LONGEST_BODY = 400
@@ -37,7 +39,7 @@ def inlined_buffers(program: LoopProgram) -> frozenset[str]:
     weights: dict[str, Weight] = {}
     for node in program.nodes:
         if isinstance(node, LoopNode):
-            weight = _weigh(node, weights)
+            weight = _weigh(node, weights, program.buffers)
             if _inlines(node, kept, readers, weight):
                 weights[node.results[0].buffer.name] = weight
     return frozenset(weights)
@@ -45,19 +47,23 @@ def inlined_buffers(program: LoopProgram) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What computing a value once more takes, with all that is inlined into it."""
+    """What computing a value once more takes, with all that is inlined into it. Loads of what is much smaller than the
+    value (a number a row, a parameter) do not count: they stay in the cache."""
 
     cost: int
     loads: int
     length: int
 
 
-def _weigh(node: LoopNode, inlined: dict[str, Weight]) -> Weight:
+def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer]) -> Weight:
     own = [op for op in node.body if isinstance(op, Load)]
     parts = [inlined[op.buffer] for op in own if op.buffer in inlined]
+    large = [
+        op for op in own if op.buffer not in inlined and buffers[op.buffer].elements * SMALL_SHARE > iterations(node)
+    ]
     return Weight(
         cost_of(node) + sum(part.cost for part in parts),
-        len(own) - len(parts) + sum(part.loads for part in parts),
+        len(large) + sum(part.loads for part in parts),
         len(node.body) + sum(part.length for part in parts),
     )
 

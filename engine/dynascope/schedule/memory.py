@@ -23,13 +23,15 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
             made.add(name)
             buffer = program.buffers[name]
             pool = free.get(_shape_class(buffer), [])
-            reuses = pool.pop() if pool and name not in returned else None
+            reuses = pool.pop() if pool and name not in returned else _given_up(step, number, last_use, returned, pooled)
             allocations.append(Allocation(name, number, reuses))
             held += 0 if reuses else buffer.bytes
         peak = max(peak, held)
         for name in _dying(step, number, last_use, returned, program):
             releases.append((number, name))
             buffer = program.buffers[name]
+            if any(a.reuses == name and a.before == number for a in allocations):
+                continue
             if name in pooled:
                 free.setdefault(_shape_class(buffer), []).append(name)
             else:
@@ -37,6 +39,14 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     return Schedule(
         program, steps, borders, tuple(allocations), tuple(releases), program.buffers, program.outputs, peak
     )
+
+
+def _given_up(step: Step, number: int, last_use: dict[str, int], returned: set[str], pooled: frozenset[str]) -> str | None:
+    """The base of a scatter, where nobody needs it afterwards: the result is made in its memory, without a copy."""
+    if not isinstance(step, ScatterGroup):
+        return None
+    base = step.node.base
+    return base if base in pooled and base not in returned and last_use[base] == number else None
 
 
 def reads(step: Step) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import torch
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import without_unused
-from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Load, Operation, Store
+from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Load, Operation
 
 MOST_SEGMENTS = 8
 SHORTEST_SEGMENT = 8
@@ -29,7 +29,8 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
         asked = {n: q for n, q in questions.items() if q.symbol == symbol}
         cuts = sorted({0, symbol.extent, *(q.cut for q in asked.values() if 0 < q.cut < symbol.extent)})
         lengths = [end - begin for begin, end in zip(cuts, cuts[1:], strict=False)]
-        if 1 < len(lengths) <= MOST_SEGMENTS and min(lengths) >= SHORTEST_SEGMENT:
+        inner = min((q.inner for q in asked.values()), default=1)
+        if 1 < len(lengths) <= MOST_SEGMENTS and min(lengths) * inner >= SHORTEST_SEGMENT:
             places = zip(cuts, lengths, strict=False)
             return [_segment(body, rows, symbol, cut, length, asked) for cut, length in places]
     return [(body, rows)]
@@ -37,11 +38,12 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Whether `symbol` is before `cut` (or from it on)."""
+    """Whether `symbol` is before `cut` (or from it on). Each step of it is `inner` elements."""
 
     symbol: Symbol
     cut: int
     before: bool
+    inner: int
 
     def answer(self, begin: int) -> bool:
         return (begin < self.cut) == self.before
@@ -52,25 +54,30 @@ def _question(body: Body, operation: Operation) -> _Question | None:
     if not isinstance(operation, Compute) or operation.name not in _QUESTIONS:
         return None
     left, right = (body[a] for a in operation.arguments)
-    if not isinstance(left, IndexValue) or not isinstance(right, Constant) or len(left.index.terms) != 1:
+    if not isinstance(left, IndexValue) or not isinstance(right, Constant) or not left.index.terms:
         return None
-    ((symbol, factor),) = left.index.terms
+    (symbol, factor), *inner = left.index.terms
+    if not all(isinstance(atom, Symbol) for atom, _ in inner):
+        return None
+    low, high = Index(tuple(inner), left.index.constant).bounds
     if not isinstance(symbol, Symbol) or factor <= 0:
         return None
     strict = operation.name in ("less", "greater_equal")
-    limit = right.value - left.index.constant
-    # factor * symbol < limit; for "at most", < limit + 1.
-    cut = -(-(limit if strict else limit + 1) // factor)
-    return _Question(symbol, cut, operation.name in ("less", "less_equal"))
+    limit = right.value if strict else right.value + 1
+    # factor * symbol + inner < limit. The loops inside do not change the answer where both their ends agree.
+    cut = -(-(limit - low) // factor)
+    if cut != -(-(limit - high) // factor):
+        return None
+    return _Question(symbol, cut, operation.name in ("less", "less_equal"), high - low + 1)
 
 
 def _segment(
     body: Body, rows: tuple[Symbol, ...], symbol: Symbol, begin: int, length: int, asked: dict[int, _Question]
 ) -> tuple[Body, tuple[Symbol, ...]]:
     part = Symbol(f"{symbol.name}_{begin}", length)
-    moved = variable(part) + begin
+    moved = Index((), begin) if length == 1 else variable(part) + begin
     known = {n: question.answer(begin) for n, question in asked.items()}
-    loops = tuple(part if s == symbol else s for s in rows)
+    loops = tuple(part if s == symbol else s for s in rows if s != symbol or length > 1)
     return _folded(body, symbol, moved, known), loops
 
 

@@ -17,7 +17,7 @@ _KEYWORDS = frozenset(
     "short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using virtual void "
     "volatile wchar_t while and or not xor bitand bitor compl asm main unix linux".split()
 )
-_LOCALS = re.compile(r"[rcv]\d+(_at)?|kept_\w+|[pnNM]|error|block|stop|last|again|item|lanes|begin|end")
+_LOCALS = re.compile(r"[rcv]\d+(_at|_end|_first|_last)?|kept_\w+|[pnNM]|error|block|stop|last|again|item|lanes|begin|end|tile|edge")
 """What the emitter itself names in a kernel."""
 
 

@@ -24,12 +24,21 @@ INLINE f32 to_f32(i32 x) { return (f32)x; }
 INLINE f32 square_root(f32 x) { return __builtin_sqrtf(x); }
 INLINE f64 square_root(f64 x) { return __builtin_sqrt(x); }
 INLINE f32 splat(f32, f32 x) { return x; }
+// A NaN stays a NaN.
+INLINE f32 at_most(f32 x, f32 limit) { return x > limit ? limit : x; }
+INLINE f32 at_least(f32 x, f32 limit) { return x < limit ? limit : x; }
 // a * b + c, in one rounding where the processor has it. Only inside functions of ours: users' sums round as eager's.
 #ifdef __FMA__
 INLINE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 #else
 INLINE f32 fused(f32 a, f32 b, f32 c) { return a * b + c; }
 #endif
+//: times_two_to
+// y * 2**n, n whole and within 300 of 0, rounded once.
+INLINE f32 times_two_to(f32 y, f32 n) {
+  i32 k = to_i32(n), half = k >> 1;
+  return (y * from_bits((half + 127) << 23)) * from_bits((k - half + 127) << 23);
+}
 //: bf16_to_f32 f32_to_bf16
 INLINE f32 bf16_to_f32(u16 x) { return from_bits((i32)((u32)x << 16)); }
 INLINE u16 f32_to_bf16(f32 x) {
@@ -128,6 +137,7 @@ INLINE f64 log_(f64 x) { return log(x); }
 //: tanh_
 INLINE f64 tanh_(f64 x) { return tanh(x); }
 //: erf_
+INLINE f32 erf_(f32 x) { return erf_of_two_parts(x); }
 INLINE f64 erf_(f64 x) { return erf(x); }
 //: log1p_
 INLINE f64 log1p_(f64 x) { return log1p(x); }

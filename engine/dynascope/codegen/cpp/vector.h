@@ -10,23 +10,44 @@ VECTOR(U16, u16) VECTOR(U32, u32)
 typedef I32 M;
 
 // n < N lanes are at the end of a row: the others are neither read nor written.
-#define MEMORY(V, T) \
+#define MEMORY_BY(V, T, SOME, READ, WRITE) \
   INLINE V load(const T* p, long n) { \
     if (__builtin_expect(n == N, 1)) return *(const V##_memory*)p; \
-    V v = {}; __builtin_memcpy(&v, p, n * sizeof(T)); return v; \
+    SOME; READ; return v; \
   } \
   INLINE void store(T* p, V v, long n) { \
-    if (__builtin_expect(n == N, 1)) *(V##_memory*)p = v; else __builtin_memcpy(p, &v, n * sizeof(T)); \
+    if (__builtin_expect(n == N, 1)) *(V##_memory*)p = v; else { SOME; WRITE; } \
   } \
   INLINE V splat(V, T x) { return x - V{}; }
+#define MEMORY(V, T) \
+  MEMORY_BY(V, T, , V v = {}; __builtin_memcpy(&v, p, n * sizeof(T)), __builtin_memcpy(p, &v, n * sizeof(T)))
+#if defined(__AVX512VL__) && defined(__AVX512BW__) && !defined(__clang__)
+#define MASKED(V, T, name, W, S) \
+  MEMORY_BY(V, T, u32 some = (1u << n) - 1, V v = (V)__builtin_ia32_load##name##_mask((const S*)p, (W){}, some), \
+            __builtin_ia32_store##name##_mask((S*)p, (W)v, some))
+#else
+#define MASKED(V, T, name, W, S) MEMORY(V, T)
+#endif
 //: load store splat / f64 F64
+#if @N@ == 8
+MASKED(F64, f64, upd512, F64, f64)
+#else
 MEMORY(F64, f64)
+#endif
 //: load store splat / f32 F32
+#if @N@ == 16
+MASKED(F32, f32, ups512, F32, f32)
+#else
 MEMORY(F32, f32)
+#endif
 //: load store splat / i64 I64
 MEMORY(I64, i64)
 //: load store splat / i32 I32
+#if @N@ == 16
+MASKED(I32, i32, dqusi512, I32, i32)
+#else
 MEMORY(I32, i32)
+#endif
 //: load store splat / i16 I16
 MEMORY(I16, i16)
 //: load store splat / i8 I8
@@ -34,9 +55,15 @@ MEMORY(I8, i8)
 //: load store splat / u8 U8
 MEMORY(U8, u8)
 //: load store splat / u16 U16
+#if @N@ == 16
+MASKED(U16, u16, dquhi256, I16, i16)
+#else
 MEMORY(U16, u16)
+#endif
 //:
 #undef MEMORY
+#undef MASKED
+#undef MEMORY_BY
 INLINE M iota() { M m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE I64 iota64() { I64 m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE M lanes(long n) { return iota() < (i32)n; }
@@ -45,6 +72,16 @@ INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
 //:
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
+//: turn
+// block[j * N + k] = p[k * stride + j]: n runs of `steps` elements become `steps` vectors of n lanes.
+template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
+  long whole = n == N ? steps & -16 : 0;
+  for (long first = 0; first < whole; first += 16)
+    for (int k = 0; k < N; k++)
+      for (int j = 0; j < 16; j++) block[(first + j) * N + k] = p[k * stride + first + j];
+  for (long k = 0; k < n; k++)
+    for (long j = whole; j < steps; j++) block[j * N + k] = p[k * stride + j];
+}
 //: select / f64 F64
 SELECT(F64, I64)
 //: select / i64 I64
@@ -78,6 +115,26 @@ INLINE F32 to_f32(I32 x) { return TO(F32, x); }
 INLINE bool any_lane(M m) { i32 r = 0; for (int k = 0; k < N; k++) r |= m[k]; return r; }
 INLINE bool all_lanes(M m) { i32 r = -1; for (int k = 0; k < N; k++) r &= m[k]; return r; }
 
+//: at_most at_least
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+INLINE F32 at_most(F32 x, f32 limit) { return __builtin_ia32_minps512_mask(limit - F32{}, x, x, -1, 4); }
+INLINE F32 at_least(F32 x, f32 limit) { return __builtin_ia32_maxps512_mask(limit - F32{}, x, x, -1, 4); }
+#elif defined(__AVX__) && !defined(__clang__) && @N@ == 8
+INLINE F32 at_most(F32 x, f32 limit) { return __builtin_ia32_minps256(limit - F32{}, x); }
+INLINE F32 at_least(F32 x, f32 limit) { return __builtin_ia32_maxps256(limit - F32{}, x); }
+#else
+INLINE F32 at_most(F32 x, f32 limit) { return x > limit ? limit - F32{} : x; }
+INLINE F32 at_least(F32 x, f32 limit) { return x < limit ? limit - F32{} : x; }
+#endif
+//: times_two_to
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+INLINE F32 times_two_to(F32 y, F32 n) { return __builtin_ia32_scalefps512_mask(y, n, y, -1, 4); }
+#else
+INLINE F32 times_two_to(F32 y, F32 n) {
+  I32 k = to_i32(n), half = k >> 1;
+  return (y * from_bits((half + 127) << 23)) * from_bits((k - half + 127) << 23);
+}
+#endif
 //: bf16_to_f32 f32_to_bf16
 INLINE F32 bf16_to_f32(U16 x) { return (F32)(TO(U32, x) << 16); }
 INLINE U16 f32_to_bf16(F32 x) {
@@ -129,6 +186,20 @@ INLINE F32 copysign_(F32 x, F32 y) { return (F32)(((I32)x & 0x7fffffff) | ((I32)
 INLINE F64 copysign_(F64 x, F64 y) { return (F64)(((I64)x & 0x7fffffffffffffffl) | ((I64)y & (i64)0x8000000000000000l)); }
 INLINE M sign_bit(F32 x) { return (I32)x < 0; }
 INLINE M sign_bit(F64 x) { return TO(M, (I64)x < 0); }
+//: divided
+// a / b for many a by one b: with a product, and a remainder that makes it round as the quotient does. Where that does
+// not hold (b tiny or huge, a infinite) it is divided.
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+INLINE F32 divided(F32 a, f32 b) {
+  f32 size = __builtin_fabsf(b), r = size > 0x1p-100f && size < 0x1p100f ? 1.f / b : __builtin_nanf("");
+  F32 by = splat(F32{}, r), q = a * by;
+  F32 quotient = fused(fused(-q, splat(F32{}, b), a), by, q);
+  if (__builtin_expect(__builtin_ia32_cmpps512_mask(quotient, quotient, 3, -1, 4) != 0, 0)) return a / b;
+  return copysign_(quotient, q);
+}
+#else
+INLINE F32 divided(F32 a, f32 b) { return a / b; }
+#endif
 //: trunc_
 INLINE F32 trunc_(F32 x) { return absolute(x) < 8388608.f ? copysign_(TO(F32, TO(I32, x)), x) : x; }
 INLINE F64 trunc_(F64 x) { return absolute(x) < 4503599627370496. ? copysign_(TO(F64, TO(I64, x)), x) : x; }
@@ -149,84 +220,6 @@ INLINE F32 ceil_(F32 x) { F32 t = trunc_(x); return copysign_(x > t ? t + 1.f : 
 INLINE F64 ceil_(F64 x) { F64 t = trunc_(x); return copysign_(x > t ? t + 1. : t, x); }
 
 //:
-#define HORIZONTAL(name, V, T, combine) \
-  INLINE T name(V v) { T r = v[0]; for (int k = 1; k < N; k++) { T x = v[k]; r = combine; } return r; }
-//: prod_of / f32 F32
-HORIZONTAL(prod_of, F32, f32, r * x)
-//: prod_of / f64 F64
-HORIZONTAL(prod_of, F64, f64, r * x)
-//: prod_of / i64 I64
-HORIZONTAL(prod_of, I64, i64, r * x)
-//: prod_of / i32 I32
-HORIZONTAL(prod_of, I32, i32, r * x)
-//: prod_of / i16 I16
-HORIZONTAL(prod_of, I16, i16, r * x)
-//: prod_of / i8 I8
-HORIZONTAL(prod_of, I8, i8, r * x)
-//: prod_of / u8 U8
-HORIZONTAL(prod_of, U8, u8, r * x)
-//: max_of / f32 F32
-HORIZONTAL(max_of, F32, f32, x > r || x != x ? x : r)
-//: max_of / f64 F64
-HORIZONTAL(max_of, F64, f64, x > r || x != x ? x : r)
-//: max_of / i64 I64
-HORIZONTAL(max_of, I64, i64, x > r || x != x ? x : r)
-//: max_of / i32 I32
-HORIZONTAL(max_of, I32, i32, x > r || x != x ? x : r)
-//: max_of / i16 I16
-HORIZONTAL(max_of, I16, i16, x > r || x != x ? x : r)
-//: max_of / i8 I8
-HORIZONTAL(max_of, I8, i8, x > r || x != x ? x : r)
-//: max_of / u8 U8
-HORIZONTAL(max_of, U8, u8, x > r || x != x ? x : r)
-//: min_of / f32 F32
-HORIZONTAL(min_of, F32, f32, x < r || x != x ? x : r)
-//: min_of / f64 F64
-HORIZONTAL(min_of, F64, f64, x < r || x != x ? x : r)
-//: min_of / i64 I64
-HORIZONTAL(min_of, I64, i64, x < r || x != x ? x : r)
-//: min_of / i32 I32
-HORIZONTAL(min_of, I32, i32, x < r || x != x ? x : r)
-//: min_of / i16 I16
-HORIZONTAL(min_of, I16, i16, x < r || x != x ? x : r)
-//: min_of / i8 I8
-HORIZONTAL(min_of, I8, i8, x < r || x != x ? x : r)
-//: min_of / u8 U8
-HORIZONTAL(min_of, U8, u8, x < r || x != x ? x : r)
-//: sum_of
-HORIZONTAL(sum_of, I64, i64, r + x)
-INLINE f64 sum_of(F64 v) { f64 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
-INLINE f32 sum_of(F32 v) { f32 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
-//:
-#undef HORIZONTAL
-
-//: check_index
-INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int mode, i64* error, long n) {
-  I64 place = mode & 1 ? (i < 0 ? i + extent : i) : i;
-  I64 bad = (place < 0) | (place >= extent);
-  for (long k = 0; k < n; k++)
-    if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, mode, error); }
-  return place;
-}
-@MATHEMATICS@
-@RARE@
-//:
-#define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
-//: exp_
-EACH64(exp_, exp)
-//: log_
-EACH64(log_, log)
-//: tanh_
-EACH64(tanh_, tanh)
-//: erf_
-EACH64(erf_, erf)
-//: log1p_
-EACH64(log1p_, log1p)
-//:
-#undef EACH64
-//: sigmoid
-INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
-//:
 #define EXTREMA(V) \
   INLINE V maximum(V a, V b) { return (a > b) | (a != a) ? a : b; } \
   INLINE V minimum(V a, V b) { return (a < b) | (a != a) ? a : b; } \
@@ -238,7 +231,20 @@ INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
     best = select(take, v, best); place = select(take, at, place); \
   }
 //: maximum minimum fmax_ fmin_ / f32 F32
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+// The processor gives b where one is a NaN; lanes where a is one keep a.
+INLINE F32 maximum(F32 a, F32 b) { return __builtin_ia32_maxps512_mask(a, b, a, __builtin_ia32_cmpps512_mask(a, a, 7, -1, 4), 4); }
+INLINE F32 minimum(F32 a, F32 b) { return __builtin_ia32_minps512_mask(a, b, a, __builtin_ia32_cmpps512_mask(a, a, 7, -1, 4), 4); }
+INLINE F32 fmax_(F32 a, F32 b) { return (a > b) | (b != b) ? a : b; }
+INLINE F32 fmin_(F32 a, F32 b) { return (a < b) | (b != b) ? a : b; }
+#elif defined(__AVX__) && !defined(__clang__) && @N@ == 8
+INLINE F32 maximum(F32 a, F32 b) { F32 m = __builtin_ia32_maxps256(a, b); return a != a ? a : m; }
+INLINE F32 minimum(F32 a, F32 b) { F32 m = __builtin_ia32_minps256(a, b); return a != a ? a : m; }
+INLINE F32 fmax_(F32 a, F32 b) { return (a > b) | (b != b) ? a : b; }
+INLINE F32 fmin_(F32 a, F32 b) { return (a < b) | (b != b) ? a : b; }
+#else
 EXTREMA(F32)
+#endif
 //: arg_best / f32 F32
 ARGUMENT(F32)
 //: maximum minimum fmax_ fmin_ / f64 F64
@@ -268,6 +274,137 @@ ARGUMENT(U8)
 //:
 #undef EXTREMA
 #undef ARGUMENT
+//:
+#if defined(__GNUC__) && !defined(__clang__)
+#define FOLDED
+INLINE F32 across(F32 v, int h) { return __builtin_shuffle(v, iota() ^ h); }
+INLINE F64 across(F64 v, int h) { return __builtin_shuffle(v, iota64() ^ h); }
+INLINE I64 across(I64 v, int h) { return __builtin_shuffle(v, iota64() ^ h); }
+#endif
+#define HORIZONTAL(name, V, T, combine) \
+  INLINE T name(V v) { T r = v[0]; for (int k = 1; k < N; k++) { T x = v[k]; r = combine; } return r; }
+//: prod_of / f32 F32
+HORIZONTAL(prod_of, F32, f32, r * x)
+//: prod_of / f64 F64
+HORIZONTAL(prod_of, F64, f64, r * x)
+//: prod_of / i64 I64
+HORIZONTAL(prod_of, I64, i64, r * x)
+//: prod_of / i32 I32
+HORIZONTAL(prod_of, I32, i32, r * x)
+//: prod_of / i16 I16
+HORIZONTAL(prod_of, I16, i16, r * x)
+//: prod_of / i8 I8
+HORIZONTAL(prod_of, I8, i8, r * x)
+//: prod_of / u8 U8
+HORIZONTAL(prod_of, U8, u8, r * x)
+//: max_of / f32 F32
+#if defined(FOLDED)
+INLINE f32 max_of(F32 v) { _Pragma("GCC unroll 4") for (int h = N / 2; h; h /= 2) v = maximum(v, across(v, h)); return v[0]; }
+#else
+HORIZONTAL(max_of, F32, f32, x > r || x != x ? x : r)
+#endif
+//: max_of / f64 F64
+HORIZONTAL(max_of, F64, f64, x > r || x != x ? x : r)
+//: max_of / i64 I64
+HORIZONTAL(max_of, I64, i64, x > r || x != x ? x : r)
+//: max_of / i32 I32
+HORIZONTAL(max_of, I32, i32, x > r || x != x ? x : r)
+//: max_of / i16 I16
+HORIZONTAL(max_of, I16, i16, x > r || x != x ? x : r)
+//: max_of / i8 I8
+HORIZONTAL(max_of, I8, i8, x > r || x != x ? x : r)
+//: max_of / u8 U8
+HORIZONTAL(max_of, U8, u8, x > r || x != x ? x : r)
+//: min_of / f32 F32
+#if defined(FOLDED)
+INLINE f32 min_of(F32 v) { _Pragma("GCC unroll 4") for (int h = N / 2; h; h /= 2) v = minimum(v, across(v, h)); return v[0]; }
+#else
+HORIZONTAL(min_of, F32, f32, x < r || x != x ? x : r)
+#endif
+//: min_of / f64 F64
+HORIZONTAL(min_of, F64, f64, x < r || x != x ? x : r)
+//: min_of / i64 I64
+HORIZONTAL(min_of, I64, i64, x < r || x != x ? x : r)
+//: min_of / i32 I32
+HORIZONTAL(min_of, I32, i32, x < r || x != x ? x : r)
+//: min_of / i16 I16
+HORIZONTAL(min_of, I16, i16, x < r || x != x ? x : r)
+//: min_of / i8 I8
+HORIZONTAL(min_of, I8, i8, x < r || x != x ? x : r)
+//: min_of / u8 U8
+HORIZONTAL(min_of, U8, u8, x < r || x != x ? x : r)
+//: sum_of
+#if defined(FOLDED)
+INLINE i64 sum_of(I64 v) { _Pragma("GCC unroll 4") for (int h = N / 2; h; h /= 2) v += across(v, h); return v[0]; }
+INLINE f64 sum_of(F64 v) { _Pragma("GCC unroll 4") for (int h = N / 2; h; h /= 2) v += across(v, h); return v[0]; }
+INLINE f32 sum_of(F32 v) { _Pragma("GCC unroll 4") for (int h = N / 2; h; h /= 2) v += across(v, h); return v[0]; }
+#else
+HORIZONTAL(sum_of, I64, i64, r + x)
+INLINE f64 sum_of(F64 v) { f64 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
+INLINE f32 sum_of(F32 v) { f32 s[N]; __builtin_memcpy(s, &v, sizeof s); for (int h = N / 2; h; h /= 2) for (int k = 0; k < h; k++) s[k] += s[k + h]; return s[0]; }
+#endif
+//:
+#undef HORIZONTAL
+#undef FOLDED
+
+//: check_index
+INLINE I64 check_index(I64 i, i64 extent, i64 dimension, int mode, i64* error, long n) {
+  I64 place = mode & 1 ? (i < 0 ? i + extent : i) : i;
+  I64 bad = (place < 0) | (place >= extent);
+  for (long k = 0; k < n; k++)
+    if (__builtin_expect(bad[k] != 0, 0)) { place[k] = ::check_index(i[k], extent, dimension, mode, error); }
+  return place;
+}
+@MATHEMATICS@
+//: erf_
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+// erf(x) / x is smooth: a polynomial for each of 16 parts of [0, 4), around places where it is nearly a f32. 1 ulp.
+INLINE F32 erf_(F32 x) {
+  const F32 centre = {0.112468719f, 0.3462677f, 0.598564148f, 0.844581604f, 1.09609222f, 1.34625244f, 1.59547424f, 1.84696198f,
+    2.09501648f, 2.3445282f, 2.59480286f, 2.84450531f, 3.09848022f, 3.34872437f, 3.5959549f, 3.84590912f};
+  const F32 c0 = {1.12363946f, 1.08485806f, 1.00695097f, 0.908953965f, 0.801834464f, 0.700518906f, 0.611699462f, 0.536556005f,
+    0.475868076f, 0.426135093f, 0.385292113f, 0.351534754f, 0.322735071f, 0.298620522f, 0.278090149f, 0.260016531f};
+  const F32 c1 = {-0.0839657709f, -0.242519796f, -0.364792198f, -0.421546608f, -0.421912253f, -0.383506685f, -0.327927411f, -0.27034682f,
+    -0.220457792f, -0.179784134f, -0.147968188f, -0.123462319f, -0.1041345f, -0.0891698673f, -0.0773333982f, -0.0676084906f};
+  const F32 c2 = {-0.367624521f, -0.300498784f, -0.179154024f, -0.0538046546f, 0.0455441177f, 0.100647628f, 0.117036298f, 0.109138183f,
+    0.0912242606f, 0.0720563307f, 0.0556809828f, 0.043058265f, 0.0335318632f, 0.0266128015f, 0.02150294f, 0.0175788738f};
+  const F32 c3 = {0.0500334539f, 0.135397717f, 0.174810067f, 0.156768933f, 0.103201874f, 0.0449530818f, 0.00229004514f, -0.0199541133f,
+    -0.0262028072f, -0.0241560731f, -0.0193049423f, -0.0145224528f, -0.0106727509f, -0.00791484583f, -0.00597382709f, -0.00456957566f};
+  const F32 c4 = {0.107313581f, 0.0693509281f, 0.00811321288f, -0.0405177586f, -0.0602468811f, -0.0525135808f, -0.0322845168f, -0.0129617164f,
+    -0.00101192167f, 0.00411996804f, 0.00508922618f, 0.00434489176f, 0.00323983165f, 0.00231504859f, 0.00165107579f, 0.0011889626f};
+  const F32 c5 = {-0.0196486935f, -0.0462671071f, -0.0464108065f, -0.0255754404f, -0.000657157449f, 0.0143864946f, 0.0169551205f, 0.0120989941f,
+    0.00591788488f, 0.00167823303f, -0.000312210235f, -0.000862627872f, -0.000815734034f, -0.000613729993f, -0.000420141179f, -0.000310455944f};
+  F32 a = absolute(x);
+  I32 part = TO(I32, a * 4.f);
+  F32 t = a - __builtin_shuffle(centre, part), p = __builtin_shuffle(c5, part);
+  p = fused(p, t, __builtin_shuffle(c4, part));
+  p = fused(p, t, __builtin_shuffle(c3, part));
+  p = fused(p, t, __builtin_shuffle(c2, part));
+  p = fused(p, t, __builtin_shuffle(c1, part));
+  F32 first = __builtin_shuffle(c0, part), y = a * first, rest = fused(a, first, -y);
+  y = y + fused(p, a * t, rest);
+  return copysign_(select(a >= 3.84f, splat(F32{}, 1.f), y), x);
+}
+#else
+INLINE F32 erf_(F32 x) { return erf_of_two_parts(x); }
+#endif
+@RARE@
+//:
+#define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
+//: exp_
+EACH64(exp_, exp)
+//: log_
+EACH64(log_, log)
+//: tanh_
+EACH64(tanh_, tanh)
+//: erf_
+EACH64(erf_, erf)
+//: log1p_
+EACH64(log1p_, log1p)
+//:
+#undef EACH64
+//: sigmoid
+INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
 #define LANEWISE(name, V) INLINE V name(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::name(a[k], b[k]); return r; }
 //: floor_divide / f32 F32
 LANEWISE(floor_divide, F32)

@@ -21,7 +21,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
 )
 from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
-from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, TensorView
+from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 
 
 def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None) -> LoopProgram:
@@ -148,6 +148,8 @@ def result_buffers(node: Node) -> tuple[Buffer, ...]:
     """The buffers that a node makes."""
     if isinstance(node, ExternCall):
         return tuple(b for b in node.results if isinstance(b, Buffer))
+    if isinstance(node, ScatterNode):
+        return (node.result,)
     return tuple(r.buffer for r in node.results)
 
 

@@ -1,4 +1,5 @@
-"""Reads at computed places: embedding, index_select, gather, index. Every index is wrapped and checked as eager does.
+"""Reads and writes at computed places: embedding, index_select, gather, index; index_put, index_add. Every index is wrapped and
+checked as eager does.
 
 embedding(w f32[V, D], t i64[T])  ->  loops(i0: T, i1: D): %1 = check_index(load t[i0]) ; load w[D*%1 + i1]
 """
@@ -7,10 +8,10 @@ from __future__ import annotations
 
 import torch
 
-from dynascope.loops.body import NestBuilder
+from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.index import Index
-from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
-from dynascope.loops.nodes import Reader, TensorView
+from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
+from dynascope.loops.nodes import Reader, ScatterNode, TensorView
 
 aten = torch.ops.aten
 
@@ -64,22 +65,95 @@ def gather(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor)
 def index(call: Lowering) -> Lowered | NotLowered:
     source, indices = call.arguments
+    given = _given(source, indices)
+    if isinstance(given, NotLowered):
+        return given
+    nest = call.nest(call.results[0].shape)
+    full = _full_index(call, nest, source, indices, given)
+    if len(full) != len(source.sizes):
+        return NotLowered("index tensors that do not fit the source")
+    return call.finish(
+        nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset))
+    )
+
+
+def _given(source: TensorView, indices: list[TensorView | None]) -> list[int] | NotLowered:
+    """The dimensions that index tensors index; they must be neighbours."""
     given = [d for d, i in enumerate(indices) if i is not None]
     if any(indices[d].dtype in (torch.bool, torch.uint8) for d in given):
         return NotLowered("a mask as index: its result's size depends on values")
     if not given or 0 in source.sizes or given != list(range(given[0], given[-1] + 1)):
         return NotLowered("index tensors with gaps between them")
-    shape = tuple(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
-    nest = call.nest(call.results[0].shape)
-    first, last, rank = given[0], given[-1], len(shape)
+    if given[-1] >= len(source.sizes):
+        return NotLowered("index tensors that do not fit the source")
+    return given
+
+
+def _full_index(
+    call: Lowering, nest: NestBuilder, source: TensorView, indices: list[TensorView | None], given: list[int]
+) -> tuple[Index, ...]:
+    """The place in each dimension of the source, for a nest over the indexed shape."""
+    first, rank = given[0], len(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
     at = nest.indices[first : first + rank]
     places = tuple(checked(call, nest, indices[d], at, source.sizes[d], d - first, "index") for d in given)
-    full = (*nest.indices[:first], *places, *nest.indices[first + rank :])
-    if len(full) != len(source.sizes) or last >= len(source.sizes):
-        return NotLowered("index tensors that do not fit the source")
-    return call.finish(
-        nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset))
+    return (*nest.indices[:first], *places, *nest.indices[first + rank :])
+
+
+@rule(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(call: Lowering) -> Lowered | NotLowered:
+    base, indices, values = call.arguments[:3]
+    adds = bool(call.operand(3, "accumulate", False))
+    given = _given(base, indices)
+    if isinstance(given, NotLowered):
+        return given
+    shape = tuple(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
+    sizes = (*base.sizes[: given[0]], *shape, *base.sizes[given[-1] + 1 :])
+    refused = _cannot_scatter(call, base, sizes, adds)
+    if refused is not None or len(values.sizes) > len(sizes):
+        return refused or NotLowered("values of more dimensions than the places they go to")
+    nest = call.nest(sizes)
+    full = _full_index(call, nest, base, indices, given)
+    return _scattered(call, nest, base, full, nest.load(values, nest.indices), adds)
+
+
+@rule(aten.index_add.default)
+def index_add(call: Lowering) -> Lowered | NotLowered:
+    base, dimension, index, source = call.arguments[:4]
+    if call.operand(4, "alpha", 1) != 1 or len(index.sizes) != 1 or len(source.sizes) != len(base.sizes) or not base.sizes:
+        return NotLowered("an index_add that scales, or without dimensions")
+    refused = _cannot_scatter(call, base, source.sizes, True)
+    if refused is not None:
+        return refused
+    dimension %= len(base.sizes)
+    nest = call.nest(source.sizes)
+    place = checked(call, nest, index, (nest.indices[dimension],), base.sizes[dimension], dimension, "gather")
+    full = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
+    return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
+
+
+def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[int, ...], adds: bool) -> NotLowered | None:
+    """Half types round at each addition, and on a GPU equal places need atomic ones: the library's kernels do that."""
+    if call.device.type != "cpu":
+        return NotLowered("writes to computed places on a GPU")
+    if 0 in sizes:
+        return NotLowered("nothing to write")
+    if adds and base.dtype in (torch.bool, torch.float16, torch.bfloat16):
+        return NotLowered(f"{base.dtype} values are added up by the library")
+    if base.offset or base.strides != tuple(call.results[0].stride()):
+        return NotLowered("the base is a view of other memory")
+    return None
+
+
+def _scattered(
+    call: Lowering, nest: NestBuilder, base: TensorView, full: tuple[Index, ...], value: Scalar, adds: bool
+) -> Lowered:
+    result = call.result_buffer(call.results[0])
+    index_ = sum_index(full, result.strides, 0)
+    value = value.cast(base.dtype)
+    node = ScatterNode(
+        result.name, nest.loops, nest.body, value.number, index_, "add" if adds else "set", base.buffer, result, call.origin
     )
+    return Lowered((node,), view_of(result))
 
 
 @rule(aten.one_hot.default)

@@ -1,0 +1,96 @@
+"""Fused kernels on the CPU: ours, torch.compile's and eager's, in turn.
+
+    python bench/cpu_kernels.py                          all cases, into RESULTS.md
+    python bench/cpu_kernels.py softmax gelu --no-inductor --print    cases whose name holds a word, for a first look
+
+Each case is a function and its arguments; a case with a gradient times forward and backward together. Random numbers of
+the dropout case are the device's on our side (`random="device"`), which is what torch.compile does too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+
+import cpu_programs
+import torch
+from measure import compare
+from results import write_section
+
+import dynascope
+
+COMMAND = "python bench/cpu_kernels.py"
+
+
+def main() -> None:
+    options = arguments()
+    torch.set_num_threads(options.threads)
+    rows, against_eager, against_inductor = [], [], []
+    for case in cpu_programs.CASES:
+        if options.words and not any(word in case.name for word in options.words):
+            continue
+        torch.manual_seed(0)
+        row, measured = measure(case, options)
+        rows.append(row)
+        against_eager.append(measured.ratio("ours", "eager").median)
+        if not options.no_inductor:
+            against_inductor.append(measured.ratio("ours", "theirs").median)
+        print(" | ".join(row), flush=True)
+    geomeans = [["geomean", "", "", "", *(geomean(part) for part in (against_eager, against_inductor) if part)]]
+    if options.words or options.no_inductor or options.print:
+        print(" | ".join(geomeans[0]))
+        return
+    columns = ["case", "ours, us", "torch.compile, us", "eager, us", "ours / eager", "ours / torch.compile"]
+    note = f"Threads: {options.threads}{' (its processor time)' if options.threads == 1 else ''}. Ratio: median of rounds (quartiles). With backward: forward and backward in one call."
+    write_section("CPU kernels", command(options), columns, rows + geomeans, note)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--print", action="store_true", help="leave RESULTS.md alone")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=15)
+    return parser.parse_args()
+
+
+def command(options: argparse.Namespace) -> str:
+    return COMMAND + (f" --threads {options.threads}" if options.threads != 1 else "")
+
+
+def measure(case: cpu_programs.Case, options: argparse.Namespace):
+    function, inputs = case.make()
+    sides = {"ours": dynascope.compile(function, options=case.options), "eager": function}
+    if not options.no_inductor:
+        sides["theirs"] = torch.compile(function)
+    calls = {name: case.call(side, inputs) for name, side in sides.items()}
+    if case.deterministic:
+        check(case.name, calls["ours"](), calls["eager"]())
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    measured = compare(calls, rounds=options.rounds, clock=clock)
+    micro = [f"{measured.median(side) * 1e6:.1f}" if side in sides else "" for side in ("ours", "theirs", "eager")]
+    ratios = [str(measured.ratio("ours", side)) for side in ("eager", "theirs") if side in sides]
+    return [case.name, *micro, *ratios], measured
+
+
+def check(name: str, ours: object, expected: object) -> None:
+    """A case that is fast and wrong does not count. (How exact results are is for the tests to say.)"""
+    for mine, theirs in zip(tensors(ours), tensors(expected), strict=True):
+        limit = 1e-2 if theirs.dtype == torch.bfloat16 else 1e-4
+        if not (mine.double() - theirs.double()).norm() <= limit * theirs.double().norm():
+            raise SystemExit(f"{name}: a result is wrong")
+
+
+def tensors(value: object) -> list[torch.Tensor]:
+    return [value] if isinstance(value, torch.Tensor) else list(value)
+
+
+def geomean(ratios: list[float]) -> str:
+    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.3g}"
+
+
+if __name__ == "__main__":
+    main()

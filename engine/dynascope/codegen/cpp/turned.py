@@ -1,0 +1,94 @@
+"""Pointwise groups that read some memory across the lanes (`x.t() + y`): blocks of it are turned first, in the first cache.
+
+    for (long r0_tile = begin; r0_tile < end; r0_tile++)          64 of r0 each
+      for (long r1 = 0; r1 < 1024; r1 += 16) {
+        f32 x_0_block[1024];   turn(x_0_block, x + 1024 * r1 + r0_first, 1024, n, steps);
+        for (long r0 = r0_first; r0 < r0_last; r0++)
+          F32 x_0 = load(x_0_block + (r0 - r0_first) * 16, N);
+
+So memory is read and written in runs of 16 elements. Without it each element read is a line of the cache of its own.
+"""
+
+from __future__ import annotations
+
+from dynascope.codegen.cpp.names import identifier
+from dynascope.codegen.cpp.nest import Nest, contiguous
+from dynascope.codegen.cpp.rows import RowEmitter
+from dynascope.codegen.cpp.types import MEMORY
+from dynascope.loops.index import Symbol
+from dynascope.loops.nodes import Load
+
+STEPS = 64
+SHORTEST = 8
+
+
+def turned_loads(nest: Nest) -> tuple[Symbol | None, tuple[int, ...]]:
+    """The loop along which some loads are contiguous that are not along the lanes, and those loads."""
+    found: dict[Symbol, list[int]] = {}
+    if nest.group.columns or nest.lane is None or nest.lane.extent < SHORTEST:
+        return None, ()
+    for number, operation in enumerate(nest.group.body):
+        if not isinstance(operation, Load) or operation.guard is not None or not nest.varies(number):
+            continue
+        index = operation.index
+        if not all(isinstance(atom, Symbol) for atom, _ in index.terms) or index.coefficient(nest.lane) <= 1:
+            continue
+        for symbol in nest.outer:
+            if symbol.extent >= SHORTEST and contiguous(index, symbol, nest.group, nest.depends):
+                found.setdefault(symbol, []).append(number)
+    if not found:
+        return None, ()
+    symbol = max(found, key=lambda s: len(found[s]))
+    return symbol, tuple(found[symbol])
+
+
+class TurnEmitter(RowEmitter):
+    """Tiles of the lanes by another loop of the rows."""
+
+    def _items(self) -> int:
+        self.along, self.turned = turned_loads(self.nest)
+        count = -(-self.along.extent // STEPS)
+        for symbol in self.nest.outer:
+            count *= symbol.extent if symbol != self.along else 1
+        return count
+
+    def _rows(self) -> None:
+        self.along, self.turned = turned_loads(self.nest)
+        lane, along, lanes = self.nest.lane, self.along, self.nest.lanes
+        tiles = -(-along.extent // STEPS)
+        self._open("for (long item = begin; item < end; item++)")
+        self._line(f"const long {along}_first = item % {tiles} * {STEPS};")
+        self._line(f"const long {along}_last = {_smaller(f'{along}_first + {STEPS}', along.extent)};")
+        rest = f"item / {tiles}"
+        for symbol in reversed([s for s in self.nest.outer if s != along]):
+            self._line(f"const long {symbol} = {rest} % {symbol.extent};")
+            rest = f"{rest} / {symbol.extent}"
+        self._open(f"for (long {lane} = 0; {lane} < {lane.extent}; {lane} += {lanes})")
+        self._line(f"const long n = {_smaller(f'{lane.extent} - {lane}', lanes)};")
+        for number in self.turned:
+            self._turn(number)
+        self._open(f"for (long {along} = {along}_first; {along} < {along}_last; {along}++)")
+        self._one_row()
+        for _ in range(3):
+            self._close()
+
+    def _turn(self, number: int) -> None:
+        load, along = self.body[number], self.along
+        name, kind = self._name_of(number), MEMORY[load.dtype]
+        stride = load.index.coefficient(self.nest.lane)
+        self._line(f"{kind} {name}_block[{STEPS * self.nest.lanes}] __attribute__((aligned(64)));")
+        self._open("")
+        self._line(f"const long {along} = {along}_first;")
+        place = f"{identifier(load.buffer)} + {self._index(load.index)}"
+        self._line(f"turn({name}_block, {place}, {stride}, n, {along}_last - {along}_first);")
+        self._close()
+
+    def _load(self, number: int, operation: Load) -> str:
+        if number not in self.turned:
+            return super()._load(number, operation)
+        place = f"{self._name_of(number)}_block + ({self.along} - {self.along}_first) * {self.nest.lanes}"
+        return self._from_memory(f"load({place}, N)", operation.dtype)
+
+
+def _smaller(left: str, right: int) -> str:
+    return f"{left} < {right} ? {left} : {right}"

@@ -1,0 +1,242 @@
+"""The line of each value of a body: what it is computed from, where it is read, where it is written.
+
+    const F32 x_0 = load(the_x + 48 * r0 + c0, n);
+    const F32 exp_3 = exp_(subtract_2);
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from dynascope.codegen.cpp import expressions
+from dynascope.codegen.cpp.names import identifier
+from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous
+from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
+from dynascope.loops.index import Index, Loaded, Quotient, Remainder, Symbol
+from dynascope.loops.nodes import (
+    READERS,
+    Argument,
+    Buffer,
+    CheckIndex,
+    Compute,
+    Constant,
+    IndexValue,
+    Load,
+    Operation,
+    Reduce,
+    Store,
+)
+from dynascope.report.facts import LineLink
+from dynascope.schedule.groups import FusionGroup
+
+
+class ValueWriter:
+    """Lines so far, and the name of each value."""
+
+    def __init__(self, group: FusionGroup, name: str, buffers: dict[str, Buffer], nest: Nest) -> None:
+        self.group, self.name, self.buffers, self.nest = group, name, buffers, nest
+        self.body = group.body
+        self.lines: list[str] = []
+        self.links: list[LineLink] = []
+        self.depth = 0
+        self.names: dict[int, str] = {}
+        self.comment = ""
+        self.pointers = tuple(dict.fromkeys((*group.reads, *group.writes)))
+        self.reserved = frozenset(map(identifier, (*self.pointers, *group.scalars)))
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _values(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if number not in self.names:
+                self._value(number)
+
+    def _value(self, number: int) -> None:
+        operation = self.body[number]
+        self._source(operation)
+        self.names[number] = self._name_of(number)
+        if isinstance(operation, Store):
+            self._line(self._store(number, operation))
+        else:
+            self._line(f"const {self._type(number)} {self.names[number]} = {self._right_side(number, operation)};")
+        if operation.origin.span is not None:
+            self.links.append(LineLink(len(self.lines), operation.origin.span))
+
+    def _right_side(self, number: int, operation: Operation) -> str:
+        match operation:
+            case Constant():
+                return constant(operation.value, operation.dtype)
+            case Argument():
+                return identifier(operation.name)
+            case Load():
+                return self._load(number, operation)
+            case IndexValue():
+                return self._index_value(number, operation)
+            case CheckIndex():
+                return self._check(number, operation)
+            case Compute():
+                return self._compute(number, operation)
+        raise TypeError(type(operation).__name__)
+
+    def _compute(self, number: int, operation: Compute) -> str:
+        lanes = self.nest.varies(number)
+        if operation.name == "random":
+            return self._random(operation, lanes)
+        source = self.body[operation.arguments[-1]].dtype
+        if operation.name == "divide" and lanes and source == torch.float32 and self._is_row_value(operation.arguments[1]):
+            return f"divided({self._operand(operation.arguments[0], lanes)}, {self.names[operation.arguments[1]]})"
+        arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
+        return expressions.expression(operation, source, arguments, lanes)
+
+    def _is_row_value(self, number: int) -> bool:
+        """Whether many elements meet the same value."""
+        return not self.nest.varies(number) and self.nest.lane is not None
+
+    def _random(self, operation: Compute, lanes: bool) -> str:
+        """Neighbours in the stream come from one call, which shares the work of four."""
+        seed, offset, place = (self.names[a] for a in operation.arguments)
+        source = self.body[operation.arguments[2]]
+        nest = self.nest
+        is_run = lanes and isinstance(source, IndexValue) and contiguous(source.index, nest.lane, self.group, nest.depends)
+        return f"random_run({seed}, {offset}, {place}[0])" if is_run else f"random_({seed}, {offset}, {place})"
+
+    def _operand(self, number: int, lanes: bool) -> str:
+        """A value's name, spread over the lanes where the reader has lanes and it has not."""
+        name = self.names[number]
+        if lanes and not self.nest.varies(number):
+            return f"splat({vector(ELEMENT[self.body[number].dtype])}{{}}, {name})"
+        return name
+
+    def _load(self, number: int, operation: Load) -> str:
+        buffer = identifier(operation.buffer)
+        if not self.nest.varies(number):
+            read = self._from_memory(f"load({buffer} + {self._index(operation.index)})", operation.dtype)
+            if operation.guard is None:
+                return read
+            return f"{self.names[operation.guard]} ? {read} : ({ELEMENT[operation.dtype]})0"
+        guard = operation.guard
+        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends) and (
+            guard is None or not self.nest.varies(guard)
+        ):
+            read = self._from_memory(f"load({buffer} + {self._index(operation.index)}, n)", operation.dtype)
+            kind = vector(ELEMENT[operation.dtype])
+            return read if guard is None else f"{self.names[guard]} ? {read} : {kind}{{}}"
+        return self._from_memory(self._gather(operation, buffer), operation.dtype)
+
+    def _from_memory(self, read: str, dtype: torch.dtype) -> str:
+        return f"truth({read})" if dtype == torch.bool else read
+
+    def _gather(self, operation: Load, buffer: str) -> str:
+        """Lane by lane, for elements that do not lie side by side, or are not all to be read."""
+        kind = vector(MEMORY[operation.dtype])
+        test = ""
+        if operation.guard is not None:
+            test = f"if ({self._lane_value(operation.guard)}) "
+            if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
+                whole = f"if (all_lanes({self.names[operation.guard]}) && n == N) return load({buffer} + {self._index(operation.index)}, n); "
+                return f"[&] {{ {whole}{kind} t = {{}}; for (long k = 0; k < n; k++) {test}t[k] = {buffer}[{self._lane_index(operation.index)}]; return t; }}()"
+        return f"[&] {{ {kind} t = {{}}; for (long k = 0; k < n; k++) {test}t[k] = {buffer}[{self._lane_index(operation.index)}]; return t; }}()"
+
+    def _lane_value(self, number: int) -> str:
+        return f"{self.names[number]}[k]" if self.nest.varies(number) else self.names[number]
+
+    def _index_value(self, number: int, operation: IndexValue) -> str:
+        if not self.nest.varies(number):
+            return self._index(operation.index)
+        lane, index = self.nest.lane, operation.index
+        if not appears_inside(index, lane) and not any(self.nest.varies(v) for v in index.loaded()):
+            factor = index.coefficient(lane)
+            return f"splat(I64{{}}, {self._index(index)}) + iota64(){f' * {factor}l' if factor != 1 else ''}"
+        return f"[&] {{ I64 t = {{}}; for (long k = 0; k < N; k++) t[k] = {self._lane_index(operation.index)}; return t; }}()"
+
+    def _check(self, number: int, operation: CheckIndex) -> str:
+        mode = int(operation.wraps == "negative") + 2 * READERS.index(operation.reader)
+        options = f"{operation.extent}, {operation.dimension}, {mode}, error"
+        return (
+            f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
+        )
+
+    def _store(self, number: int, operation: Store) -> str:
+        buffer, value = identifier(operation.buffer), operation.value
+        lanes = self.nest.varies(number)
+        text = self._operand(value, lanes)
+        if operation.dtype == torch.bool:
+            text = f"truth_byte({text})"
+        sign = "+=" if operation.mode == "add" else "="
+        if not lanes:
+            return f"{buffer}[{self._index(operation.index)}] {sign} {text};"
+        if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
+            place = f"{buffer} + {self._index(operation.index)}"
+            return f"store({place}, {text if operation.mode == 'set' else f'load({place}, n) + {text}'}, n);"
+        return f"{{ auto t = {text}; for (long k = 0; k < n; k++) {buffer}[{self._lane_index(operation.index)}] {sign} t[k]; }}"
+
+    # -- text --------------------------------------------------------------------------------------------------------
+
+    def _index(self, index: Index) -> str:
+        return self._index_text(index, lambda s: str(s), lambda v: self.names[v])
+
+    def _lane_index(self, index: Index) -> str:
+        lane = self.nest.lane
+        symbol = lambda s: f"({s} + k)" if s == lane else str(s)  # noqa: E731
+        return self._index_text(index, symbol, self._lane_value)
+
+    def _index_text(self, index: Index, symbol: object, loaded: object) -> str:
+        parts = []
+        for atom, factor in index.terms:
+            match atom:
+                case Symbol():
+                    text = symbol(atom)
+                case Loaded():
+                    text = loaded(atom.value)
+                case Quotient() | Remainder():
+                    sign = "/" if isinstance(atom, Quotient) else "%"
+                    text = f"(({self._index_text(atom.dividend, symbol, loaded)}) {sign} {atom.divisor})"
+            parts.append(text if factor == 1 else f"{factor} * {text}")
+        if index.constant or not parts:
+            parts.append(str(index.constant))
+        return " + ".join(parts)
+
+    def _type(self, number: int) -> str:
+        element = ELEMENT[self.body[number].dtype]
+        return vector(element) if self.nest.varies(number) else element
+
+    def _name_of(self, number: int) -> str:
+        operation = self.body[number]
+        match operation:
+            case Compute():
+                stem = operation.name.rstrip("_")
+            case Reduce():
+                stem = operation.kind
+            case Load():
+                stem = operation.buffer
+            case _:
+                stem = type(operation).__name__.lower()
+        name = re.sub(r"\W", "_", f"{stem}_{number}")
+        while any(other == name or other.startswith(f"{name}_") for other in self.reserved):
+            name = f"{name}v"
+        return name
+
+    def _source(self, operation: Operation) -> None:
+        span = operation.origin.span
+        comment = f"// {span.quotation()}" if span is not None else f"// {operation.origin.operator}"
+        comment = comment.replace("\\", "/")
+        if comment != self.comment and not isinstance(operation, Constant):
+            self.comment = comment
+            self._line(comment)
+
+    def _lines_of(self, lines: object) -> None:
+        for line in lines:
+            self._line(line)
+
+    def _line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def _open(self, text: str) -> None:
+        self._line(f"{text} {{".strip())
+        self.depth += 1
+
+    def _close(self, brace: str = "}") -> None:
+        self.depth -= 1
+        self._line(brace)
