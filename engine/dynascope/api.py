@@ -185,7 +185,7 @@ def _compile_function(target: Callable, options: Options) -> Callable:
     if isinstance(target, types.MethodType):
         owner = target.__self__
         if isinstance(owner, torch.nn.Module) and target.__name__ in ("_call_impl", "_wrapped_call_impl", "__call__"):
-            return _compile(owner, options)
+            return _compile_call(owner, options)
         return types.MethodType(_compile(target.__func__, options), owner)
     if isinstance(target, functools.partial):
         return functools.partial(_compile(target.func, options), *target.args, **target.keywords)
@@ -196,6 +196,16 @@ def _compile_function(target: Callable, options: Options) -> Callable:
     table = make_table(target, options)
     _tables.add(table)
     return table.bind(target)
+
+
+def _compile_call(module: Any, options: Options) -> Callable:
+    """For `module.compile()`, which keeps what it gets as an attribute: a module there would be a submodule."""
+    compiled = _compile(module, options)
+
+    def call(*args, **kwargs):
+        return compiled(*args, **kwargs)
+
+    return call
 
 
 def _compile_callable(target: Any, options: Options) -> Callable:

@@ -51,15 +51,17 @@ class CompiledModule(torch.nn.Module):
 
     def _call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
         """There are hooks, or the original's `forward` is another one now."""
-        call = self._current_call()
-        if any(table for each in (self, self._original) for table in _hook_tables(each)):
-            return self._call_with_hooks(*args, **kwargs)
-        return call(*args, **kwargs)
+        if any(self.__dict__[name] for name in MODULE_HOOKS):
+            return super().__call__(*args, **kwargs)
+        return self.forward(*args, **kwargs)
 
     __call__ = hook.GatedMethod("_as_compiled", "_compiled_call", _call_otherwise)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._current_call()(*args, **kwargs)
+        call = self._current_call()
+        if any(_hook_tables(self.__dict__["_original"])):
+            return self._call_with_hooks(*args, **kwargs)
+        return call(*args, **kwargs)
 
     def _current_call(self) -> Callable:
         """The compiled `forward`, compiled anew where the user gave the original another one since."""
@@ -75,9 +77,7 @@ class CompiledModule(torch.nn.Module):
         before = original.__dict__.get("forward")
         original.__dict__["forward"] = self.__dict__["_compiled_call"]
         try:
-            if any(self.__dict__[name] for name in MODULE_HOOKS):
-                return super().__call__(*args, **kwargs)
-            return original(*args, **kwargs)
+            return original._call_impl(*args, **kwargs)
         finally:
             if before is None:
                 del original.__dict__["forward"]

@@ -8,6 +8,7 @@ import threading
 import dynascope
 import pytest
 import torch
+from dynascope import api
 from torch import nn
 
 
@@ -263,3 +264,29 @@ def test_a_default_device_is_captured():
         torch.set_default_device(None)
     assert result.device.type == "meta" and len(graphs) == 1
     assert compiled(torch.zeros(3)).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_module_that_compiles_itself(monkeypatch):
+    """`module.compile()` asks torch.compile for its own call, which is ours under `dynascope run`."""
+    monkeypatch.setattr(torch, "compile", api.torch_compile)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    x, seen = torch.randn(2, 3), []
+    expected = module(x)
+    module.compile(backend="eager")
+    assert [name for name, _ in module.named_modules()] == ["", "0", "1"]
+    torch.testing.assert_close(module.eval()(x), expected)
+    module.register_forward_hook(lambda *_: seen.append("hook"))
+    torch.testing.assert_close(module(x), expected)
+    assert seen == ["hook"]
+    torch.testing.assert_close(copy.deepcopy(module)(x), expected)
+
+
+def test_hooks_of_the_compiled_and_of_the_original_module_run_once_each():
+    module, seen = torch.nn.Linear(3, 3), []
+    compiled = dynascope.compile(module, backend="eager")
+    x = torch.randn(2, 3)
+    compiled(x)
+    compiled.register_forward_hook(lambda *_: seen.append("compiled"))
+    module.register_forward_hook(lambda *_: seen.append("original"))
+    torch.testing.assert_close(compiled(x), torch.nn.functional.linear(x, module.weight, module.bias))
+    assert seen == ["original", "compiled"]
