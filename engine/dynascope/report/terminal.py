@@ -20,6 +20,7 @@ from typing import TextIO
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, ranked, shown_reason
 from dynascope.report.reason import Explanation
+from dynascope.report.span import UserStack
 
 Piece = tuple[str, str]
 Line = list[Piece]
@@ -28,6 +29,7 @@ SOURCE_WIDTH = 64
 TEXT_WIDTH = 116
 GUTTER = "     | "
 GUARDS_SHOWN = 3
+FRAMES_SHOWN = 8
 LABELS = {"error": "error", "warning": "break", "information": "note", "hint": "note"}
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
 
@@ -155,9 +157,17 @@ def _explained(what: str, explanation: Explanation, source: str) -> list[Line]:
     lines += _wrapped(indent, f"{what} [{explanation.code}] {explanation.message}", style)
     lines += _wrapped(indent + "  ", f"remedy: {explanation.remedy}", "")
     if len(explanation.stack) > 1:
-        callers = " <- ".join(f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in reversed(explanation.stack))
-        lines += _wrapped(indent + "  ", f"stack: {callers}", "dim")
+        lines += _wrapped(indent + "  ", f"stack: {_callers(explanation.stack)}", "dim")
     return lines
+
+
+def _callers(stack: UserStack) -> str:
+    """Innermost first; of a deep recursion both ends."""
+    frames = [f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in reversed(stack)]
+    if len(frames) > FRAMES_SHOWN:
+        half = FRAMES_SHOWN // 2
+        frames[half:-half] = [f"{len(frames) - FRAMES_SHOWN} more"]
+    return " <- ".join(frames)
 
 
 def _wrapped(indent: str, text: str, style: str) -> list[Line]:

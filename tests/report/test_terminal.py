@@ -1,0 +1,17 @@
+"""The terminal's text, where it must stay readable."""
+
+from dynascope.report.facts import CompileReport, EnvironmentFact, ProgramFact
+from dynascope.report.reason import Explanation
+from dynascope.report.span import Span, UserFrame
+from dynascope.report.terminal import report_text
+
+
+def test_of_a_deep_recursion_both_ends_are_shown(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text("def f():\n    g()\n")
+    place = Span(str(file), 2, 4, 2, 7)
+    stack = tuple(UserFrame(f"level{depth}", place) for depth in range(900))
+    note = Explanation("program-error", "error", "RecursionError: too deep", "Nothing.", place, stack)
+    program = ProgramFact(str(file), error=note)
+    text = report_text(CompileReport(program, EnvironmentFact("3.11", "2.13", "0", "cpu")))
+    assert "level899" in text and "level0 " in text and "892 more" in text and "level500" not in text
