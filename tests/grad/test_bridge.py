@@ -176,3 +176,15 @@ def test_memory_and_objects_are_shared_as_in_eager(name, requires_grad):
 
     example = torch.randn(3, 3).requires_grad_(requires_grad)
     assert shared(compiled(program, [example])) == shared(program)
+
+
+def test_a_tensor_of_the_program_itself_is_returned_as_it_is():
+    table = torch.ones(3)
+
+    def program(x):
+        return x * 2, table
+
+    graph = torch.fx.symbolic_trace(program)
+    pair, compiled = compile_graph(graph, [torch.ones(3)])
+    constant = next(value for value in vars(graph).values() if isinstance(value, torch.Tensor))
+    assert compiled(torch.ones(3))[1] is compiled(torch.ones(3))[1] is constant

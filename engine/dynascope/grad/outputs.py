@@ -21,7 +21,7 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.storage import Cell, geometry_of
-from dynascope.grad.tape import Number, Value
+from dynascope.grad.tape import META, Number, Value
 from dynascope.grad.views import ViewRecipe, with_strides
 
 ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
@@ -110,6 +110,8 @@ class _Outputs:
     def describe(self, position: int, output: Any, shared: dict[int, int]) -> Output:
         if not isinstance(output, torch.Tensor):
             return self._plain(output)
+        if output.device != META:
+            return Constant(output)  # a tensor that belongs to the program: the graph returns it, not a copy
         if id(output) in self.inputs:
             return InputItself(self.inputs[id(output)])
         if id(output) not in self.known:
