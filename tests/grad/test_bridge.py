@@ -186,5 +186,6 @@ def test_a_tensor_of_the_program_itself_is_returned_as_it_is():
 
     graph = torch.fx.symbolic_trace(program)
     pair, compiled = compile_graph(graph, [torch.ones(3)])
-    constant = next(value for value in vars(graph).values() if isinstance(value, torch.Tensor))
+    (name,) = (node.target for node in graph.graph.nodes if node.op == "get_attr")
+    constant = getattr(graph, name)
     assert compiled(torch.ones(3))[1] is compiled(torch.ones(3))[1] is constant
