@@ -189,3 +189,23 @@ def test_a_tensor_of_the_program_itself_is_returned_as_it_is():
     (name,) = (node.target for node in graph.graph.nodes if node.op == "get_attr")
     constant = getattr(graph, name)
     assert compiled(torch.ones(3))[1] is compiled(torch.ones(3))[1] is constant
+
+
+def test_views_of_an_input_that_repeats_elements_are_refused():
+    """Views of it that show the same places are different elements, each with a gradient of its own."""
+    x = torch.randn(3, 1).expand(3, 4).detach().requires_grad_()
+    with pytest.raises(DifferentiationRefused, match="share places"):
+        compiled(lambda x: (x[:, 0], x[:, 1]), [x])
+
+
+def test_the_gradient_of_an_output_that_repeats_elements():
+    """The tangent has a place for each element, though the output has not."""
+    x = torch.randn(3, 1, requires_grad=True)
+    weights = torch.randn(3, 4)
+
+    def program(x):
+        return ((x * 2).expand(3, 4),)
+
+    (expected,) = torch.autograd.grad(program(x), x, weights)
+    (found,) = torch.autograd.grad(compiled(program, [x])(x), x, weights)
+    torch.testing.assert_close(found, expected)

@@ -9,6 +9,7 @@ same recording, describe what the outputs are, cut the recording in two, make fx
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,7 +26,8 @@ from dynascope.grad.reach import inputs_reached
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
 from dynascope.grad.simplify import simplify
-from dynascope.grad.tape import Value
+from dynascope.grad.shapes import is_dense
+from dynascope.grad.tape import Layout, Value, contiguous_strides
 from dynascope.meta_kernels.autocast import AutocastState
 
 DEFAULT = GradOptions()
@@ -78,7 +80,7 @@ def _backward(
     recorder.start_backward()
     tangents, handles = [], []
     for number, (_, value) in enumerate(results.differentiable, 1):
-        tangent = Value(value.layout, name=f"tangents_{number}")
+        tangent = Value(_tangent_layout(value.layout), name=f"tangents_{number}")
         tangents.append(tangent)
         handles.append(recorder.wrap(tangent))
     found = _run_autograd([tensor for tensor, _ in results.differentiable], handles, [leaves[i] for i in wanted])
@@ -87,6 +89,13 @@ def _backward(
         if gradient is not None:
             gradients[index] = _gradient_value(recorder, gradient, values[index])
     return tangents, gradients
+
+
+def _tangent_layout(layout: Layout) -> Layout:
+    """As the output, unless its elements share places or leave some out: an element of a tangent has a place of its own."""
+    if is_dense(layout.sizes, layout.strides):
+        return layout
+    return replace(layout, strides=contiguous_strides(layout.sizes))
 
 
 def _run_autograd(outputs: list[torch.Tensor], tangents: list[torch.Tensor], inputs: list[torch.Tensor]) -> Any:

@@ -135,6 +135,10 @@ class _Outputs:
                 raise DifferentiationRefused(
                     OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
                 )
+            if output.requires_grad and _repeats_elements(cell):
+                raise DifferentiationRefused(
+                    OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
+                )
             return ViewOf(InputItself(cell.input_index), path(cell, output) or ALIAS, detached)
         if shared[id(cell)] == 1 and is_dense(tuple(output.shape), output.stride()):
             return self._computed(output, output)
@@ -189,6 +193,12 @@ def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
 
 def _layout_like(value: Value, output: torch.Tensor) -> Any:
     return type(value.layout)(tuple(output.shape), output.stride(), value.dtype, value.device)
+
+
+def _repeats_elements(cell: Cell) -> bool:
+    """Views are told by the places they show, which then do not tell which elements a gradient belongs to."""
+    sizes, strides = cell.root[:2]
+    return any(size > 1 and stride == 0 for size, stride in zip(sizes, strides, strict=True))
 
 
 def path(cell: Cell, output: torch.Tensor) -> tuple[ViewRecipe, ...]:
