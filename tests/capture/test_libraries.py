@@ -1,6 +1,7 @@
 """Code of libraries is read where it can be, and is one break at the user's own call where it cannot."""
 
 import collections
+import enum
 
 import pytest
 import torch
@@ -116,3 +117,29 @@ def test_a_number_that_becomes_a_tensor_is_bound_anew():
         mine, theirs = dispatch(x, n), function(x, n)
         assert mine[1] == theirs[1] and torch.equal(mine[0], theirs[0]) and torch.equal(mine[2], theirs[2])
         assert torch.equal(x, torch.ones(2, dtype=torch.int64))
+
+
+class Reduction(str, enum.Enum):
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_members_of_enums_compare_as_what_they_are():
+    def function(x, reduction, level):
+        if reduction == Reduction.MEAN or reduction == "median":
+            x = x / x.numel()
+        if reduction in (Reduction.SUM, Reduction.MEAN) and level != Level.LOW:
+            x = x * 2
+        return x + (1 if level >= Level.HIGH else 0), reduction != "sum", level == 2
+
+    x = torch.ones(3)
+    dispatch = compiled(function)
+    for case in [(Reduction.MEAN, Level.HIGH), (Reduction.SUM, Level.LOW), (Reduction.SUM, Level.HIGH)]:
+        mine, theirs = dispatch(x, *case), function(x, *case)
+        assert torch.equal(mine[0], theirs[0]) and mine[1:] == theirs[1:]
+    assert dispatch.compilation.codes == [] and not dispatch.refused

@@ -6,6 +6,7 @@ compare(machine, "<", a, b)
 
 from __future__ import annotations
 
+import enum
 import operator
 import types
 from collections.abc import Callable
@@ -78,6 +79,7 @@ PLAIN = {
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
 PLAIN_BY_METHOD = {op.method: op for op in OPERATORS.values()}
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
+COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 COMPARISONS = {
     "==": Operator(operator.eq, "__eq__", "__eq__"),
     "!=": Operator(operator.ne, "__ne__", "__ne__"),
@@ -122,12 +124,15 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
     if any(isinstance(lookup(type(side.value), op.method), types.FunctionType) for side in (left, right)):
         return by_methods(machine, op, left, right)
     for side in (left, right):
-        if not is_pure_type(side.value) and not is_compared_by_identity(side.value, op):
+        if not is_pure_type(side.value) and not is_compared_in_c(side.value, op):
             raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
     return compute(machine, op.function, (left.value, right.value))
 
 
-def is_compared_by_identity(value: Any, op: Operator) -> bool:
+def is_compared_in_c(value: Any, op: Operator) -> bool:
+    """By identity, or as the string or number that a member of an enum is. Methods in Python were looked for before."""
+    if isinstance(value, enum.Enum):
+        return op.method in COMPARING
     return op.method in ("__eq__", "__ne__") and lookup(type(value), "__eq__") is object.__eq__
 
 
