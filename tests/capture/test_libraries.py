@@ -143,3 +143,41 @@ def test_members_of_enums_compare_as_what_they_are():
         mine, theirs = dispatch(x, *case), function(x, *case)
         assert torch.equal(mine[0], theirs[0]) and mine[1:] == theirs[1:]
     assert dispatch.compilation.codes == [] and not dispatch.refused
+
+
+def test_a_loss_made_inside_is_part_of_the_graph():
+    def function(logits, labels):
+        criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+        return criterion(logits, labels) + torch.nn.MSELoss(reduction="sum")(logits, logits * 2)
+
+    logits, labels = torch.randn(4, 5), torch.randint(5, (4,))
+    dispatch = compiled(function)
+    for _ in range(2):
+        torch.testing.assert_close(dispatch(logits, labels), function(logits, labels))
+    assert dispatch.compilation.codes == [] and len(dispatch.graphs) == 1
+
+
+def test_a_module_made_inside_is_another_at_each_call():
+    def function(x):
+        act = torch.nn.ReLU(inplace=False)
+        y = act(x)
+        print("between")
+        return act(y), act, [act]
+
+    x = torch.randn(3)
+    dispatch = compiled(function)
+    first, second = dispatch(x), dispatch(x)
+    assert torch.equal(first[0], function(x)[0])
+    assert type(first[1]) is torch.nn.ReLU and first[1] is first[2][0] and first[1] is not second[1]
+    assert not dispatch.refused
+
+
+def test_a_module_that_is_changed_is_left_to_python():
+    def function(x):
+        drop = torch.nn.Dropout(0.5)
+        drop.p = 0.0
+        return drop(x)
+
+    x = torch.randn(3)
+    dispatch = compiled(function)
+    assert torch.equal(dispatch(x), x) and torch.equal(dispatch(x), x)

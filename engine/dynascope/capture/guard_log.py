@@ -13,7 +13,7 @@ from typing import Any
 
 from dynascope.capture.places import STABLE_TYPES, is_library_name
 from dynascope.guards.guard import Guard, IdentityIs, TypeIs
-from dynascope.guards.source import ConstantSource, Source
+from dynascope.guards.source import ConstantSource, MadeSource, Source
 from dynascope.report.span import UserStack
 
 UNCHANGING = (*STABLE_TYPES, int, float, complex, str, bytes, tuple, frozenset, type(None))
@@ -53,6 +53,8 @@ class GuardLog:
 def is_fixed(source: Source) -> bool:
     """Whether the place belongs to the compiled entry itself, or to something that nobody changes."""
     while not isinstance(source, ConstantSource):
+        if isinstance(source, MadeSource):
+            return True
         source = getattr(source, "base", None)
         if source is None:
             return False

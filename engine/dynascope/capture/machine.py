@@ -22,7 +22,7 @@ from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
-from dynascope.capture.reasons import LimitReached, ProgramRaises, UnsupportedInstruction
+from dynascope.capture.reasons import ForeignValue, LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -37,7 +37,7 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
-from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, Source
+from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, MadeSource, Source
 from dynascope.report.span import UserStack
 
 Step = Callable[["Machine", Frame, Any], Any]
@@ -290,6 +290,8 @@ class Machine:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
         if isinstance(value, InstanceDictionaryValue):
             value = value.owner
+        if isinstance(value.source, MadeSource):
+            raise Break(ForeignValue(value.python_type.__name__, self.expression()))
         if not value.changed:
             self.journal.set(value, "changed", True)
             self.journal.append(self.written, value)

@@ -56,6 +56,7 @@ from dynascope.guards.source import (
     GlobalSource,
     ItemSource,
     LocalSource,
+    MadeSource,
     ModuleMemberSource,
     Source,
     TypeSource,
@@ -179,7 +180,7 @@ class Rebuilder:
             self.builder.load_local(name)
             return
         LOADERS[type(source)](self, source)
-        if name == "":
+        if name == "" or isinstance(source, MadeSource):
             self.sources[source] = self.new_temporary()
             self.builder.copy(1)
             self.builder.store_local(self.sources[source])
@@ -426,6 +427,14 @@ class Rebuilder:
                 self.builder.pop()
 
 
+    def make_again(self, source: MadeSource) -> None:
+        with self.builder.callee():
+            self.builder.load_constant(source.make)
+        for argument in source.arguments:
+            self.builder.load_constant(argument)
+        self.builder.call(len(source.arguments))
+
+
 LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     LocalSource: Rebuilder.load_name,
     CellSource: lambda self, source: self.builder.load_cell(source.name),
@@ -436,6 +445,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ItemSource: Rebuilder.load_item,
     TypeSource: Rebuilder.load_type,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
+    MadeSource: Rebuilder.make_again,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ListValue: Rebuilder.make_list,

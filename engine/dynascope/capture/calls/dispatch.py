@@ -6,6 +6,7 @@ call(machine, f, [x], {})    the result, or the frame of a Python function about
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
-from dynascope.guards.source import ConstantSource
+from dynascope.guards.source import ConstantSource, MadeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -196,10 +197,33 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
         value = InstanceValue(cls)
         value.arguments = tuple(arguments)
         return value
+    if is_stateless_module(cls):
+        return make_module(machine, cls, arguments, keywords)
     metaclass_call = lookup(type(cls), "__call__")
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
+
+
+def is_stateless_module(cls: type) -> bool:
+    """torch's own modules that are a function and its settings, such as losses: making one draws no random numbers."""
+    return cls.__module__ in STATELESS_MODULES and cls not in WITH_PARAMETERS
+
+
+def make_module(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
+    known = [constant_of(machine.known(argument)) for argument in (*arguments, *keywords.values())]
+    if any(type(value) is NotConstant for value in known):
+        raise Break(foreign(machine, cls))
+    make = functools.partial(cls, **dict(zip(keywords, known[len(arguments) :], strict=True))) if keywords else cls
+    try:
+        module = make(*known[: len(arguments)])
+    except Exception:
+        raise Break(foreign(machine, cls)) from None
+    return machine.outside.realize(module, MadeSource(module, make, tuple(known[: len(arguments)])))
+
+
+STATELESS_MODULES = frozenset(f"torch.nn.modules.{name}" for name in ("activation", "dropout", "loss", "pooling", "padding"))
+WITH_PARAMETERS = frozenset({torch.nn.MultiheadAttention, torch.nn.PReLU})
 
 
 def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
