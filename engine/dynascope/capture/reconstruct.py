@@ -95,7 +95,11 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     IteratorValue: _parts_of_iterator,
     ZipValue: lambda value: value.parts,
     CountValue: lambda value: (),
-    InstanceValue: lambda value: [*value.arguments, *(v for v in value.attributes.values() if v is not DELETED)],
+    InstanceValue: lambda value: [
+        *value.arguments,
+        *(item for item in value.attributes.values() if item is not DELETED),
+        *(itertools.chain(*value.contents.items.values()) if value.contents is not None else ()),
+    ],
     MethodValue: lambda value: (value.function, value.instance),
     FunctionValue: lambda value: [
         *value.closure,
@@ -415,8 +419,12 @@ class Rebuilder:
             new = functools.partial(BaseException.__new__, value.cls)
             self.call_constant(new, *value.arguments)
         else:
-            self.call_constant(object.__new__, ConstantValue(value.cls))
+            new = object.__new__ if value.contents is None else dict.__new__
+            self.call_constant(new, ConstantValue(value.cls))
         self._keep(value)
+        for key, item in value.contents.items.values() if value.contents is not None else ():
+            self.call_constant(value.contents.cls.__setitem__, value, key, item)
+            self.builder.pop()
         for name, item in value.attributes.items():
             if item is not DELETED:
                 self.builder.load_function(object.__setattr__)

@@ -369,16 +369,18 @@ class MethodValue(Value):
 class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
-    For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args.
+    For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
+    `contents` is what an instance of a subclass of dict, made inside, holds as a dictionary.
     """
 
-    __slots__ = ("arguments", "attributes", "cls")
+    __slots__ = ("arguments", "attributes", "cls", "contents")
 
     def __init__(self, cls: type, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.cls = cls
         self.attributes: dict[str, Value] = {}
         self.arguments: tuple[Value, ...] = ()
+        self.contents: DictValue | None = None
 
     @property
     def python_type(self) -> type:

@@ -16,7 +16,7 @@ from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import attributes, items, operators
-from dynascope.capture.protocols.classes import MISSING, class_source, lookup, member
+from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator
 from dynascope.capture.protocols.truth import truth
@@ -225,6 +225,26 @@ def object_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     from dynascope.capture.calls.dispatch import new_instance
 
     return new_instance(machine, machine.realize(arguments[0]).value)
+
+
+@meaning(dict.__new__)
+def dict_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    cls = machine.realize(arguments[0]).value
+    bases = [base for base in cls.__mro__[1:] if base.__module__ in ("builtins", "collections")]
+    if bases not in ([dict, object], [collections.OrderedDict, dict, object]) or has_python_method(cls, "__missing__"):
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    value = InstanceValue(cls)
+    value.contents = DictValue({}, bases[0])
+    return value
+
+
+@meaning(dict.__init__, collections.OrderedDict.__init__)
+def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    instance = machine.realize(arguments[0])
+    if not isinstance(instance, InstanceValue) or instance.contents is None:
+        raise Break(ForeignValue(instance.python_type.__name__, machine.expression()))
+    fill(machine, instance.contents, arguments[1:], keywords)
+    return NONE
 
 
 @meaning(tuple.__new__)

@@ -21,6 +21,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
+    InstanceValue,
     ListValue,
     SetValue,
     TupleValue,
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
 DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
 
 
-def check_kind(machine: Machine, value: Value) -> None:
-    """Subclasses of containers are instances here: their inherited methods are not known."""
+def container_of(machine: Machine, value: Value) -> Value:
+    """The container that an inherited method works on. Of subclasses only those of dict that were made inside are known."""
+    if isinstance(value, InstanceValue) and value.contents is not None:
+        return value.contents
     if not isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
         raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    return value
 
 
 def method(*classes: type) -> Callable[[Any], Any]:
@@ -46,7 +50,7 @@ def method(*classes: type) -> Callable[[Any], Any]:
     def register(function: Any) -> Any:
         def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
             values = [machine.realize(each) for each in arguments]
-            check_kind(machine, values[0])
+            values[0] = container_of(machine, values[0])
             return function(machine, *values, **keywords)
 
         for cls in classes:
@@ -310,7 +314,7 @@ def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
 def _of_kind(function: Any) -> Any:
     def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
         values = [machine.realize(each) for each in arguments]
-        check_kind(machine, values[0])
+        values[0] = container_of(machine, values[0])
         return function(machine, *values)
 
     return run
@@ -323,7 +327,7 @@ _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *pa
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 _protocol(_ALL, "__iter__", iterator)
 _protocol(_ALL, "__len__", lambda machine, value: ConstantValue(len(value.items)))
-_protocol(_ALL, "__init__", lambda machine, *parts: NONE)
+_protocol((list, tuple, set, frozenset), "__init__", lambda machine, *parts: NONE)
 
 
 @meaning(str.join)

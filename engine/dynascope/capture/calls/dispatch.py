@@ -236,7 +236,7 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
         if arguments or keywords:
             raise machine.throw(TypeError, f"{cls.__name__}() takes no arguments")
         return new_instance(machine, cls)
-    if isinstance(new, staticmethod) or new is object.__new__ or isinstance(new, types.FunctionType):
+    if isinstance(new, (staticmethod, types.FunctionType)) or new in (object.__new__, dict.__new__):
         return equivalents.enter(machine, equivalents.construct, [function, *arguments], keywords)
     if issubclass(cls, BaseException):
         return equivalents.enter(machine, equivalents.construct_exception, [function, *arguments], keywords)

@@ -61,7 +61,7 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
     if lookup(cls, name) is MISSING:
         verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
         raise machine.throw(TypeError, f"{cls.__name__!r} object {verb.get(name, 'does not support item deletion')}")
-    if not isinstance(container, InstanceValue) or not has_python_method(cls, name):
+    if not isinstance(container, InstanceValue) or (container.contents is None and not has_python_method(cls, name)):
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     return machine.call(member(machine, cls, name, container), [container, *arguments])
 
@@ -241,7 +241,9 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
         known = constant_of(machine.known(item))
         if type(known) is not NotConstant and is_pure_type(container.value):
             return compute(machine, operator.contains, (container.value, known)).value
-    if isinstance(container, InstanceValue) and has_python_method(container.cls, "__contains__"):
+    if isinstance(container, InstanceValue) and (
+        container.contents is not None or has_python_method(container.cls, "__contains__")
+    ):
         method = member(machine, container.cls, "__contains__", container)
         return truth(machine, machine.call_now(method, [container, item]))
     if isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):

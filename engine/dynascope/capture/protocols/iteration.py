@@ -65,7 +65,7 @@ def is_iterable(value: Value) -> bool:
 
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
-    if isinstance(value, InstanceValue) and has_python_method(cls, "__iter__"):
+    if isinstance(value, InstanceValue) and (value.contents is not None or has_python_method(cls, "__iter__")):
         made = machine.call_now(member(machine, cls, "__iter__", value), [value])
         return made if made is value else iterator(machine, made)
     if isinstance(value, InstanceValue) and lookup(cls, "__getitem__") is not MISSING:

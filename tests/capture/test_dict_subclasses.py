@@ -1,0 +1,120 @@
+"""Subclasses of dict that are made inside: dictionaries with attributes, as the outputs of models often are."""
+
+import collections
+import dataclasses
+
+import pytest
+import torch
+from harness import compiled
+
+
+@dataclasses.dataclass
+class Output(collections.OrderedDict):
+    """As libraries of models write it: an ordered dictionary of the fields that are given, and a tuple of them."""
+
+    loss: torch.Tensor = None
+    logits: torch.Tensor = None
+    hidden: tuple = None
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                self[field.name] = value
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return dict(self.items())[key]
+        return self.to_tuple()[key]
+
+    def __setattr__(self, name, value):
+        if name in self.keys() and value is not None:
+            super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+    def to_tuple(self):
+        return tuple(self[key] for key in self.keys())
+
+
+class Named(dict):
+    def __init__(self, name, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.name = name
+
+
+class WithDefault(dict):
+    def __missing__(self, key):
+        return key
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return type(one) is type(other) and list(one) == list(other) and same(vars_of(one), vars_of(other)) and all(
+            same(dict.__getitem__(one, key), dict.__getitem__(other, key)) for key in one.keys()
+        )
+    if isinstance(one, (tuple, list)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def vars_of(instance):
+    return tuple(vars(instance).items()) if hasattr(instance, "__dict__") else ()
+
+
+def as_a_model_does(x):
+    hidden = (x, x + 1)
+    inner = Output(logits=x * 2, hidden=hidden)
+    logits = inner[0]
+    return Output(loss=logits.sum(), logits=inner["logits"], hidden=inner.hidden), inner.to_tuple()[1:], len(inner), "loss" in inner
+
+
+def written_later(x):
+    out = Output(logits=x)
+    out.loss = x.sum()
+    out["loss"] = out.loss + 1
+    out.logits = x * 3
+    return out, list(out), list(out.items())[0][0], bool(out)
+
+
+def plain_subclass(x):
+    made = Named("a", {"x": x}, y=x + 1)
+    made["z"] = made["x"] + made.get("y")
+    del made["y"]
+    made.update(w=1)
+    return made, made.name, sorted(made), [*made.values()], {**made}
+
+
+@pytest.mark.parametrize("function", [as_a_model_does, written_later, plain_subclass])
+def test_it_is_part_of_the_graph(function):
+    x = torch.randn(3)
+    dispatch = compiled(function)
+    for _ in range(2):
+        assert same(dispatch(x), function(x))
+    assert dispatch.compilation.codes == [] and not dispatch.refused
+
+
+def test_it_outlives_a_break():
+    def function(x):
+        out = Output(logits=x * 2)
+        print("between")
+        return out, out[0] + 1
+
+    x = torch.randn(3)
+    dispatch = compiled(function)
+    for _ in range(2):
+        assert same(dispatch(x), function(x))
+
+
+def test_missing_keys_are_left_to_python():
+    def function(x):
+        table = WithDefault(a=1)
+        return x + table["a"], table["b"]
+
+    x = torch.randn(3)
+    assert same(compiled(function)(x), function(x))
