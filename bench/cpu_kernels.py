@@ -15,11 +15,10 @@ import statistics
 import time
 
 import cpu_programs
+import dynascope
 import torch
 from measure import compare
 from results import write_section
-
-import dynascope
 
 COMMAND = "python bench/cpu_kernels.py"
 

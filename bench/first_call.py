@@ -66,7 +66,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     compileall.compile_dir(os.path.dirname(importlib.util.find_spec("dynascope").origin), quiet=1)
-    columns = ["case", "ours cold, s", "torch.compile cold, s", "cold ratio", "ratio, their imports left out", "ours warm cache, s", "theirs, s", "warm ratio"]
+    columns = [
+        "case",
+        "ours cold, s",
+        "torch.compile cold, s",
+        "cold ratio",
+        "ratio, their imports left out",
+        "ours warm cache, s",
+        "theirs, s",
+        "warm ratio",
+    ]
     note = f"Cold: empty caches, our C hook's own build included. Warm: a second process with the caches of the first. Rounds: {rounds}."
     rows = []
     for name, case in CASES.items():

@@ -1,6 +1,6 @@
 """On a machine with a GPU: dropout + residual, forward and backward, against eager and a copy of the same bytes.
 
-    PYTHONPATH=engine python bench/gpu_dropout.py
+PYTHONPATH=engine python bench/gpu_dropout.py
 """
 
 from __future__ import annotations

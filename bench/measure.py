@@ -1,6 +1,6 @@
 """Interleaved timing: every contestant runs in every round, so that drift of the machine touches all alike.
 
-    ratios = compare({"ours": f, "torch.compile": g}, base="torch.compile")
+ratios = compare({"ours": f, "torch.compile": g}, base="torch.compile")
 """
 
 from __future__ import annotations

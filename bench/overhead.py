@@ -8,12 +8,11 @@ call with each side's own kernels (ours, Inductor) is beside it.
 
 from __future__ import annotations
 
+import dynascope
 import programs
 import torch
 from measure import compare
 from results import write_section
-
-import dynascope
 
 CASES = {"add of 8 elements": programs.add, "10-layer MLP": programs.mlp10, "50 tensor inputs": programs.inputs50}
 

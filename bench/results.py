@@ -15,7 +15,9 @@ def write_section(title: str, command: str, columns: list[str], rows: list[list[
     """Replace the section `title`, and print it."""
     import torch
 
-    where = f"{platform.processor() or platform.machine()}, CPython {platform.python_version()}, torch {torch.__version__}"
+    where = (
+        f"{platform.processor() or platform.machine()}, CPython {platform.python_version()}, torch {torch.__version__}"
+    )
     if torch.cuda.is_available():
         where += f", {torch.cuda.get_device_name()}"
     table = [columns, ["---"] * len(columns), *rows]

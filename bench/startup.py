@@ -1,6 +1,6 @@
 """Start-up: `import dynascope` after `import torch`, and the server from process start to `initialize` answered.
 
-    python bench/startup.py
+python bench/startup.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import time
 from results import write_section
 
 ROUNDS = 9
-IMPORT = "import torch, time; s = time.perf_counter(); import dynascope; dynascope.compile; print(time.perf_counter() - s)"
+IMPORT = (
+    "import torch, time; s = time.perf_counter(); import dynascope; dynascope.compile; print(time.perf_counter() - s)"
+)
 
 
 def import_seconds() -> float:
@@ -21,7 +23,12 @@ def import_seconds() -> float:
 
 
 def server_seconds() -> float:
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"processId": None, "rootUri": None, "capabilities": {}},
+    }
     body = json.dumps(request).encode()
     start = time.perf_counter()
     server = subprocess.Popen([sys.executable, "-m", "dynascope_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -36,7 +43,10 @@ def server_seconds() -> float:
 
 def main() -> None:
     rows = []
-    for name, measure, limit in (("import dynascope", import_seconds, 50), ("server to initialize", server_seconds, 500)):
+    for name, measure, limit in (
+        ("import dynascope", import_seconds, 50),
+        ("server to initialize", server_seconds, 500),
+    ):
         values = sorted(measure() * 1e3 for _ in range(ROUNDS))
         rows.append([name, f"{values[ROUNDS // 2]:.0f}", f"{values[0]:.0f} to {values[-1]:.0f}", str(limit)])
     write_section("Start-up", "python bench/startup.py", ["what", "median, ms", "range, ms", "limit, ms"], rows)

@@ -1,6 +1,6 @@
 """From the artefacts of one compilation to the facts of the report. Everything the report says is read off here.
 
-    account_of(compilation, recorder)  ->  a function that gives the Account when the report is written
+account_of(compilation, recorder)  ->  a function that gives the Account when the report is written
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dynascope.capture import Captured, RaiseExit, Refused, Return
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel
 from dynascope.frame.printing import print_code
-from dynascope.graph_compiler import CompiledGraph
 from dynascope.grad.printing import print_graph, type_of
+from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
 from dynascope.recording import Account, Recorder
 from dynascope.report.facts import (
@@ -94,7 +94,9 @@ def _code_texts(compilation: Compilation) -> Iterator[StageText]:
         yield StageText("rewritten-bytecode", "plaintext", print_code(compilation.code))
 
 
-def _graph_fact(identifier: str, graph: CompiledGraph, compilation: Compilation, kernels: tuple[KernelFact, ...]) -> GraphFact:
+def _graph_fact(
+    identifier: str, graph: CompiledGraph, compilation: Compilation, kernels: tuple[KernelFact, ...]
+) -> GraphFact:
     modules = [(phase, made.module) for phase, made in _phases(graph) if made.module is not None]
     return GraphFact(
         identifier=identifier,

@@ -1,7 +1,7 @@
 """The public functions: compile, explain, disable, reset.
 
-    compiled = dynascope.compile(function_or_module)
-    print(dynascope.explain(function, *arguments))
+compiled = dynascope.compile(function_or_module)
+print(dynascope.explain(function, *arguments))
 """
 
 from __future__ import annotations
@@ -241,7 +241,9 @@ def torch_compile(
     return compile(model, backend=chosen, fullgraph=fullgraph, dynamic=dynamic, mode=mode, disable=disable)
 
 
-def optimize(backend: str | Callable = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **others: Any):
+def optimize(
+    backend: str | Callable = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **others: Any
+):
     """What `torch._dynamo.optimize` becomes: `optimize(backend)(function)`, as programs of 2022 write it."""
     return lambda target: torch_compile(target, backend=backend, fullgraph=nopython, dynamic=dynamic)
 

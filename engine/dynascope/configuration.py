@@ -1,7 +1,7 @@
 """Options: what a person may set, and the frozen copy that every stage is given.
 
-    dynascope.config.random = "eager"            for all that is compiled from now on
-    dynascope.compile(f, options={"random": "eager"})      for one function
+dynascope.config.random = "eager"            for all that is compiled from now on
+dynascope.compile(f, options={"random": "eager"})      for one function
 """
 
 from __future__ import annotations

@@ -30,7 +30,16 @@ import torch
 from dynascope import recording
 from dynascope.account import account_of
 from dynascope.backends import backend_name, find_backend
-from dynascope.capture import CaptureOptions, Captured, CapturedGraph, CodeRegion, Refused, assemble, capture, without_function_modes
+from dynascope.capture import (
+    Captured,
+    CapturedGraph,
+    CaptureOptions,
+    CodeRegion,
+    Refused,
+    assemble,
+    capture,
+    without_function_modes,
+)
 from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, compile_graph
@@ -89,7 +98,9 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
 
     `accepts(values, give_up)` says whether a call is worth compiling for; without it, every call is.
     """
-    return _table(function.__code__, RegionState(CodeRegion(function.__code__, function.__qualname__), options, accepts))
+    return _table(
+        function.__code__, RegionState(CodeRegion(function.__code__, function.__qualname__), options, accepts)
+    )
 
 
 def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
@@ -136,7 +147,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recom
         return None
     with clock("assemble"):
         run = graph.function if graph is not None else None
-        code = assemble(outcome, run, lambda resumed, region: _resumed_table(resumed, RegionState(region, state.options)))
+        code = assemble(
+            outcome, run, lambda resumed, region: _resumed_table(resumed, RegionState(region, state.options))
+        )
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
     entry = hook.Entry(program, code, None, values.globals)

@@ -183,7 +183,11 @@ def explain_exception(error: BaseException, file: str) -> Explanation:
     )
     # A step that Python runs itself has a frame of its own, at the place of the function that it is a part of.
     stack = tuple(frame for number, frame in enumerate(stack, 1) if stack[number : number + 1] != (frame,))
-    own = [frame for frame in stack if os.path.dirname(os.path.abspath(frame.span.file)) == os.path.dirname(os.path.abspath(file))]
+    own = [
+        frame
+        for frame in stack
+        if os.path.dirname(os.path.abspath(frame.span.file)) == os.path.dirname(os.path.abspath(file))
+    ]
     return reason.explain((own or list(stack) or [UserFrame("", Span(file, 1))])[-1].span, stack)
 
 

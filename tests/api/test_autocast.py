@@ -144,7 +144,7 @@ def test_parts_that_autocast_converts_out_of_sight_run_as_eager():
         lambda x, y: (x @ y).softmax(0),
         lambda x, y: (x @ y).sum(),
         lambda x, y: (x @ y).exp() + y,
-        lambda x, y: (x.double() @ y.double()),
+        lambda x, y: x.double() @ y.double(),
         lambda x, y: torch.linalg.multi_dot([x, y, x]),
         lambda x, y: F.layer_norm(x @ y, (4,)),
         lambda x, y: F.conv1d(x[None], y[:, :, None]),

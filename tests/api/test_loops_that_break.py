@@ -2,10 +2,9 @@
 
 import sys
 
+import dynascope
 import pytest
 import torch
-
-import dynascope
 
 X = torch.arange(6.0).reshape(2, 3)
 

@@ -1,9 +1,8 @@
 """Gradient and inference mode around compiled functions, and changed inside them."""
 
+import dynascope
 import pytest
 import torch
-
-import dynascope
 from dynascope import recording
 
 X = torch.arange(6.0).reshape(2, 3)

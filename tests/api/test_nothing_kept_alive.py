@@ -3,10 +3,9 @@
 import gc
 import weakref
 
+import dynascope
 import pytest
 import torch
-
-import dynascope
 
 
 class Thing:

@@ -3,7 +3,6 @@
 import types
 
 import torch
-
 from dynascope.configuration import Options
 from dynascope.pipeline import make_table
 

@@ -9,8 +9,8 @@ import functools
 from types import FunctionType
 
 from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
-from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.guards.source import FrameValues
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 
 
 class Compilation:

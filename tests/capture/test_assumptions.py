@@ -334,7 +334,9 @@ def test_keys_compared_by_identity():
     calls_agree(lambda a, b: (len({a, b}), len({a: 1, b: 2})), (one, other), (one, one), (other, one))
 
 
-@pytest.mark.parametrize("key", [Thing(), X, helper, (helper, 1), Net()], ids=["thing", "tensor", "function", "tuple", "module"])
+@pytest.mark.parametrize(
+    "key", [Thing(), X, helper, (helper, 1), Net()], ids=["thing", "tensor", "function", "tuple", "module"]
+)
 def test_objects_as_keys_of_a_dictionary_from_outside(key):
     table = collections.defaultdict(dict, {key: {"steps": 0}, Thing: 1, len: 2, "name": 3})
 
@@ -376,7 +378,13 @@ def test_defaults_are_given_later(monkeypatch):
             return str(error).partition("<locals>.")[2]
 
     dispatch = compiled(program)
-    for defaults, keyword_defaults in ((None, None), ((2,), None), ((2,), {"j": 3}), (None, {"j": 3}), ((4,), {"j": 1})):
+    for defaults, keyword_defaults in (
+        (None, None),
+        ((2,), None),
+        ((2,), {"j": 3}),
+        (None, {"j": 3}),
+        ((4,), {"j": 1}),
+    ):
         inner.__defaults__, inner.__kwdefaults__ = defaults, keyword_defaults
         assert same(dispatch(X), program(X))
 

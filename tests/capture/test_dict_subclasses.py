@@ -55,8 +55,11 @@ def same(one, other):
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
-        return type(one) is type(other) and list(one) == list(other) and same(vars_of(one), vars_of(other)) and all(
-            same(dict.__getitem__(one, key), dict.__getitem__(other, key)) for key in one.keys()
+        return (
+            type(one) is type(other)
+            and list(one) == list(other)
+            and same(vars_of(one), vars_of(other))
+            and all(same(dict.__getitem__(one, key), dict.__getitem__(other, key)) for key in one.keys())
         )
     if isinstance(one, (tuple, list)):
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
@@ -71,7 +74,12 @@ def as_a_model_does(x):
     hidden = (x, x + 1)
     inner = Output(logits=x * 2, hidden=hidden)
     logits = inner[0]
-    return Output(loss=logits.sum(), logits=inner["logits"], hidden=inner.hidden), inner.to_tuple()[1:], len(inner), "loss" in inner
+    return (
+        Output(loss=logits.sum(), logits=inner["logits"], hidden=inner.hidden),
+        inner.to_tuple()[1:],
+        len(inner),
+        "loss" in inner,
+    )
 
 
 def written_later(x):

@@ -6,11 +6,10 @@ Each change is made to a tree that was compiled and called until its guards are 
 import collections
 import copy
 
+import dynascope
 import pytest
 import torch
 from torch import nn
-
-import dynascope
 
 X = torch.arange(12.0).reshape(3, 4) / 7
 
@@ -162,7 +161,10 @@ def follows(change):
     for compiled in (dynascope.compile(net, backend="eager"), dynascope.compile(lambda x: net(x), backend="eager")):
         for _ in range(3):
             assert same(compiled(X), net(X))
-    in_module, in_function = dynascope.compile(net, backend="eager"), dynascope.compile(lambda x: net(x), backend="eager")
+    in_module, in_function = (
+        dynascope.compile(net, backend="eager"),
+        dynascope.compile(lambda x: net(x), backend="eager"),
+    )
     before = net(X)
     for compiled in (in_module, in_function):
         for _ in range(3):

@@ -12,7 +12,6 @@ import pytest
 import torch
 from harness import compiled
 
-
 REFUSED = instruction_programs.REFUSED | object_programs.REFUSED
 CASES = programs.CASES + instruction_programs.CASES + object_programs.CASES
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
+import dynascope
 import pytest
 import torch
-from torch.nn import functional as F
-
-import dynascope
 from dynascope.capture.calls.refusals import writes_unevenly
+from torch.nn import functional as F
 
 
 def ones(dtype: torch.dtype, *sizes: int) -> torch.Tensor:

@@ -84,7 +84,9 @@ def test_builds_for_every_width(compiler: str, width: int, tmp_path: pathlib.Pat
     subprocess.run([compiler, *flags, "-o", str(tmp_path / "unit.so"), str(source)], check=True)
 
 
-@pytest.mark.parametrize("name", ["tanh", "tanh_", "exp", "load", "n", "kept_1", "r0", "F32", "float", "unix", "hidden"])
+@pytest.mark.parametrize(
+    "name", ["tanh", "tanh_", "exp", "load", "n", "kept_1", "r0", "F32", "float", "unix", "hidden"]
+)
 def test_no_buffer_hides_a_name_of_the_units(name: str) -> None:
     assert (identifier(name) == name) == (name == "hidden")
     assert identifier(identifier(name)) == identifier(name)

@@ -21,7 +21,9 @@ def run(tmp_path):
         report = tmp_path / "report.json"
         command = [sys.executable, "-m", "dynascope", "run", "--json", str(report), *options, str(file), *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ENGINE), **dict(environment)}
-        answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout, cwd=tmp_path, **others)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=timeout, cwd=tmp_path, **others
+        )
         answer.report = json.loads(report.read_text()) if report.exists() else None
         return answer
 
@@ -178,7 +180,9 @@ def test_interrupt_is_python_s(tmp_path):
     file.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "dynascope", "run", "--quiet", "--json", str(tmp_path / "r.json"), str(file)]
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
     assert program.stdout.readline() == "ready\n"
     os.killpg(program.pid, signal.SIGINT)
     _, errors = program.communicate(timeout=30)
@@ -188,7 +192,9 @@ def test_interrupt_is_python_s(tmp_path):
 
 def test_missing_file_is_said(run, tmp_path):
     command = [sys.executable, "-m", "dynascope", "run", "no_such.py"]
-    answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)}, cwd=tmp_path)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)}, cwd=tmp_path
+    )
     assert answer.returncode == 2 and "no file `no_such.py`" in answer.stderr
 
 
@@ -198,7 +204,11 @@ def test_missing_torch_is_said(tmp_path):
     file.write_text("print('never')\n")
     command = [sys.executable, "-S", "-m", "dynascope.command.program", json.dumps(settings(tmp_path)), str(file)]
     answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)})
-    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install 'torch>=2.11,<2.14'" in answer.stderr
+    assert (
+        answer.returncode == 78
+        and "has no torch" in answer.stderr
+        and "pip install 'torch>=2.11,<2.14'" in answer.stderr
+    )
     assert answer.stdout == ""
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
 
@@ -232,10 +242,15 @@ def test_megabytes_of_output_arrive(run):
 
 def test_two_runs_at_once(run, tmp_path):
     file = tmp_path / "f.py"
-    file.write_text("import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n")
+    file.write_text(
+        "import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ENGINE), "DYNASCOPE_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "dynascope", "run", "--quiet", str(file)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
     for program in both:
         output, errors = program.communicate(timeout=120)
         assert (output, errors, program.returncode) == ("[2.0, 2.0, 2.0]\n", "", 0)
@@ -251,7 +266,10 @@ def full(source, target, **others):
 os.replace = full
 """
 BROKEN_MACHINES = {
-    "read-only": ({"DYNASCOPE_CACHE_DIR": "/proc/nowhere"}, ["cache folder /proc/nowhere cannot be used", "DYNASCOPE_CACHE_DIR"]),
+    "read-only": (
+        {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},
+        ["cache folder /proc/nowhere cannot be used", "DYNASCOPE_CACHE_DIR"],
+    ),
     "no compiler": ({"CC": "no-such", "CXX": "no-such"}, ["No C++ compiler was found", "apt-get install gcc g++"]),
     "full disk": ({"PYTHONPATH": "{sitecustomize}"}, ["No space left on device", "rm -r"]),
 }
@@ -270,4 +288,6 @@ def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, surroundin
     assert (answer.stdout, answer.returncode) == ("[2.0, 2.0, 2.0]\n", 0)
     said = " ".join(answer.stderr.partition("----")[2].split())
     assert all(word in said for word in words), said
-    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] or "No space" not in said
+    assert (
+        not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] or "No space" not in said
+    )

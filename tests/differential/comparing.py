@@ -173,10 +173,14 @@ def reasons(report: Any) -> Iterator[Any]:
         for entry in function.entries:
             if entry.reason is not None:
                 yield entry.reason
-            assert entry.reason is not None or entry.status == "compiled" and entry.exit != "break", "no reason was given"
+            assert entry.reason is not None or entry.status == "compiled" and entry.exit != "break", (
+                "no reason was given"
+            )
 
 
-def check(function: Callable, *calls: tuple, rtol: float | None = None, atol: float | None = None, **options: Any) -> None:
+def check(
+    function: Callable, *calls: tuple, rtol: float | None = None, atol: float | None = None, **options: Any
+) -> None:
     """Each call of the compiled function equals eager's; one compiled function serves all the calls."""
     compiled = dynascope.compile(function, **options)
     with no_defects():

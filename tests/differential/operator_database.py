@@ -1,6 +1,6 @@
 """torch's own operator database through our kernels: every sample's values, types, sizes, strides and first gradients.
 
-    python tests/differential/operator_database.py --samples 3 --dtype float32        prints a count and each failure
+python tests/differential/operator_database.py --samples 3 --dtype float32        prints a count and each failure
 """
 
 from __future__ import annotations
@@ -15,7 +15,23 @@ import dynascope
 import torch
 from comparing import REASONS, assert_same, clone_all, leaves, no_defects, observe
 
-RANDOM = frozenset(["bernoulli", "cauchy", "dropout", "exponential", "geometric", "log_normal", "multinomial", "normal", "rand", "randint", "randn", "uniform", "rrelu"])
+RANDOM = frozenset(
+    [
+        "bernoulli",
+        "cauchy",
+        "dropout",
+        "exponential",
+        "geometric",
+        "log_normal",
+        "multinomial",
+        "normal",
+        "rand",
+        "randint",
+        "randn",
+        "uniform",
+        "rrelu",
+    ]
+)
 """Operators whose results are only comparable under one seed, drawn in one order."""
 
 
@@ -115,14 +131,14 @@ def main() -> None:
     for info in infos:
         name = f"{info.name}.{info.variant_test_name}".rstrip(".")
         try:
-            samples += check_operator(
-                info, dtype, options.samples, options.backend, options.variant, options.autocast
-            )
+            samples += check_operator(info, dtype, options.samples, options.backend, options.variant, options.autocast)
         except Exception as error:
             failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             print(f"{name}: {failures[name]}", flush=True)
     print(", ".join(f"{code} {count}" for code, count in REASONS.most_common()))
-    print(f"{options.dtype}: {len(infos)} operators, {samples} samples, {len(failures)} operators failed, {time.time() - start:.0f} s")
+    print(
+        f"{options.dtype}: {len(infos)} operators, {samples} samples, {len(failures)} operators failed, {time.time() - start:.0f} s"
+    )
     sys.exit(bool(failures))
 
 

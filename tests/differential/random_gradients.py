@@ -12,10 +12,9 @@ import random
 import sys
 from collections.abc import Callable
 
+import dynascope
 import torch
 import torch.nn.functional as F
-
-import dynascope
 
 Operator = Callable[..., torch.Tensor]
 ONE: tuple[Operator, ...] = (
@@ -81,7 +80,9 @@ def applied(operator: Operator, operands: list[torch.Tensor]) -> torch.Tensor | 
     shapes = [operand.shape for operand in operands]
     if operator in SHAPING and (len(shapes[0]) < 2 or min(shapes[0]) < 2):
         return None
-    if operator in TWO and any(a != b and 1 not in (a, b) for a, b in zip(*(shape[::-1] for shape in shapes), strict=False)):
+    if operator in TWO and any(
+        a != b and 1 not in (a, b) for a, b in zip(*(shape[::-1] for shape in shapes), strict=False)
+    ):
         return None
     value = operator(*operands)
     return value if 0 < value.numel() <= MOST_ELEMENTS and value.dim() <= 4 else None
@@ -115,7 +116,9 @@ def check_seed(seed: int, dtype: torch.dtype = torch.float32) -> None:
         assert (a.dtype, a.shape) == (b.dtype, b.shape), place
         scale = c.abs().max().item() * torch.finfo(dtype).eps
         error, allowed = (a - c).abs().max().item(), 8 * (b - c).abs().max().item() + 40 * scale + 1e-30
-        assert error <= allowed or not torch.isfinite(b).all(), f"{place}: off by {error:.3g}, eager by {allowed:.3g} / 8"
+        assert error <= allowed or not torch.isfinite(b).all(), (
+            f"{place}: off by {error:.3g}, eager by {allowed:.3g} / 8"
+        )
         assert torch.equal(a.isnan(), b.isnan()), f"{place}: NaN in other places"
 
 

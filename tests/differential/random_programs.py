@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-UNARY = "relu tanh sigmoid exp neg abs sin cos square erf floor sign".split()
+UNARY = ["relu", "tanh", "sigmoid", "exp", "neg", "abs", "sin", "cos", "square", "erf", "floor", "sign"]
 BINARY = ("+", "-", "*")
 REDUCTIONS = ("sum", "mean", "amax", "amin", "prod", "logsumexp")
 

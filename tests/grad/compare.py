@@ -152,7 +152,12 @@ def compare_value(a: Any, b: Any, name: str, tolerance: float) -> None:
 
 
 def compare_gradients(
-    found: list[Any], expected: list[Any], ours: list[Any], eager: list[Any], tolerance: float = 1e-5, layouts: str = "all"
+    found: list[Any],
+    expected: list[Any],
+    ours: list[Any],
+    eager: list[Any],
+    tolerance: float = 1e-5,
+    layouts: str = "all",
 ) -> None:
     gradients = [_gradients(outputs, inputs) for outputs, inputs in ((found, ours), (expected, eager))]
     for i, (a, b) in enumerate(zip(*gradients, strict=True)):

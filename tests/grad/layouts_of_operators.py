@@ -53,7 +53,11 @@ class LayoutAudit(TorchDispatchMode):
         return result
 
     def compare(self, name: str, mine: Value, theirs: torch.Tensor) -> None:
-        pairs = {"sizes": (mine.sizes, tuple(theirs.shape)), "dtype": (mine.dtype, theirs.dtype), "strides": seen(mine, theirs)}
+        pairs = {
+            "sizes": (mine.sizes, tuple(theirs.shape)),
+            "dtype": (mine.dtype, theirs.dtype),
+            "strides": seen(mine, theirs),
+        }
         for what, (ours, eager) in pairs.items():
             if ours != eager:
                 self.differences.setdefault((name, what), f"{self.sample}: {ours}, eager has {eager}")
@@ -93,7 +97,9 @@ def transposed(leaf: Any) -> Any:
 
 
 def channels_last(leaf: Any) -> Any:
-    like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(leaf.dim()) if isinstance(leaf, torch.Tensor) else None
+    like = (
+        {4: torch.channels_last, 5: torch.channels_last_3d}.get(leaf.dim()) if isinstance(leaf, torch.Tensor) else None
+    )
     return leaf if like is None else leaf.detach().contiguous(memory_format=like).requires_grad_(leaf.requires_grad)
 
 

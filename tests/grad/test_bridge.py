@@ -103,7 +103,10 @@ def test_an_input_behind_unused_outputs_only_has_no_gradient():
         return (x.sin() * w, torch.where(x > b, w * 2, b), x.cos())
 
     for used in ([0], [1], [2], [0, 2], [0, 1, 2]):
-        ours, theirs = ([torch.randn(4, generator=torch.Generator().manual_seed(i)).requires_grad_() for i in range(3)] for _ in range(2))
+        ours, theirs = (
+            [torch.randn(4, generator=torch.Generator().manual_seed(i)).requires_grad_() for i in range(3)]
+            for _ in range(2)
+        )
         for run, inputs in ((compiled(program, ours), ours), (program, theirs)):
             sum(run(*inputs)[index].sum() for index in used).backward()
         for a, b in zip(ours, theirs, strict=True):
@@ -172,7 +175,10 @@ def test_memory_and_objects_are_shared_as_in_eager(name, requires_grad):
         tensors = [x, *run(x)]
         memory = [tensor.untyped_storage().data_ptr() for tensor in tensors]
         objects = list(map(id, tensors))
-        return [(objects.index(i), memory.index(m), t.storage_offset()) for i, m, t in zip(objects, memory, tensors, strict=True)]
+        return [
+            (objects.index(i), memory.index(m), t.storage_offset())
+            for i, m, t in zip(objects, memory, tensors, strict=True)
+        ]
 
     example = torch.randn(3, 3).requires_grad_(requires_grad)
     assert shared(compiled(program, [example])) == shared(program)

@@ -240,7 +240,9 @@ def test_other_random_operators_stay_eagers():
 def test_a_training_loop_repeats():
     def train():
         torch.manual_seed(9)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(32, 1))
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(32, 1)
+        )
         step = dynascope.compile(model, options=DEVICE)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         losses = []

@@ -38,7 +38,9 @@ def compiled_numbers(make, *inputs):
     return result, draw_seed(CPU)
 
 
-@pytest.mark.parametrize("sizes", [(), (1,), (3,), (4,), (16,), (1000,), (7, 5), (8, 6, 3), (3, 64), (2, 1, 130), (0, 4)])
+@pytest.mark.parametrize(
+    "sizes", [(), (1,), (3,), (4,), (16,), (1000,), (7, 5), (8, 6, 3), (3, 64), (2, 1, 130), (0, 4)]
+)
 def test_loops_make_the_reference(sizes):
     found, seed = compiled_numbers(torch.rand_like, torch.zeros(sizes))
     assert torch.equal(found, uniform(seed, 0, list(sizes), list(torch.empty(sizes).stride()), CPU))

@@ -17,7 +17,9 @@ SCHEMA = Path(dynascope.report.__file__).with_name("schema.json")
 def small_report():
     span = Span("model.py", 3, 4, 3, 9)
     reason = Explanation("foreign-call", "warning", "`print` is not captured", "move it", span, (UserFrame("f", span),))
-    entry = facts.EntryFact("f0.e0", "function", span, "compiled", "break", "g0", reason=reason, seconds={"capture": 0.1})
+    entry = facts.EntryFact(
+        "f0.e0", "function", span, "compiled", "break", "g0", reason=reason, seconds={"capture": 0.1}
+    )
     return facts.CompileReport(
         facts.ProgramFact("model.py", ("--x",), 0),
         facts.EnvironmentFact("3.11", "2.13", "0.1", "cpu"),

@@ -18,10 +18,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import compiled  # noqa: F401  (puts the recorder on the path)
 import torch
-from recording import record
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_flatten, tree_unflatten
-
 from dynascope.codegen.cpp.unit import unit
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
@@ -30,6 +26,9 @@ from dynascope.native.toolchain import build_shared_object
 from dynascope.runtime import build as building
 from dynascope.runtime.launching import launcher
 from dynascope.schedule.fusion import fuse
+from recording import record
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 SAMPLES = 4
 BATCH = 40
@@ -69,7 +68,9 @@ def run_batch(cases, failures, lowered):
         for kernel in case.module.kernels:
             if kernel is not None:
                 name = f"c{number}_{kernel.name}"
-                renamed[number, kernel.name] = replace(kernel, name=name, text=kernel.text.replace(f"void {kernel.name}(", f"void {name}("))
+                renamed[number, kernel.name] = replace(
+                    kernel, name=name, text=kernel.text.replace(f"void {kernel.name}(", f"void {name}(")
+                )
                 kernels.append(renamed[number, kernel.name])
     library = None
     if kernels:
@@ -88,7 +89,11 @@ def run_batch(cases, failures, lowered):
 def compare(case, number, library, renamed):
     module = case.module
     names = dict(module.values) | module.schedule.program.constants
-    names |= {"empty": building._empty_strided_cpu, "view": building._reinterpret_tensor, "restrided": building._restrided}
+    names |= {
+        "empty": building._empty_strided_cpu,
+        "view": building._reinterpret_tensor,
+        "restrided": building._restrided,
+    }
     for kernel in module.kernels:
         if kernel is not None:
             names[kernel.name] = launcher(library, renamed[number, kernel.name])
@@ -120,9 +125,15 @@ def main():
             try:
                 cases.append(sample_case(op, sample))
             except Exception as error:
-                kind = "recording" if "recording.py" in "".join(traceback.format_tb(error.__traceback__)[-3:]) else "COMPILING"
+                kind = (
+                    "recording"
+                    if "recording.py" in "".join(traceback.format_tb(error.__traceback__)[-3:])
+                    else "COMPILING"
+                )
                 last = traceback.extract_tb(error.__traceback__)[-1]
-                skipped[f"{kind} {op.name}: {type(error).__name__} {str(error)[:80]} at {pathlib.Path(last.filename).name}:{last.lineno}"] += 1
+                skipped[
+                    f"{kind} {op.name}: {type(error).__name__} {str(error)[:80]} at {pathlib.Path(last.filename).name}:{last.lineno}"
+                ] += 1
         if len(cases) >= BATCH:
             total += len(cases)
             run_batch(cases, failures, lowered)
@@ -133,7 +144,9 @@ def main():
         print(count, line)
     for name, error, case in failures:
         print("FAIL", name, error.replace("\n", " ")[:160])
-    print(f"{total} samples, {len(failures)} failures, {sum(lowered.values())} of {len(lowered)} operators without a library call")
+    print(
+        f"{total} samples, {len(failures)} failures, {sum(lowered.values())} of {len(lowered)} operators without a library call"
+    )
 
 
 if __name__ == "__main__":

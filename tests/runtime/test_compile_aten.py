@@ -7,12 +7,11 @@ import sys
 
 import pytest
 import torch
-from recording import record
-
 from dynascope.codegen.facts import graph_facts
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime import compile_aten as compiling
 from dynascope.runtime.compile_aten import compile_aten
+from recording import record
 
 
 def program(x, w):

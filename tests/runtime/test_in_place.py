@@ -5,9 +5,9 @@ from __future__ import annotations
 import dynascope
 import pytest
 import torch
-from dynascope.schedule.in_place import written_in_place
 from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse
+from dynascope.schedule.in_place import written_in_place
 from recording import record
 
 pytestmark = pytest.mark.compiler

@@ -47,5 +47,7 @@ def test_the_exception_is_eagers(name):
 def test_one_hot_of_good_classes():
     classes = torch.tensor([[0, 2, 1], [1, 1, 0]])
     compiled = dynascope.compile(lambda i: (F.one_hot(i, 3), F.one_hot(i, 5).float() * 2, F.one_hot(i)))
-    for ours, theirs in zip(compiled(classes), (F.one_hot(classes, 3), F.one_hot(classes, 5).float() * 2, F.one_hot(classes)), strict=True):
+    for ours, theirs in zip(
+        compiled(classes), (F.one_hot(classes, 3), F.one_hot(classes, 5).float() * 2, F.one_hot(classes)), strict=True
+    ):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0, check_stride=True)

@@ -281,7 +281,9 @@ def test_several_passes_over_rows_that_lie_side_by_side() -> None:
     check(lambda x: (x.softmax(1), x.sum(1), x.sum((0, 1)), x.amax(1)), floats(3, 40, 90), tolerance=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str
+)
 @pytest.mark.parametrize("sizes", [(64, 100), (1, 70), (130, 9), (16, 16), (33, 200)])
 def test_reading_across_the_lanes(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
     x, y = (floats(*sizes) * 3).to(dtype), (floats(*sizes[::-1]) * 3).to(dtype)

@@ -19,7 +19,9 @@ LIBRARY.impl("narrowed", lambda x: x.to(torch.bfloat16), "CPU")
 LIBRARY.impl("halved", lambda x: x[: x.shape[0] // 2].clone(), "CPU")
 for _name in ("turned", "narrowed", "halved"):
     LIBRARY.impl(_name, lambda x: torch.empty(x.shape, dtype=x.dtype, device="meta"), "Meta")
-turned, narrowed, halved = (getattr(torch.ops.dynascope_tests, name).default for name in ("turned", "narrowed", "halved"))
+turned, narrowed, halved = (
+    getattr(torch.ops.dynascope_tests, name).default for name in ("turned", "narrowed", "halved")
+)
 
 
 def test_other_strides_than_predicted():

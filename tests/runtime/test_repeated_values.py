@@ -14,15 +14,23 @@ REDUCTIONS = {
     "extremes": lambda x: (x.amax(-1), x.amin(0), x.argmax(-1), x.argmin(0), *x.max(1), (x > 0).any(1), (x > 0).sum(0)),
     "normalisations": lambda x: (x.softmax(-1), x.log_softmax(0), F.layer_norm(x, x.shape[-1:]), x.logsumexp(-1)),
     "constants": lambda x: ((torch.ones(4, 9) * 2).sum(1), torch.arange(5.0).unsqueeze(1).expand(5, 8).sum(1)),
-    "reduced before": lambda x: ((x.sum(1, keepdim=True).expand(-1, 7) + 1).sum(1), (x - x.sum(-1, keepdim=True)).exp().sum(-1)),
-    "two of three": lambda x: (x.unsqueeze(1).expand(-1, 5, -1).sum((0, 1)), x.unsqueeze(1).expand(-1, 5, -1).softmax(1)),
+    "reduced before": lambda x: (
+        (x.sum(1, keepdim=True).expand(-1, 7) + 1).sum(1),
+        (x - x.sum(-1, keepdim=True)).exp().sum(-1),
+    ),
+    "two of three": lambda x: (
+        x.unsqueeze(1).expand(-1, 5, -1).sum((0, 1)),
+        x.unsqueeze(1).expand(-1, 5, -1).softmax(1),
+    ),
 }
 
 
 @pytest.mark.parametrize("sizes", [(4, 1), (1, 6), (1, 1), (33, 1)], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_each_element_counts(name, sizes):
-    x = torch.randn(*sizes, generator=torch.Generator().manual_seed(0)).expand(max(sizes[0], 4), 40 if sizes[1] == 1 else sizes[1])
+    x = torch.randn(*sizes, generator=torch.Generator().manual_seed(0)).expand(
+        max(sizes[0], 4), 40 if sizes[1] == 1 else sizes[1]
+    )
     module, call = compiled(REDUCTIONS[name], [x])
     assert kernels(module)
     for ours, theirs in zip(call(x), REDUCTIONS[name](x), strict=True):

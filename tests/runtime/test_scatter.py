@@ -62,12 +62,16 @@ def test_a_base_that_is_still_read_keeps_its_values() -> None:
         return base.index_put((i,), v, accumulate=True), base + 1
 
     check(f, numbers(6, 20), places(9, below=6), numbers(9, 20))
-    module = check(lambda i, v: torch.zeros(6, 20).index_put((i,), v, accumulate=True), places(9, below=6), numbers(9, 20))
+    module = check(
+        lambda i, v: torch.zeros(6, 20).index_put((i,), v, accumulate=True), places(9, below=6), numbers(9, 20)
+    )
     assert "copy_" not in module.wrapper
 
 
 def test_a_place_outside_raises_and_nothing_outside_is_written() -> None:
-    _, call = compiled(lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(4, 8), places(3, below=4), numbers(3, 8)])
+    _, call = compiled(
+        lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(4, 8), places(3, below=4), numbers(3, 8)]
+    )
     for wrong in (4, -5):
         with pytest.raises(IndexError, match="out of"):
             call(numbers(4, 8), torch.tensor([0, wrong, 1]), numbers(3, 8))
@@ -109,6 +113,8 @@ def test_the_gradient_of_an_embedding_is_a_kernel_for_any_number_of_threads() ->
 def test_the_loops_print() -> None:
     from dynascope.loops.printing import print_node
 
-    module, _ = compiled(lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(7, 33), places(5, below=7), numbers(5, 33)])
+    module, _ = compiled(
+        lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(7, 33), places(5, below=7), numbers(5, 33)]
+    )
     text = "\n".join(print_node(node) for node in module.schedule.program.nodes)
     assert "= scatter(i0: 5, i1: 33) into x" in text and "+=" in text

@@ -22,7 +22,45 @@ SPECIAL = (
 )  # fmt: skip
 ONE = {
     name: getattr(torch, name)
-    for name in ["exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "tanh", "asinh", "acosh", "atanh", "sqrt", "rsqrt", "reciprocal", "sigmoid", "neg", "abs", "floor", "ceil", "trunc", "round", "sign", "sgn", "relu", "square", "isnan", "isinf", "isfinite", "logical_not", "signbit", "nan_to_num", "frac"]
+    for name in [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "sigmoid",
+        "neg",
+        "abs",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "sign",
+        "sgn",
+        "relu",
+        "square",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_not",
+        "signbit",
+        "nan_to_num",
+        "frac",
+    ]
 } | {
     "silu": F.silu,
     "hardsigmoid": F.hardsigmoid,
@@ -57,7 +95,29 @@ ONE = {
 }
 TWO = {
     name: getattr(torch, name)
-    for name in ["add", "sub", "mul", "div", "maximum", "minimum", "atan2", "hypot", "copysign", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "pow", "floor_divide", "xlogy"]
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "atan2",
+        "hypot",
+        "copysign",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "pow",
+        "floor_divide",
+        "xlogy",
+    ]
 } | {
     "fmax": lambda x, y: torch.fmax(x, y) + 0.0,  # of 0 and -0 eager takes either, by place
     "fmin": lambda x, y: torch.fmin(x, y) + 0.0,

@@ -47,4 +47,6 @@ def test_threads_share_the_parts_and_the_total_is_always_the_same() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool], ids=str)
 def test_dtypes(dtype: torch.dtype) -> None:
     x = (torch.randn(600, 700, generator=torch.Generator().manual_seed(0)) * 3).to(dtype)
-    check(lambda x: (x.sum(), x.amax(), x.any(), x.sum(1).sum()), x, tolerance=1e-2 if dtype == torch.bfloat16 else 1e-6)
+    check(
+        lambda x: (x.sum(), x.amax(), x.any(), x.sum(1).sum()), x, tolerance=1e-2 if dtype == torch.bfloat16 else 1e-6
+    )

@@ -52,7 +52,7 @@ def test_torch_ir(model):
     compiled = dynascope.compile(model, backend=toy_backend, dynamic=True)
     x = torch.randn(8, 32)
     torch.testing.assert_close(compiled(x), model(x))
-    (graph, inputs), = seen
+    ((graph, inputs),) = seen
     assert inputs == 3
     text = graph.print_readable(print_output=False)
     assert "x = self.fc1(x)" in text and "gelu" in text

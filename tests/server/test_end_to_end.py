@@ -154,7 +154,13 @@ BAD_ENDS = {
         None,
         "child\nparent\n",
     ),
-    "megabytes": ("for _ in range(50_000):\n    print('x' * 99)\nprint('end')\n", "exited", "nothing was compiled", None, "end\n"),
+    "megabytes": (
+        "for _ in range(50_000):\n    print('x' * 99)\nprint('end')\n",
+        "exited",
+        "nothing was compiled",
+        None,
+        "end\n",
+    ),
     "time limit": (
         "import time\nwhile True:\n    time.sleep(1)\n",
         "errored",

@@ -333,7 +333,9 @@ async def test_each_program_runs_in_its_own_workspace_folder(editor):
     change([other], [])
     assert await folder_of(inside) == str(second)
     assert await folder_of(editor.program(where, name="where.py")) == str(first)
-    waits = editor.program("print('started', flush=True)\nimport time; time.sleep(600)\n", name=f"../{second.name}/w.py")
+    waits = editor.program(
+        "print('started', flush=True)\nimport time; time.sleep(600)\n", name=f"../{second.name}/w.py"
+    )
     editor.connection.outputs.clear()
     handle = await editor.command("dynascope.compileAndRun", waits.resolve().as_uri())
     await editor.until(editor.printed)

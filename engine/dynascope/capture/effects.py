@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
 from dynascope.capture.values import (

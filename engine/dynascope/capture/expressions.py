@@ -1,7 +1,7 @@
 """The user's own words for what a step does, from the text of its expression.
 
-    callee("np.add(b, 1)")      np.add
-    callee("table + 1")         table + 1
+callee("np.add(b, 1)")      np.add
+callee("table + 1")         table + 1
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ def result_device(explicit: torch.device | None, operands: Iterable[torch.device
     if explicit is not None:
         return _with_index(explicit)
     devices = list(operands)
-    return next(
-        (device for device in devices if device.type != "cpu"), devices[0] if devices else default_device()
-    )
+    return next((device for device in devices if device.type != "cpu"), devices[0] if devices else default_device())
 
 
 def _with_index(device: torch.device) -> torch.device:

@@ -434,7 +434,6 @@ class Rebuilder:
                 self.builder.call(3)
                 self.builder.pop()
 
-
     def make_again(self, source: MadeSource) -> None:
         with self.builder.callee():
             self.builder.load_constant(source.make)

@@ -200,11 +200,7 @@ class Session:
         """How many of the frames, from the outermost, can be left and entered again."""
         depth = 1
         for frame in self.machine.frames[1:]:
-            if (
-                frame.delivery == "nested"
-                or frame.generator is not None
-                or breaks_at_its_call(frame.globals)
-            ):
+            if frame.delivery == "nested" or frame.generator is not None or breaks_at_its_call(frame.globals):
                 break
             depth += 1
         return depth
@@ -275,7 +271,9 @@ class Session:
 
     def check_dictionaries(self, outside: list[Value]) -> None:
         """An object and its `__dict__`, each reached by a way of its own: what is written to one is not seen in the other."""
-        if not any(isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written):
+        if not any(
+            isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written
+        ):
             return
         known = self.machine.outside.by_identity
         for owner in outside:

@@ -1,6 +1,6 @@
 """Torch's own state that a program changes while it is captured: grad mode and autocast.
 
-    before = TorchState.now();  ...;  TorchState.now().since(before)     calls that make the same change again
+before = TorchState.now();  ...;  TorchState.now().since(before)     calls that make the same change again
 """
 
 from __future__ import annotations

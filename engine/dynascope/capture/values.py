@@ -264,7 +264,9 @@ class IteratorValue(MutableValue):
     python_type = type(iter(()))
 
     def __init__(
-        self, items: list[Value] | tuple[Value, ...] | ListValue, owner: DictValue | SetValue | DictViewValue | None = None
+        self,
+        items: list[Value] | tuple[Value, ...] | ListValue,
+        owner: DictValue | SetValue | DictViewValue | None = None,
     ) -> None:
         super().__init__()
         self.items, self.position, self.owner = items, 0, owner

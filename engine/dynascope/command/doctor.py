@@ -91,7 +91,9 @@ def _gpu() -> Finding:
         return Finding("GPU", "ok", torch.cuda.get_device_name())
     if torch.version.cuda is None:
         return Finding("GPU", "optional", "this torch is a CPU build: kernels are C++")
-    driver = "`nvidia-smi` shows whether the driver is loaded" if shutil.which("nvidia-smi") else "no NVIDIA driver here"
+    driver = (
+        "`nvidia-smi` shows whether the driver is loaded" if shutil.which("nvidia-smi") else "no NVIDIA driver here"
+    )
     return Finding("GPU", "optional", f"torch finds none ({driver}): kernels are C++")
 
 
@@ -127,7 +129,12 @@ def _guarded(subject: str, check: Callable[[], Finding]) -> Callable[[], Finding
         try:
             return check()
         except Exception as error:
-            return Finding(subject, "broken", f"{type(error).__name__}: {error}", f"{os.path.basename(sys.executable)} -m dynascope doctor")
+            return Finding(
+                subject,
+                "broken",
+                f"{type(error).__name__}: {error}",
+                f"{os.path.basename(sys.executable)} -m dynascope doctor",
+            )
 
     return run
 

@@ -60,7 +60,9 @@ def _serve(text: bytes, file: str, settings: dict, recorder) -> None:
     """Put the engine in place: `torch.compile` becomes ours as soon as the program has imported torch."""
     from dynascope.command.interception import serve_torch_compile
 
-    chosen = {name: settings[name] for name in ("dynamic", "fullgraph", "backend", "cache") if settings[name] is not None}
+    chosen = {
+        name: settings[name] for name in ("dynamic", "fullgraph", "backend", "cache") if settings[name] is not None
+    }
     serve_torch_compile(text, file, chosen, settings["device"], recorder)
 
 

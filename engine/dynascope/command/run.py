@@ -24,7 +24,9 @@ from dynascope.report.store import ReportUnreadable, read_report
 
 TIMED_OUT = 124
 USAGE = 2
-FORWARDED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+FORWARDED = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """The C hook's text, and how it becomes a shared object.
 
-    begin()            the compiler starts; the caller imports the rest of the engine meanwhile
-    shared_object()    where it is: carried by the wheel, built before, or built now
+begin()            the compiler starts; the caller imports the rest of the engine meanwhile
+shared_object()    where it is: carried by the wheel, built before, or built now
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The C hook, built, loaded and tried; where that fails, what stands in for it and why.
 
-    part       the module with the names that frame/hook.py gives
-    refusal    None, or the reason why `part` is the one written in Python
+part       the module with the names that frame/hook.py gives
+refusal    None, or the reason why `part` is the one written in Python
 """
 
 from __future__ import annotations

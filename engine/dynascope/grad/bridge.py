@@ -134,7 +134,9 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
     if index < pair.visible_count:
         return f"o{index}"
     root = root_of(_output_nodes(pair)[index])
-    sharing = next((i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if root_of(node) is root), None)
+    sharing = next(
+        (i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if root_of(node) is root), None
+    )
     if sharing is None or saved.layout is None:
         return f"outputs[{index}]"
     own = f"outputs[{index}]"

@@ -40,7 +40,9 @@ class StepBuilder:
         layouts = output_layouts(target, arguments, keywords)
         written = [layout if isinstance(layout, Layout) else None for layout in layouts]
         outputs = self.tape.write(target, arguments, keywords, written).outputs
-        outputs = tuple(layout if isinstance(layout, int) else out for layout, out in zip(layouts, outputs, strict=True))
+        outputs = tuple(
+            layout if isinstance(layout, int) else out for layout, out in zip(layouts, outputs, strict=True)
+        )
         return outputs if len(target._schema.returns) > 1 or _returns_list(target) else outputs[0]
 
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value:

@@ -25,8 +25,8 @@ from dynascope.grad.partition import partition
 from dynascope.grad.reach import inputs_reached
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
 from dynascope.grad.record import Recorder
-from dynascope.grad.simplify import simplify
 from dynascope.grad.shapes import is_dense
+from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Layout, Value, contiguous_strides
 from dynascope.meta_kernels.autocast import AutocastState
 

@@ -33,7 +33,14 @@ ABBREVIATIONS = {
 }
 
 
-HEAD = ("from __future__ import annotations", "", "import operator", "", "import torch", "from torch import device, inf, nan")
+HEAD = (
+    "from __future__ import annotations",
+    "",
+    "import operator",
+    "",
+    "import torch",
+    "from torch import device, inf, nan",
+)
 
 
 def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:

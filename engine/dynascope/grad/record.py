@@ -21,7 +21,13 @@ from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import NumberNode
 from dynascope.grad.operators import Traits, traits
-from dynascope.grad.reasons import AutocastActive, DataDependentResult, DifferentiationRefused, OperatorFailed, UnsupportedMutation
+from dynascope.grad.reasons import (
+    AutocastActive,
+    DataDependentResult,
+    DifferentiationRefused,
+    OperatorFailed,
+    UnsupportedMutation,
+)
 from dynascope.grad.storage import Memory
 from dynascope.grad.tape import META, Number, Origin, Tape, Value, layout_of
 from dynascope.grad.views import ViewRecipe, single_views

@@ -28,8 +28,8 @@ from dynascope.loops.nodes import (
     Operation,
     Origin,
     Reduce,
-    ScatterNode,
     ScalarInput,
+    ScatterNode,
     Store,
     TensorView,
 )
@@ -86,7 +86,9 @@ def _print_scatter(node: ScatterNode) -> str:
     sign = "+=" if node.mode == "add" else "="
     lines = [f"{node.result.name} = scatter({loops}) into {node.base}  # {node.origin.operator}"]
     lines += [f"    {line}" for line in print_body(node.body)]
-    lines.append("    " + _typed(f"{node.result.name}[{node.index}] {sign} %{node.value}", describe_buffer(node.result)))
+    lines.append(
+        "    " + _typed(f"{node.result.name}[{node.index}] {sign} %{node.value}", describe_buffer(node.result))
+    )
     return "\n".join(lines)
 
 

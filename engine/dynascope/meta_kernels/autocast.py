@@ -27,16 +27,71 @@ _STAND_INS = {"cpu": "ipu", "cuda": "hpu"}
 be a composite, whose parts are converted."""
 
 LOWER = frozenset(
-    ["_addmm_activation", "_convolution", "_native_multi_head_attention", "_scaled_dot_product_flash_attention", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "cudnn_convolution", "cudnn_convolution_transpose", "einsum", "gru_cell", "linalg_multi_dot", "linalg_vecdot", "linear", "lstm_cell", "matmul", "mkldnn_rnn_layer", "mm", "mv", "prelu", "rnn_relu_cell", "rnn_tanh_cell", "scaled_dot_product_attention"]
+    [
+        "_addmm_activation",
+        "_convolution",
+        "_native_multi_head_attention",
+        "_scaled_dot_product_flash_attention",
+        "_thnn_fused_gru_cell",
+        "_thnn_fused_lstm_cell",
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "bmm",
+        "chain_matmul",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_tbc",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "convolution",
+        "cudnn_convolution",
+        "cudnn_convolution_transpose",
+        "einsum",
+        "gru_cell",
+        "linalg_multi_dot",
+        "linalg_vecdot",
+        "linear",
+        "lstm_cell",
+        "matmul",
+        "mkldnn_rnn_layer",
+        "mm",
+        "mv",
+        "prelu",
+        "rnn_relu_cell",
+        "rnn_tanh_cell",
+        "scaled_dot_product_attention",
+    ]
 )
 """Run in the lower precision. Operators of no list here run in float32."""
 
 WIDEST = frozenset(
-    ["addcdiv", "addcmul", "atan2", "bilinear", "cat", "cross", "dot", "grid_sampler", "index_copy", "index_put", "scatter_add", "stack", "tensordot", "vdot"]
+    [
+        "addcdiv",
+        "addcmul",
+        "atan2",
+        "bilinear",
+        "cat",
+        "cross",
+        "dot",
+        "grid_sampler",
+        "index_copy",
+        "index_put",
+        "scatter_add",
+        "stack",
+        "tensordot",
+        "vdot",
+    ]
 )
 """Run in the widest type among their operands."""
 
-FLOAT_RESULT = frozenset(["cumprod", "cumsum", "linalg_matrix_norm", "linalg_vector_norm", "log_softmax", "prod", "softmax", "sum"])
+FLOAT_RESULT = frozenset(
+    ["cumprod", "cumsum", "linalg_matrix_norm", "linalg_vector_norm", "log_softmax", "prod", "softmax", "sum"]
+)
 """Compute a float32 result unless told another type."""
 
 FLOAT_ON_CPU = frozenset({"grid_sampler", "prod"})

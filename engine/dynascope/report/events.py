@@ -1,9 +1,9 @@
 """What the engine says while a program runs: one JSON object a line, on a file descriptor that the parent opened.
 
-    {"event": "stage", "stage": "build", "function": "step", "span": {...}}
-    {"event": "report"}                       the report file was rewritten
-    {"event": "problem", "explanation": {...}}
-    {"event": "end", "exit_code": 0, "signal": null}
+{"event": "stage", "stage": "build", "function": "step", "span": {...}}
+{"event": "report"}                       the report file was rewritten
+{"event": "problem", "explanation": {...}}
+{"event": "end", "exit_code": 0, "signal": null}
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The report as JSON, and back; and the JSON Schema of it, made from the dataclasses themselves.
 
-    to_json(Span("a.py", 3))  ->  {"file": "a.py", "line": 3, "column": None, ...}
-    from_json(Span, {...})    ->  Span("a.py", 3)
-    schema(CompileReport)     ->  {"$schema": ..., "$defs": {"Span": ...}}
+to_json(Span("a.py", 3))  ->  {"file": "a.py", "line": 3, "column": None, ...}
+from_json(Span, {...})    ->  Span("a.py", 3)
+schema(CompileReport)     ->  {"$schema": ..., "$defs": {"Span": ...}}
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def schema(kind: type) -> dict[str, Any]:
     """JSON Schema (2020-12) of a dataclass and all that it refers to."""
     definitions: dict[str, Any] = {}
     root = _schema_of(kind, definitions)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": dict(sorted(definitions.items()))}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **root,
+        "$defs": dict(sorted(definitions.items())),
+    }
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """What the report says of each line of a file: the one index that the terminal and the editor both read.
 
-    line_facts(report, "model.py")[12].values     the tensors that line 12 makes
+line_facts(report, "model.py")[12].values     the tensors that line 12 makes
 """
 
 from __future__ import annotations

@@ -69,5 +69,3 @@ def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tupl
     linecache.cache[file] = (len(module.wrapper), None, module.wrapper.splitlines(True), file)
     exec(compile(module.wrapper, file, "exec"), names)
     return names[name]
-
-

@@ -1,7 +1,7 @@
 """All back stages in order, for one ATen graph; what cannot be built runs as its operators.
 
-    compiled = compile_aten(graph, example_inputs, options, clock)
-    compiled.call(*flat inputs)  ->  tuple
+compiled = compile_aten(graph, example_inputs, options, clock)
+compiled.call(*flat inputs)  ->  tuple
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def compile_together(
         if len(graphs) == 1:
             return [_built(graphs[0][0], generated[0], options)]
         with ThreadPoolExecutor(len(graphs)) as threads:
-            return list(threads.map(lambda made: _built(made[0][0], made[1], options), zip(graphs, generated, strict=True)))
+            return list(
+                threads.map(lambda made: _built(made[0][0], made[1], options), zip(graphs, generated, strict=True))
+            )
 
 
 def _generate(

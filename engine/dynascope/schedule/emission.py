@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import ZERO, Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.body import BodyBuilder
+from dynascope.loops.index import ZERO, Index, Symbol, substitute
 from dynascope.loops.inlining import BodyWriter, without_unused
 from dynascope.loops.nodes import (
     Argument,
-    Body,
     CheckIndex,
     ExternCall,
     Load,

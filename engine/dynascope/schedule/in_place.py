@@ -84,7 +84,8 @@ def _reads_before(group: FusionGroup, target: Buffer, result: Buffer) -> bool:
 def _replaced(schedule: Schedule, maker: int, group: FusionGroup, target: Buffer, result: Buffer) -> Schedule:
     steps = list(schedule.steps)
     body: Body = tuple(
-        replace(op, buffer=target.name) if isinstance(op, Store) and op.buffer == result.name else op for op in group.body
+        replace(op, buffer=target.name) if isinstance(op, Store) and op.buffer == result.name else op
+        for op in group.body
     )
     writes = tuple(target.name if name == result.name else name for name in group.writes)
     in_place = group.in_place | ({target.name} if target.name in group.reads else set())

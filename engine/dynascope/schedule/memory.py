@@ -23,7 +23,9 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
             made.add(name)
             buffer = program.buffers[name]
             pool = free.get(_shape_class(buffer), [])
-            reuses = pool.pop() if pool and name not in returned else _given_up(step, number, last_use, returned, pooled)
+            reuses = (
+                pool.pop() if pool and name not in returned else _given_up(step, number, last_use, returned, pooled)
+            )
             allocations.append(Allocation(name, number, reuses))
             held += 0 if reuses else buffer.bytes
         peak = max(peak, held)
@@ -41,7 +43,9 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     )
 
 
-def _given_up(step: Step, number: int, last_use: dict[str, int], returned: set[str], pooled: frozenset[str]) -> str | None:
+def _given_up(
+    step: Step, number: int, last_use: dict[str, int], returned: set[str], pooled: frozenset[str]
+) -> str | None:
     """The base of a scatter, where nobody needs it afterwards: the result is made in its memory, without a copy."""
     if not isinstance(step, ScatterGroup):
         return None
@@ -99,7 +103,11 @@ UNDECLARED_VIEWS = ("aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten
 
 def _may_return_view(step: ExternCall) -> bool:
     schema = getattr(step.operator, "_schema", None)
-    return schema is None or schema.name in UNDECLARED_VIEWS or any(returned.alias_info is not None for returned in schema.returns)
+    return (
+        schema is None
+        or schema.name in UNDECLARED_VIEWS
+        or any(returned.alias_info is not None for returned in schema.returns)
+    )
 
 
 def _shape_class(buffer: Buffer) -> tuple:

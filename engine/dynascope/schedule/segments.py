@@ -130,4 +130,3 @@ def _without_known_guard(operation: Operation, builder: BodyBuilder) -> Operatio
 def _truth(builder: BodyBuilder, number: int) -> bool | None:
     operation = builder.operations[number]
     return bool(operation.value) if isinstance(operation, Constant) and operation.dtype == torch.bool else None
-

@@ -14,7 +14,19 @@ import torch
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import needed
-from dynascope.loops.nodes import Argument, Buffer, Compute, Constant, Load, Loop, LoopNode, LoopProgram, Node, Reduce, Result
+from dynascope.loops.nodes import (
+    Argument,
+    Buffer,
+    Compute,
+    Constant,
+    Load,
+    Loop,
+    LoopNode,
+    LoopProgram,
+    Node,
+    Reduce,
+    Result,
+)
 from dynascope.schedule.inline_plan import iterations
 
 FEWEST_ELEMENTS = 1 << 17
@@ -113,7 +125,9 @@ def _total(node: LoopNode, reduce: int, parts: Buffer) -> LoopNode:
     (result,) = node.results
     for value in _after(node, reduce):
         numbers[value] = builder.append(instantiate(node.body[value], numbers.__getitem__, lambda i: i))
-    return LoopNode(node.name, (loop,), builder.body, (replace(result, value=numbers[result.value], strides=(0,)),), node.origin)
+    return LoopNode(
+        node.name, (loop,), builder.body, (replace(result, value=numbers[result.value], strides=(0,)),), node.origin
+    )
 
 
 def _after(node: LoopNode, reduce: int) -> list[int]:

@@ -169,7 +169,9 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
     for value in (*known, *known_keywords.values()):
         if type(value) is NotConstant:
             if isinstance(value.value, TensorValue):
-                raise Break(ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor"))
+                raise Break(
+                    ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor")
+                )
             raise Break(foreign(machine, thing))
     return value_of(compute(machine, thing, tuple(known), known_keywords).value)
 
@@ -222,7 +224,9 @@ def make_module(machine: Machine, cls: type, arguments: Arguments, keywords: Key
     return machine.outside.realize(module, MadeSource(module, make, tuple(known[: len(arguments)])))
 
 
-STATELESS_MODULES = frozenset(f"torch.nn.modules.{name}" for name in ("activation", "dropout", "loss", "pooling", "padding"))
+STATELESS_MODULES = frozenset(
+    f"torch.nn.modules.{name}" for name in ("activation", "dropout", "loss", "pooling", "padding")
+)
 WITH_PARAMETERS = frozenset({torch.nn.MultiheadAttention, torch.nn.PReLU})
 
 

@@ -99,7 +99,10 @@ def guard_defaults(machine: Machine, function: FunctionValue) -> None:
     """The call fails for want of defaults, which the function may be given later."""
     if function.source is None:
         return
-    for name, found in (("__defaults__", function.object.__defaults__), ("__kwdefaults__", function.object.__kwdefaults__)):
+    for name, found in (
+        ("__defaults__", function.object.__defaults__),
+        ("__kwdefaults__", function.object.__kwdefaults__),
+    ):
         place = AttributeSource(function.source, name)
         if found is None:
             machine.guards.add(place, IdentityIs(None))

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 ABOUT_TYPES = re.compile(
-    r"not implemented for|d ?type|scalar type|\bbool|complex types|negative integer powers|floating point", re.IGNORECASE
+    r"not implemented for|d ?type|scalar type|\bbool|complex types|negative integer powers|floating point",
+    re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
 

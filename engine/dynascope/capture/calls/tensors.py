@@ -304,9 +304,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         if all(tensor.device.type == "cpu" for tensor in self.tensors) and not autocast.active_devices():
-            refusal = self.machine.in_plain_mode(
-                lambda: check_types(self.target, self.examples, self.named_examples)
-            )
+            refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
 

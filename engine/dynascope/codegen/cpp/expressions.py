@@ -26,9 +26,27 @@ FUNCTIONS = {
 
 RARE = {
     name: FUNCTIONS[name]
-    for name in ("exp2 expm1 log2 log10 erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh lgamma").split()
+    for name in [
+        "exp2",
+        "expm1",
+        "log2",
+        "log10",
+        "erfc",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "lgamma",
+    ]
 }
-RARE_PAIRS = {name: FUNCTIONS[name] for name in "pow atan2 hypot nextafter fmod".split()}
+RARE_PAIRS = {name: FUNCTIONS[name] for name in ["pow", "atan2", "hypot", "nextafter", "fmod"]}
 """From the C library, lane by lane."""
 
 

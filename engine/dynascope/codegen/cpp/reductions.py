@@ -149,9 +149,7 @@ def _extremum(
     folded = f"{operation.kind}_of({name}_part)" if shape.folds else f"{name}_part"
     kind = shape.element if shape.folds else shape.kind
     step = f"{name}_part = {function}({name}_part, {_kept_if_beside(shape, neutral)});"
-    return Accumulator(
-        number, argument, name, (part.declaration,), (f"const {kind} {name} = {folded};",), step, part
-    )
+    return Accumulator(number, argument, name, (part.declaration,), (f"const {kind} {name} = {folded};",), step, part)
 
 
 def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:

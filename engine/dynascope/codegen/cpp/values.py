@@ -1,7 +1,7 @@
 """The line of each value of a body: what it is computed from, where it is read, where it is written.
 
-    const F32 x_0 = load(the_x + 48 * r0 + c0, n);
-    const F32 exp_3 = exp_(subtract_2);
+const F32 x_0 = load(the_x + 48 * r0 + c0, n);
+const F32 exp_3 = exp_(subtract_2);
 """
 
 from __future__ import annotations
@@ -85,7 +85,12 @@ class ValueWriter:
         if operation.name == "random":
             return self._random(operation, lanes)
         source = self.body[operation.arguments[-1]].dtype
-        if operation.name == "divide" and lanes and source == torch.float32 and self._is_row_value(operation.arguments[1]):
+        if (
+            operation.name == "divide"
+            and lanes
+            and source == torch.float32
+            and self._is_row_value(operation.arguments[1])
+        ):
             return f"divided({self._operand(operation.arguments[0], lanes)}, {self.names[operation.arguments[1]]})"
         arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
         return expressions.expression(operation, source, arguments, lanes)
@@ -99,7 +104,9 @@ class ValueWriter:
         seed, offset, place = (self.names[a] for a in operation.arguments)
         source = self.body[operation.arguments[2]]
         nest = self.nest
-        is_run = lanes and isinstance(source, IndexValue) and contiguous(source.index, nest.lane, self.group, nest.depends)
+        is_run = (
+            lanes and isinstance(source, IndexValue) and contiguous(source.index, nest.lane, self.group, nest.depends)
+        )
         return f"random_run({seed}, {offset}, {place}[0])" if is_run else f"random_({seed}, {offset}, {place})"
 
     def _operand(self, number: int, lanes: bool) -> str:

@@ -55,4 +55,3 @@ class KernelWriter:
 
     def _append(self, line: str) -> None:
         self.lines.append(_INDENT * self._depth + line if line else "")
-

@@ -119,7 +119,12 @@ def index_put(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.index_add.default)
 def index_add(call: Lowering) -> Lowered | NotLowered:
     base, dimension, index, source = call.arguments[:4]
-    if call.operand(4, "alpha", 1) != 1 or len(index.sizes) != 1 or len(source.sizes) != len(base.sizes) or not base.sizes:
+    if (
+        call.operand(4, "alpha", 1) != 1
+        or len(index.sizes) != 1
+        or len(source.sizes) != len(base.sizes)
+        or not base.sizes
+    ):
         return NotLowered("an index_add that scales, or without dimensions")
     refused = _cannot_scatter(call, base, source.sizes, True)
     if refused is not None:
@@ -151,7 +156,15 @@ def _scattered(
     index_ = sum_index(full, result.strides, 0)
     value = value.cast(base.dtype)
     node = ScatterNode(
-        result.name, nest.loops, nest.body, value.number, index_, "add" if adds else "set", base.buffer, result, call.origin
+        result.name,
+        nest.loops,
+        nest.body,
+        value.number,
+        index_,
+        "add" if adds else "set",
+        base.buffer,
+        result,
+        call.origin,
     )
     return Lowered((node,), view_of(result))
 

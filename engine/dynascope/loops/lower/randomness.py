@@ -1,6 +1,6 @@
 """Random numbers from a seed: a scalar operation of the element's place, so that they fuse with what reads them.
 
-    uniform(seed, 3, [4, 8])   ->   random %seed, 3, (8*i0 + i1)        f32
+uniform(seed, 3, [4, 8])   ->   random %seed, 3, (8*i0 + i1)        f32
 """
 
 from __future__ import annotations
