@@ -14,7 +14,16 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
-from dynascope.capture.calls import autocast, containers, torch_state  # noqa: F401 (registers what callables mean)
+from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    autocast,
+    callables,
+    constructors,
+    containers,
+    iterators,
+    numbers_and_text,
+    objects,
+    torch_state,
+)
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
     BreakExit,

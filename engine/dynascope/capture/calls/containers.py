@@ -6,7 +6,8 @@ import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.calls.builtins import Arguments, Keywords, in_order
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, operators

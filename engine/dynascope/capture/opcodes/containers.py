@@ -180,7 +180,7 @@ def match_keys(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
 
 @operation("MATCH_CLASS")
 def match_class(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    from dynascope.capture.calls.builtins import is_instance
+    from dynascope.capture.calls.objects import is_instance
 
     names, cls, subject = frame.pop(), frame.pop(), frame.pop()
     if not is_instance(machine, subject, cls):

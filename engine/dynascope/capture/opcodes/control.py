@@ -143,6 +143,6 @@ def reraise(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 @operation("GET_LEN")
 def get_length(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    from dynascope.capture.calls.builtins import length
+    from dynascope.capture.calls.objects import length
 
     return length(machine, [frame.stack[-1]], {})

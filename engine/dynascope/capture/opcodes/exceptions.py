@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynascope.capture.calls.builtins import is_subclass
+from dynascope.capture.calls.objects import is_subclass
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member

@@ -1,0 +1,122 @@
+"""Containers made by calling their class."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols import items
+from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.reasons import DataDependentValue, ForeignValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    ListValue,
+    NotConstant,
+    SetValue,
+    SliceValue,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@meaning(list)
+def list_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return ListValue(elements(machine, arguments[0]) if arguments else [])
+
+
+@meaning(tuple)
+def tuple_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if arguments:
+        given = machine.realize(arguments[0])
+        if isinstance(given, TupleValue) and given.cls is tuple:
+            return given
+        return TupleValue(tuple(elements(machine, given)))
+    return TupleValue(())
+
+
+@meaning(torch.Size)
+def size_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    known = [machine.known(each) for each in elements(machine, arguments[0])] if arguments else []
+    return TupleValue(tuple(known), torch.Size)
+
+
+@meaning(set)
+def set_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return make_set(machine, set, arguments)
+
+
+@meaning(frozenset)
+def frozenset_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return make_set(machine, frozenset, arguments)
+
+
+def make_set(machine: Machine, cls: type, arguments: Arguments) -> Value:
+    found: dict[Any, Value] = {}
+    for item in elements(machine, arguments[0]) if arguments else []:
+        found.setdefault(hash_key(machine, item), machine.realize(item))
+    return SetValue(found, cls)
+
+
+@meaning(dict)
+def dict_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return fill(machine, DictValue({}), arguments, keywords)
+
+
+@meaning(collections.OrderedDict)
+def ordered_dict(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return fill(machine, DictValue({}, collections.OrderedDict), arguments, keywords)
+
+
+@meaning(collections.defaultdict)
+def default_dict(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    made = DictValue({}, collections.defaultdict)
+    made.default_factory = machine.realize(arguments[0]) if arguments else NONE
+    return fill(machine, made, arguments[1:], keywords)
+
+
+def fill(machine: Machine, target: DictValue, arguments: Arguments, keywords: Keywords) -> DictValue:
+    for key, value in items.pairs(machine, arguments[0]) if arguments else []:
+        items.put(machine, target, key, value)
+    for name, value in keywords.items():
+        items.put(machine, target, ConstantValue(name), value)
+    return target
+
+
+@meaning(dict.fromkeys)
+def dict_fromkeys(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    made = DictValue({})
+    for key in elements(machine, arguments[0]):
+        items.put(machine, made, key, arguments[1] if len(arguments) > 1 else NONE)
+    return made
+
+
+@meaning(slice)
+def slice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    parts = [machine.realize(each) for each in arguments]
+    start, stop, step = (NONE, parts[0], NONE) if len(parts) == 1 else (*parts, *[NONE] * (3 - len(parts)))
+    return SliceValue((start, stop, step))
+
+
+@meaning(range)
+def range_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    known = [constant_of(machine.known(each)) for each in arguments]
+    for each in known:
+        if type(each) is NotConstant:
+            if isinstance(each.value, TensorValue):
+                raise Break(DataDependentValue(machine.expression(), "range"))
+            raise Break(ForeignValue(each.value.python_type.__name__, machine.expression()))
+    return compute(machine, range, tuple(known))

@@ -1,0 +1,265 @@
+"""Iterators and what goes over them: `zip`, `sorted`, `sum`, generators, itertools."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.calls import equivalents
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
+from dynascope.capture.calls.pure import compute, fails_like
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols import operators
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator
+from dynascope.capture.protocols.truth import truth
+from dynascope.capture.reasons import ForeignCall, ForeignValue
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    CountValue,
+    DictValue,
+    DictViewValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    NotConstant,
+    SymbolicNumber,
+    TupleValue,
+    Value,
+    ZipValue,
+    constant_of,
+)
+from dynascope.frame.versions import RUNNING
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@meaning(iter)
+def iter_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if len(arguments) > 1:
+        raise Break(ForeignCall("iter", "the form with a sentinel is not captured"))
+    return iterator(machine, arguments[0])
+
+
+@meaning(next)
+def next_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    given = machine.realize(arguments[0])
+    if isinstance(given, InstanceValue) and given.cls in BUILTIN_ITERATORS:
+        raise Break(ForeignValue(given.cls.__name__, machine.expression()))
+    item = advance(machine, given)
+    if item is not None:
+        return item
+    if len(arguments) > 1:
+        return arguments[1]
+    raise machine.throw(StopIteration)
+
+
+GENERATOR = types.GeneratorType
+
+
+@meaning(GENERATOR.__next__)
+def generator_next(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return next_(machine, arguments[:1], {})
+
+
+@meaning(GENERATOR.send)
+def generator_send(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    from dynascope.capture.calls.generators import resume
+
+    generator = machine.realize(arguments[0])
+    item = resume(machine, generator, arguments[1])
+    if item is None:
+        raise machine.throw(StopIteration, *([generator.object] if generator.object is not None else []))
+    return item
+
+
+@meaning(GENERATOR.throw)
+def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    from dynascope.capture.calls.generators import resume
+    from dynascope.capture.opcodes.exceptions import as_exception
+
+    generator = machine.realize(arguments[0])
+    given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
+    item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
+    if item is None:
+        raise machine.throw(StopIteration)
+    return item
+
+
+@meaning(zip)
+def zip_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    strict = truth(machine, keywords["strict"]) if "strict" in keywords else False
+    return ZipValue(tuple(iterator(machine, each) for each in arguments), zip, strict)
+
+
+@meaning(enumerate)
+def enumerate_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    start = machine.known(argument(arguments, keywords, 1, "start", ConstantValue(0))).value
+    return ZipValue((iterator(machine, argument(arguments, keywords, 0, "iterable")), CountValue(start, 1)), enumerate)
+
+
+@meaning(reversed)
+def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    value = machine.known(arguments[0])
+    if isinstance(value, InstanceValue) and lookup(value.cls, "__reversed__") is not MISSING:
+        return machine.call(member(machine, value.cls, "__reversed__", value), [value])
+    text = isinstance(value, ConstantValue) and isinstance(value.value, (str, bytes, range))
+    if isinstance(value, (ListValue, TupleValue, DictValue, DictViewValue)) or text:
+        return IteratorValue(elements(machine, value)[::-1])
+    if not isinstance(value, ConstantValue):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not reversible")
+
+
+@meaning(itertools.count)
+def count_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    first = machine.known(argument(arguments, keywords, 0, "start", ConstantValue(0))).value
+    return CountValue(first, machine.known(argument(arguments, keywords, 1, "step", ConstantValue(1))).value)
+
+
+@meaning(itertools.islice)
+def islice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    bounds = slice(*(machine.known(each).value for each in arguments[1:]))
+    source = iterator(machine, arguments[0])
+    if bounds.stop is None:
+        return IteratorValue(elements(machine, source)[bounds])
+    taken: list[Value] = []
+    while len(taken) < bounds.stop and (item := advance(machine, source)) is not None:
+        taken.append(item)
+    return IteratorValue(taken[bounds])
+
+
+def _combination(function: Any) -> None:
+    @meaning(function)
+    def combine(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        """Combinations of the values themselves, taken as opaque."""
+        known = [machine.known(each) for each in arguments]
+        numbers = [each.value for each in known if isinstance(each, ConstantValue) and isinstance(each.value, int)]
+        pools = [elements(machine, each) for each in known[: len(known) - len(numbers)]]
+        named = {name: machine.known(value).value for name, value in keywords.items()}
+        return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)])
+
+
+for _function in (itertools.product, itertools.permutations, itertools.combinations):
+    _combination(_function)
+
+
+@meaning(itertools.repeat)
+def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if len(arguments) < 2:
+        raise Break(ForeignCall("itertools.repeat", "it never ends"))
+    return IteratorValue([arguments[0]] * machine.known(arguments[1]).value)
+
+
+@meaning(itertools.zip_longest)
+def zip_longest(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    rows = itertools.zip_longest(
+        *(elements(machine, each) for each in arguments), fillvalue=keywords.get("fillvalue", NONE)
+    )
+    return IteratorValue([TupleValue(row) for row in rows])
+
+
+def _equivalent(thing: Any, python: Any) -> None:
+    @meaning(thing)
+    def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        return equivalents.enter(machine, python, arguments, keywords)
+
+
+for _thing, _python in (
+    (filter, equivalents.filter_),
+    (any, equivalents.any_),
+    (all, equivalents.all_),
+    (sum, equivalents.sum_),
+    (functools.reduce, equivalents.reduce_),
+    (itertools.accumulate, equivalents.accumulate_),
+    (itertools.chain, equivalents.chain_),
+    (itertools.starmap, equivalents.starmap_),
+    (itertools.takewhile, equivalents.takewhile_),
+    (itertools.dropwhile, equivalents.dropwhile_),
+):
+    _equivalent(_thing, _python)
+
+
+@meaning(equivalents.sum_of_numbers)
+def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    """Two additions of floats or more give another number than `+` does where `sum` makes up for rounding."""
+    numbers, start = [machine.realize(each) for each in arguments[0].items], arguments[1]
+    floats = sum(number.python_type is float for number in (start, *numbers))
+    if any(isinstance(number, SymbolicNumber) for number in (start, *numbers)) and (
+        not RUNNING.sum_is_compensated or floats < 3
+    ):
+        return functools.reduce(
+            lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
+        )
+    return ConstantValue(sum([machine.known(number).value for number in numbers], machine.known(start).value))
+
+
+meaning(itertools.chain.from_iterable)(
+    lambda machine, arguments, keywords: equivalents.enter(
+        machine, equivalents.chain_from_iterable, arguments, keywords
+    )
+)
+
+
+@meaning(map)
+def map_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    if len(arguments) < 2:
+        raise machine.throw(TypeError, "map() must have at least two arguments.")
+    python = equivalents.map_one if len(arguments) == 2 else equivalents.map_
+    return equivalents.enter(machine, python, arguments, keywords)
+
+
+def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    given = elements(machine, arguments[0]) if len(arguments) == 1 else arguments
+    if not given:
+        if "default" in keywords:
+            return keywords["default"]
+        raise fails_like(machine, min if symbol == "<" else max, ListValue([]))
+    key = keywords.get("key", NONE)
+    if not is_none(machine.realize(key)):
+        return equivalents.enter(machine, python, [ListValue(list(given)), key])
+    best = machine.realize(given[0])
+    for item in given[1:]:
+        item = machine.realize(item)
+        if truth(machine, machine.finish(operators.compare(machine, symbol, item, best))):
+            best = item
+    return best
+
+
+@meaning(min)
+def min_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return extreme(machine, "<", equivalents.smallest, arguments, keywords)
+
+
+@meaning(max)
+def max_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return extreme(machine, ">", equivalents.largest, arguments, keywords)
+
+
+@meaning(sorted)
+def sorted_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return ListValue(in_order(machine, elements(machine, arguments[0]), keywords))
+
+
+def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[Value]:
+    key = machine.realize(keywords.get("key", NONE))
+    keys = values if is_none(key) else [machine.call_now(key, [value]) for value in values]
+    reverse = truth(machine, keywords["reverse"]) if "reverse" in keywords else False
+
+    def less(left: int, right: int) -> int:
+        one, other = machine.realize(keys[left]), machine.realize(keys[right])
+        if truth(machine, machine.finish(operators.compare(machine, "<", one, other))):
+            return -1
+        return 1 if truth(machine, machine.finish(operators.compare(machine, "<", other, one))) else 0
+
+    known = [constant_of(machine.known(each)) for each in keys]
+    if any(type(each) is NotConstant for each in known):
+        order = sorted(range(len(values)), key=functools.cmp_to_key(less), reverse=reverse)
+    else:
+        order = compute(machine, sorted, (range(len(values)),), {"key": known.__getitem__, "reverse": reverse}).value
+    return [values[at] for at in order]

@@ -1,0 +1,160 @@
+"""Numbers and text: conversions, rounding, formatting."""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols import operators
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.truth import truth
+from dynascope.capture.reasons import DataDependentValue, ForeignValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    ConstantValue,
+    InstanceValue,
+    NotConstant,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
+    value = machine.realize(arguments[0]) if arguments else ConstantValue(0)
+    if isinstance(value, TensorValue):
+        raise Break(DataDependentValue(machine.expression(), cls.__name__))
+    if isinstance(value, SymbolicNumber) and value.python_type is cls:
+        return value
+    if isinstance(value, InstanceValue):
+        name = f"__{cls.__name__}__"
+        if lookup(value.cls, name) is MISSING:
+            raise machine.throw(TypeError, f"{cls.__name__}() argument must be a string or a number")
+        return machine.call(member(machine, value.cls, name, value), [value])
+    known = [constant_of(machine.known(each)) for each in arguments]
+    if any(type(each) is NotConstant for each in known):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    return compute(machine, cls, tuple(known), {name: constant_of(machine.known(v)) for name, v in keywords.items()})
+
+
+for _cls in (int, float, complex):
+    meaning(_cls)(lambda machine, arguments, keywords, _cls=_cls: number(machine, _cls, arguments, keywords))
+
+
+@meaning(bool)
+def bool_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    value = machine.realize(arguments[0]) if arguments else ConstantValue(False)
+    if isinstance(value, TensorValue):
+        raise Break(DataDependentValue(machine.expression(), "bool"))
+    return boolean(truth(machine, value))
+
+
+@meaning(operator.truth)
+def truth_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return boolean(truth(machine, arguments[0]))
+
+
+@meaning(operator.not_)
+def not_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return boolean(not truth(machine, arguments[0]))
+
+
+@meaning(str)
+def str_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return convert_text(machine, "str", arguments[0]) if arguments else ConstantValue("")
+
+
+@meaning(repr)
+def repr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return convert_text(machine, "repr", arguments[0])
+
+
+CONVERSIONS = {"str": str, "repr": repr, "ascii": ascii}
+
+
+def convert_text(machine: Machine, conversion: str | None, value: Value) -> Value:
+    """`str(x)`, `repr(x)`: of what is known; a tensor's text is its data."""
+    value = machine.known(value)
+    if conversion is None:
+        return value
+    if isinstance(value, InstanceValue):
+        return instance_text(machine, conversion, value)
+    known = constant_of(value)
+    if type(known) is NotConstant:
+        raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
+    return compute(machine, CONVERSIONS[conversion], (known,))
+
+
+def instance_text(machine: Machine, conversion: str, value: InstanceValue) -> Value:
+    for name in ("__str__", "__repr__") if conversion == "str" else ("__repr__",):
+        if isinstance(lookup(value.cls, name), types.FunctionType):
+            return machine.call_now(member(machine, value.cls, name, value), [value])
+    if issubclass(value.cls, BaseException) and value.object is None:
+        known = [constant_of(each) for each in value.arguments]
+        if not any(type(each) is NotConstant for each in known):
+            return compute(machine, CONVERSIONS[conversion], (value.cls(*known),))
+    raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+
+
+def format_text(machine: Machine, value: Value, specification: Value) -> Value:
+    value = machine.known(value)
+    if isinstance(value, InstanceValue):
+        if isinstance(lookup(value.cls, "__format__"), types.FunctionType):
+            return machine.call_now(member(machine, value.cls, "__format__", value), [value, specification])
+        value = instance_text(machine, "str", value)
+    known = constant_of(value)
+    if type(known) is NotConstant:
+        raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
+    return compute(machine, format, (known, machine.known(specification).value))
+
+
+@meaning(abs)
+def abs_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return by_operator(machine, operator.abs, torch.abs, "__abs__", arguments)
+
+
+@meaning(round)
+def round_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    if isinstance(machine.realize(arguments[0]), TensorValue):
+        from dynascope.capture.calls.tensors import apply_function
+
+        named = {"decimals": arguments[1]} if len(arguments) > 1 else {}
+        return apply_function(machine, torch.round, arguments[:1], named)
+    return by_operator(machine, round, torch.round, "__round__", arguments)
+
+
+def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str, arguments: Arguments) -> Any:
+    value = machine.realize(arguments[0])
+    if isinstance(value, TensorValue):
+        from dynascope.capture.calls.tensors import apply_function
+
+        return apply_function(machine, tensor_function, arguments, {})
+    if isinstance(value, InstanceValue):
+        return machine.call(member(machine, value.cls, name, value), [value, *arguments[1:]])
+    return compute(machine, function, tuple(machine.known(each).value for each in arguments))
+
+
+@meaning(pow)
+def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    if len(arguments) == 2:
+        return operators.binary(machine, "**", machine.realize(arguments[0]), machine.realize(arguments[1]))
+    return compute(machine, pow, tuple(machine.known(each).value for each in arguments))
+
+
+@meaning(divmod)
+def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    left, right = (machine.realize(each) for each in arguments)
+    parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
+    return TupleValue(tuple(parts))
