@@ -42,7 +42,11 @@ def main() -> None:
         print(" | ".join(geomeans[0]))
         return
     columns = ["case", "ours, us", "torch.compile, us", "eager, us", "ours / eager", "ours / torch.compile"]
-    note = f"Threads: {options.threads}{' (its processor time)' if options.threads == 1 else ''}. Ratio: median of rounds (quartiles). With backward: forward and backward in one call."
+    clock = " (its processor time)" if options.threads == 1 else ""
+    note = (
+        f"Threads: {options.threads}{clock}. Ratio: median of rounds (quartiles). "
+        "With backward: forward and backward in one call."
+    )
     write_section("CPU kernels", command(options), columns, rows + geomeans, note)
 
 

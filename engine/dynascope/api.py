@@ -212,7 +212,7 @@ def _compile_callable(target: Any, options: Options) -> Callable:
     """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile."""
     if isinstance(target, type) or not callable(target):
         raise TypeError(f"compile takes a function, a method or an nn.Module, not {target!r}")
-    call = getattr(type(target), "__call__", None)
+    call = getattr(type(target), "__call__", None)  # noqa: B004 (its code is wanted)
     if isinstance(call, types.FunctionType):
         return types.MethodType(_compile_function(call, options), target)
 

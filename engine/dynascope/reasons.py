@@ -27,7 +27,10 @@ class EngineError(Reason):
         return f"Dynascope failed in its stage {self.stage} on `{self.function}` ({self.exception}, at {self.place})."
 
     def remedy(self) -> str:
-        return "It runs uncompiled, with the right result. Please report this defect with the program; `@dynascope.disable` keeps the function out."
+        return (
+            "It runs uncompiled, with the right result. Please report this defect with the program; "
+            "`@dynascope.disable` keeps the function out."
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,10 @@ class GuardFailed(Reason):
         return self.failure
 
     def remedy(self) -> str:
-        return "If it changes at every call, make it a tensor or a plain number argument, or keep it the same; a few values cost a few compilations, once."
+        return (
+            "If it changes at every call, make it a tensor or a plain number argument, or keep it the same; "
+            "a few values cost a few compilations, once."
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,13 @@ class RecompileLimit(Reason):
     latest: str
 
     def message(self) -> str:
-        return f"`{self.function}` was compiled {self.entries} times and still meets new cases; from now on those run uncompiled. The latest: {self.latest}"
+        return (
+            f"`{self.function}` was compiled {self.entries} times and still meets new cases; "
+            f"from now on those run uncompiled. The latest: {self.latest}"
+        )
 
     def remedy(self) -> str:
-        return "Keep what changes out of the function (compute it before the call), pass it as a tensor, or raise `dynascope.config.recompile_limit`."
+        return (
+            "Keep what changes out of the function (compute it before the call), pass it as a tensor, "
+            "or raise `dynascope.config.recompile_limit`."
+        )

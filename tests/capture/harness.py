@@ -5,6 +5,7 @@ f(x)
 f.graphs, f.operations, f.reasons
 """
 
+import contextlib
 import functools
 from types import FunctionType
 
@@ -90,10 +91,8 @@ def frame_values(function, arguments, keywords):
     bound.apply_defaults()
     cells = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
+        with contextlib.suppress(ValueError):
             cells[name] = cell.cell_contents
-        except ValueError:
-            pass
     return FrameValues(dict(bound.arguments), function.__globals__, vars(builtins), cells)
 
 

@@ -152,7 +152,12 @@ def test_crash_of_the_interpreter_is_said(run):
 
 
 def test_time_out_ends_the_whole_tree(run, tmp_path):
-    text = "import subprocess, sys, time\np = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\nopen('pid', 'w').write(str(p.pid))\ntime.sleep(60)\n"
+    text = (
+        "import subprocess, sys, time\n"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "open('pid', 'w').write(str(p.pid))\n"
+        "time.sleep(60)\n"
+    )
     start = time.perf_counter()
     answer = run(text, options=["--quiet", "--timeout", "2"])
     assert answer.returncode == 124 and "still running after 2 s" in answer.stderr
@@ -231,7 +236,13 @@ def settings(folder):
 
 
 def test_environment_variables_set_before_torch_are_seen(run):
-    text = "import os, sys\nassert 'torch' not in sys.modules\nos.environ['OMP_NUM_THREADS'] = '1'\nimport torch\nprint(torch.get_num_threads(), torch.compile.__module__)\n"
+    text = (
+        "import os, sys\n"
+        "assert 'torch' not in sys.modules\n"
+        "os.environ['OMP_NUM_THREADS'] = '1'\n"
+        "import torch\n"
+        "print(torch.get_num_threads(), torch.compile.__module__)\n"
+    )
     assert run(text, options=["--quiet"]).stdout == "1 dynascope.api\n"
 
 

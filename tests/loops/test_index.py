@@ -20,7 +20,7 @@ from dynascope.loops.index import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-I, J, K = Symbol("i", 4), Symbol("j", 6), Symbol("k", 5)
+I, J, K = Symbol("i", 4), Symbol("j", 6), Symbol("k", 5)  # noqa: E741
 
 
 def value(index: Index, at: dict[Symbol, int]) -> int:

@@ -99,7 +99,6 @@ def test_gradient_is_zero_exactly_where_the_output_is(form):
 def test_gradients_match_the_mask_through_a_network():
     torch.manual_seed(3)
     x, w, v = (torch.randn(s, requires_grad=True) for s in ((32, 16), (16, 64), (64, 8)))
-    masks = []
 
     def network(x, w, v):
         hidden = torch.relu(x @ w)

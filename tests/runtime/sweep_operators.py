@@ -142,7 +142,7 @@ def main():
     run_batch(cases, failures, lowered)
     for line, count in sorted(skipped.items()):
         print(count, line)
-    for name, error, case in failures:
+    for name, error, _ in failures:
         print("FAIL", name, error.replace("\n", " ")[:160])
     print(
         f"{total} samples, {len(failures)} failures, {sum(lowered.values())} of {len(lowered)} operators without a library call"

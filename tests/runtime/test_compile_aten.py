@@ -77,7 +77,8 @@ def test_imports_nothing_heavy() -> None:
         "y = g.call_function(torch.ops.aten.exp.default, (x,)); y.meta.update(val=torch.empty(4, device='meta'), device='cpu')\n"
         "g.output((y,)); compile_aten(fx.GraphModule(torch.nn.Module(), g)).call(torch.ones(4))\n"
         "new = set(sys.modules) - before\n"
-        "print([m for m in new if m.split('.')[0] in ('sympy', 'networkx') or m.startswith(('torch._dynamo', 'torch._inductor', 'torch._functorch.aot'))])"
+        "peers = ('torch._dynamo', 'torch._inductor', 'torch._functorch.aot')\n"
+        "print([m for m in new if m.split('.')[0] in ('sympy', 'networkx') or m.startswith(peers)])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "[]", result.stdout + result.stderr

@@ -74,7 +74,8 @@ def test_elementwise_integers(dtype: torch.dtype) -> None:
     def f(x, y):
         return (
             x + y, x - y, x * y, -x, x.bitwise_and(y), x | y, x ^ y, ~x, x // 7, x % 7, x / 3, x > y, x == y, x.abs(),
-            x.sign(), x.maximum(y), x.clamp(3, 50), x.float(), x.double(), x.bool(), x.to(torch.int64), x.to(torch.int8), x << 2, x >> 1, x * 1.5,
+            x.sign(), x.maximum(y), x.clamp(3, 50), x.float(), x.double(), x.bool(), x.to(torch.int64), x.to(torch.int8),
+            x << 2, x >> 1, x * 1.5,
         )  # fmt: skip
 
     check(f, x, x.flip(0))

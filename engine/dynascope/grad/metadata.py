@@ -35,7 +35,10 @@ RULES: dict[Any, Rule] = {}
 
 
 def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
-    """One layout for each output; a number that follows from sizes, as attention gives, stands itself. Raises `DifferentiationRefused` where the operator does not take these operands."""
+    """One layout for each output; a number that follows from sizes, as attention gives, stands itself.
+
+    Raises `DifferentiationRefused` where the operator does not take these operands.
+    """
     rule = RULES.get(target)
     if rule is None:
         return layouts_by_torch(target, arguments, keywords)

@@ -4,7 +4,8 @@
     saved     h or a, whichever is cheaper to keep; the pointwise rest is computed again in the backward pass
 
 Keeping everything that the backward pass reads would be right too; the minimum cut keeps the fewest bytes such that all
-else can be computed again from them by cheap steps. Matmuls, reductions and extern steps are never run twice, and no seed is drawn twice; numbers made from a seed may be made again.
+else can be computed again from them by cheap steps. Matmuls, reductions and extern steps are never run twice, and no seed is drawn twice;
+numbers made from a seed may be made again.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ class DifferentSpaces(Reason):
     consumer_sizes: tuple[int, ...]
 
     def message(self) -> str:
-        return f"{self.consumer} loops over {list(self.consumer_sizes)}, {self.producer} over {list(self.producer_sizes)}: one kernel cannot run both."
+        sizes = (
+            f"{self.consumer} loops over {list(self.consumer_sizes)}, {self.producer} over {list(self.producer_sizes)}"
+        )
+        return f"{sizes}: one kernel cannot run both."
 
     def remedy(self) -> str:
         return f"Give {self.consumer} a shape that {self.producer} has too, or reduce over the same dimensions in both."
@@ -54,7 +57,10 @@ class OtherElements(Reason):
     consumer: str
 
     def message(self) -> str:
-        return f"{self.consumer} reads elements of {self.producer} that another step of the loop makes, so {self.producer} must be finished first."
+        return (
+            f"{self.consumer} reads elements of {self.producer} that another step of the loop makes, "
+            f"so {self.producer} must be finished first."
+        )
 
     def remedy(self) -> str:
         return f"Transposing or slicing after {self.consumer} instead of between the two lets them share a kernel."

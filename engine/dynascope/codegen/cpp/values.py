@@ -138,13 +138,15 @@ class ValueWriter:
     def _gather(self, operation: Load, buffer: str) -> str:
         """Lane by lane, for elements that do not lie side by side, or are not all to be read."""
         kind = vector(MEMORY[operation.dtype])
-        test = ""
-        if operation.guard is not None:
-            test = f"if ({self._lane_value(operation.guard)}) "
-            if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
-                whole = f"if (all_lanes({self.names[operation.guard]}) && n == N) return load({buffer} + {self._index(operation.index)}, n); "
-                return f"[&] {{ {whole}{kind} t = {{}}; for (long k = 0; k < n; k++) {test}t[k] = {buffer}[{self._lane_index(operation.index)}]; return t; }}()"
-        return f"[&] {{ {kind} t = {{}}; for (long k = 0; k < n; k++) {test}t[k] = {buffer}[{self._lane_index(operation.index)}]; return t; }}()"
+        test = "" if operation.guard is None else f"if ({self._lane_value(operation.guard)}) "
+        read = f"{test}t[k] = {buffer}[{self._lane_index(operation.index)}];"
+        lane_by_lane = f"{kind} t = {{}}; for (long k = 0; k < n; k++) {read} return t;"
+        side_by_side = contiguous(operation.index, self.nest.lane, self.group, self.nest.depends)
+        if operation.guard is not None and side_by_side:
+            place = f"{buffer} + {self._index(operation.index)}"
+            whole = f"if (all_lanes({self.names[operation.guard]}) && n == N) return load({place}, n); "
+            return f"[&] {{ {whole}{lane_by_lane} }}()"
+        return f"[&] {{ {lane_by_lane} }}()"
 
     def _lane_value(self, number: int) -> str:
         return f"{self.names[number]}[k]" if self.nest.varies(number) else self.names[number]
