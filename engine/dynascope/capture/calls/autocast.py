@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.expressions import callee
 from dynascope.capture.reasons import ForeignCall
@@ -20,9 +21,6 @@ from dynascope.capture.values import NONE, ConstantValue, InstanceValue, NotCons
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
-
-Arguments = list[Value]
-Keywords = dict[str, Value]
 
 
 def constants(machine: Machine, values: Arguments) -> list[Any]:
@@ -55,20 +53,17 @@ def change(machine: Machine, function: Callable[..., Any], arguments: tuple, und
     return result
 
 
-@meaning(torch.set_autocast_enabled)
-def set_enabled(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    device, wanted = by_device(machine, arguments, keywords)
-    before = torch.is_autocast_enabled(device)
-    change(machine, torch.set_autocast_enabled, (device, wanted), lambda: torch.set_autocast_enabled(device, before))
-    return NONE
+def follow(set_state: Callable[[str, Any], None], state: Callable[[str], Any]) -> None:
+    @meaning(set_state)
+    def set_followed(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        device, wanted = by_device(machine, arguments, keywords)
+        before = state(device)
+        change(machine, set_state, (device, wanted), lambda: set_state(device, before))
+        return NONE
 
 
-@meaning(torch.set_autocast_dtype)
-def set_dtype(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    device, wanted = by_device(machine, arguments, keywords)
-    before = torch.get_autocast_dtype(device)
-    change(machine, torch.set_autocast_dtype, (device, wanted), lambda: torch.set_autocast_dtype(device, before))
-    return NONE
+follow(torch.set_autocast_enabled, torch.is_autocast_enabled)
+follow(torch.set_autocast_dtype, torch.get_autocast_dtype)
 
 
 def by_device(machine: Machine, arguments: Arguments, keywords: Keywords) -> tuple[str, Any]:

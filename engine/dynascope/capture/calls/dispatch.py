@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import python
+from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
@@ -48,9 +49,6 @@ from dynascope.guards.source import ConstantSource, MadeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
-
-Arguments = list[Value]
-Keywords = dict[str, Value]
 
 
 def call(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Any:
