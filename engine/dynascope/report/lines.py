@@ -61,8 +61,13 @@ SAYS_MOST = ("TensorMatches", "Equals", "TruthIs", "LengthIs", "DictionaryKeysAr
 
 
 def ranked(guards: list[GuardFact]) -> list[GuardFact]:
-    """The guards of a line, those that say most first."""
-    return sorted(guards, key=lambda guard: SAYS_MOST.index(guard.kind) if guard.kind in SAYS_MOST else len(SAYS_MOST))
+    """The guards of a line, those that say most first. What torch holds of its own comes last: no user has written it."""
+
+    def rank(guard: GuardFact) -> int:
+        says_most = guard.kind in SAYS_MOST and not guard.expression.startswith("torch.")
+        return SAYS_MOST.index(guard.kind) if says_most else len(SAYS_MOST)
+
+    return sorted(guards, key=rank)
 
 
 PROGRAMS_OWN = frozenset({"torch-call-fails", "program-raises"})
