@@ -110,12 +110,12 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     if refusal is not None:
         return refusal
     session = Session(region, values, options)
-    state, default_dtype = TorchState.now(), torch.get_default_dtype()
+    default_dtype = torch.get_default_dtype()
     try:
         with without_compiler_imports(), without_function_modes():
             return session.capture()
     finally:
-        state.restore()
+        session.state_at_entry.restore()
         assert torch.get_default_dtype() is default_dtype
         # The parts of a capture know each other; the program's objects must not wait for the garbage collector.
         session.machine.journal.forget()

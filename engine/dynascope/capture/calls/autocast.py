@@ -14,6 +14,7 @@ import torch
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.torch_state import change
 from dynascope.capture.expressions import callee
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -43,14 +44,6 @@ def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = InstanceValue(torch.autocast)
     value.attributes = {name: ConstantValue(item) for name, item in vars(real).items()}
     return value
-
-
-def change(machine: Machine, function: Callable[..., Any], arguments: tuple, undo: Callable[[], Any]) -> Any:
-    """Call `function`, which changes torch's state, here and in the graph."""
-    result = function(*arguments)
-    machine.journal.record(undo)
-    machine.graph.set_state(function, arguments)
-    return result
 
 
 def follow(set_state: Callable[[str, Any], None], state: Callable[[str], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 
+def change(machine: Machine, function: Callable[..., Any], arguments: tuple, undo: Callable[[], Any]) -> Any:
+    """Call `function`, which changes torch's state, here and in the graph; `undo` runs when the step is undone."""
+    result = function(*arguments)
+    machine.journal.record(undo)
+    machine.graph.set_state(function, arguments)
+    return result
+
+
 @meaning(torch._C._set_grad_enabled)
 def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
@@ -26,9 +35,7 @@ def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[st
         # A graph called with gradients off computes none, whatever it switches on inside.
         raise Break(ForeignCall(callee(machine.expression()) or "torch.enable_grad", "gradients were off before it"))
     if wanted != before:
-        torch._C._set_grad_enabled(wanted)
-        machine.journal.record(lambda: torch._C._set_grad_enabled(before))
-        machine.graph.set_state(torch._C._set_grad_enabled, (wanted,))
+        change(machine, torch._C._set_grad_enabled, (wanted,), lambda: torch._C._set_grad_enabled(before))
     return NONE
 
 
