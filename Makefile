@@ -1,7 +1,10 @@
 # make run      set up and run the first example, with its annotated source
 # make test     set up and run every test
+# make lint     ruff and pyright over the Python, tsc and eslint over the extension
+# make sanitize a sample of the tests under AddressSanitizer and other checkers of memory
 # make editor   a real VS Code in the browser with the extension and the examples
 # make vsix     package the extension
+# make test-matrix   the suite's core on every CPython and torch that can be had here; writes the README's table
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -9,7 +12,12 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: run test test-python bench lint clean
+# Not first, so that `make` alone runs the example.
+all: run
+
+include extension/editor.mk
+
+.PHONY: all style run test test-python bench lint sanitize test-matrix clean
 
 run: $(READY)
 	$(PY) -m dynascope run examples/quickstart.py
@@ -19,8 +27,19 @@ test: test-python test-extension test-editor
 test-python: $(READY)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/editor
 
-lint: $(READY)
+test-matrix:
+	$(PYTHON) tests/matrix.py
+
+style: $(READY)
 	$(PY) -m ruff check engine server tests bench examples
+
+lint: style $(NODE_MODULES)
+	npm run --silent lint-python -- --pythonpath $(abspath $(PY))
+	npm run --silent check
+	npm run --silent lint
+
+sanitize: $(READY)
+	$(PY) tests/sanitize.py
 
 bench: $(READY)
 	$(PY) bench/overhead.py && $(PY) bench/first_call.py && $(PY) bench/startup.py
@@ -35,5 +54,3 @@ $(READY): pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(VENV) .build dist out artefacts
-
-include extension/editor.mk

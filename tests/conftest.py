@@ -1,8 +1,89 @@
-"""Shared by every test: which machines can run which tests."""
+"""Shared by every test: strict mode, and which machines can run which tests.
 
+    @pytest.mark.expects("print-call")        this test breaks so, and only so; that it does not is an error too
+    with dynascope.expected("print-call"):    the same for a part of a test
+    @pytest.mark.may_break                    this test is about results alone: it may break or not, but nothing may fail
+    expected.json                             the same for many: `pytest --write-expected tests/api`, and read the difference
+
+Programs that tests start in processes of their own are strict too, by DYNASCOPE_STRICT; `@pytest.mark.expects_in_children`
+states what they may meet (they say themselves what they met).
+"""
+
+import gc
+import json
+import os
+import pathlib
 import shutil
+import signal
 
 import pytest
+
+os.environ["DYNASCOPE_STRICT"] = "1"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if os.environ.get("DYNASCOPE_TESTS_COLLECT"):  # by tests/sanitize.py
+    gc.set_threshold(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    os.environ["DYNASCOPE_EXPECTED"] = ",".join(_stated(item, "expects_in_children"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """What this test expects, and nothing else: an error that a program swallowed is found here."""
+    from dynascope.strictness import expected
+
+    stated = {*_stated(item, "expects"), *TABLE.get(item.nodeid, TABLE.get(item.nodeid.partition("[")[0], "")).split()}
+    if item.config.getoption("write_expected"):
+        with expected(*_everything(), required=False) as expectation:
+            result = yield
+        codes = set(expectation.happened).difference(_stated(item, "expects"), DEFECTS)
+        _found[item.nodeid] = " ".join(sorted(codes))
+        return result
+    may_break = item.get_closest_marker("may_break") is not None
+    with expected(*(_everything() if may_break else stated), required=not may_break) as expectation:
+        result = yield
+    if expectation.unexpected:
+        pytest.fail("\n".join(f"[{each.code}] {each.message} at {each.span}" for each in expectation.unexpected))
+    return result
+
+
+def _stated(item, marker):
+    return sorted({code for mark in item.iter_markers(marker) for code in mark.args})
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-expected", action="store_true", help="write tests/expected.json as these tests are now")
+
+
+DEFECTS = ("internal-failure", "engine-error", "guard-raises", "guard-fails-at-once", "kernel-generation-failed",
+           "compilation-failed")  # fmt: skip
+"""What no test may come to expect by `--write-expected`."""
+FILE = pathlib.Path(__file__).with_name("expected.json")
+TABLE = json.loads(FILE.read_text())
+_found = {}
+
+
+def _everything():
+    from dynascope.command.explain import codes
+
+    return set(codes()).difference(DEFECTS)
+
+
+def pytest_sessionfinish(session):
+    """One line for a test with parameters where all of them meet the same."""
+    if not _found:
+        return
+    tests = {}
+    for name, codes in _found.items():
+        tests.setdefault(name.partition("[")[0], {})[name] = codes
+    table = {name: codes for name, codes in TABLE.items() if name.partition("[")[0] not in tests}
+    for test, cases in tests.items():
+        alike = len(set(cases.values())) == 1
+        table |= {test: next(iter(cases.values()))} if alike else cases
+    FILE.write_text(json.dumps({name: codes for name, codes in sorted(table.items()) if codes}, indent=1) + "\n")
 
 
 def pytest_collection_modifyitems(items):

@@ -15,18 +15,19 @@ ALLOWED = {
     "report": set(),
     "native": {"report"},
     "frame": {"report", "native"},
-    "guards": {"report", "native", "frame"},
+    "sizes": set(),
+    "guards": {"report", "native", "frame", "sizes"},
     "meta_kernels": set(),
-    "capture": {"report", "native", "frame", "guards", "meta_kernels"},
+    "capture": {"report", "native", "frame", "guards", "meta_kernels", "sizes"},
     "random_numbers": set(),
-    "grad": {"report", "meta_kernels", "random_numbers"},
-    "loops": {"report", "native", "random_numbers"},
-    "schedule": {"report", "native", "loops"},
-    "codegen": {"report", "native", "loops", "schedule"},
-    "runtime": {"report", "native", "loops", "schedule", "codegen"},
+    "grad": {"report", "meta_kernels", "random_numbers", "sizes"},
+    "loops": {"report", "native", "random_numbers", "sizes"},
+    "schedule": {"report", "native", "loops", "sizes"},
+    "codegen": {"report", "native", "loops", "schedule", "sizes"},
+    "runtime": {"report", "native", "loops", "schedule", "codegen", "sizes"},
 }
 PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")
-NO_TORCH = ("report", "native", "frame")
+NO_TORCH = ("report", "native", "frame", "sizes")
 MAY_NAME_PEERS = {"backends.py"}
 
 

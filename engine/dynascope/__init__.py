@@ -12,6 +12,8 @@ The names resolve on first use, so that `import dynascope` costs next to nothing
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -22,16 +24,40 @@ _HOMES = {
     "list_backends": "dynascope.backends",
     "register_backend": "dynascope.backends",
     "config": "dynascope.configuration",
+    "expected": "dynascope.strictness",
+    "StrictError": "dynascope.strictness",
 }
 
-__all__ = [*_HOMES, "__version__"]
+__all__ = [
+    "StrictError",
+    "__version__",
+    "compile",
+    "config",
+    "disable",
+    "expected",
+    "explain",
+    "list_backends",
+    "register_backend",
+    "reset",
+]
+
+if TYPE_CHECKING:
+    from dynascope.api import compile, disable, explain, reset
+    from dynascope.backends import list_backends, register_backend
+    from dynascope.configuration import config
+    from dynascope.strictness import StrictError, expected
 
 
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
     import importlib
+    import sys
 
+    if sys.version_info < (3, 11):  # noqa: UP036 (run from a checkout, where nobody asks pip)
+        value = getattr(importlib.import_module("dynascope.unserved_python"), name)
+        globals()[name] = value
+        return value
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

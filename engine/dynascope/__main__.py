@@ -1,4 +1,4 @@
-"""`dynascope` and `python -m dynascope`: run | show | explain | doctor."""
+"""`dynascope` and `python -m dynascope`: run | show | explain | lsp | doctor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import argparse
 import sys
 
 import dynascope
+
+if sys.version_info < (3, 11) and __name__ == "__main__":  # noqa: UP036 (as in `dynascope/__init__.py`)
+    from dynascope.unserved_python import main as run_uncompiled
+
+    sys.exit(run_uncompiled())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,8 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
     explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
+    commands.add_parser("lsp", help="the language server on standard input and output, for an editor to start")
     commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
-    options = _parse(parser, sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["lsp"]:
+        return _lsp(words[1:])
+    options = _parse(parser, words)
     return COMMANDS[options.command](options)
 
 
@@ -34,12 +43,27 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
-    run = commands.add_parser("run", help="run a file, compiled, and print its source with what became of each line")
+    from dynascope.command.output import FAILURES, FORMATS
+
+    run = commands.add_parser("run", help="run a program, compiled, and print what was compiled and what was not")
     add_program_options(run)
-    run.add_argument("--json", metavar="PATH", help="write the report there")
+    run.add_argument("--guards", action="store_true", help="print what each compilation assumes")
+    run.add_argument("--annotate", action="store_true", help="print the whole source with what became of each line")
+    run.add_argument("--quiet", action="store_true", help="print no report")
+    run.add_argument("--json", metavar="PATH", help="write the whole report there, to be opened elsewhere")
+    run.add_argument("--output-format", choices=FORMATS, default="text", help="of the report: %(choices)s")
+    run.add_argument(
+        "--output",
+        metavar="PATH",
+        help="write the report there (default: standard error; others than text: standard output)",
+    )
+    run.add_argument(
+        "--fail-on", action="append", choices=sorted(FAILURES), default=[],
+        help="exit with 1 where the program has one; may be given several times",
+    )  # fmt: skip
     run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
-    run.add_argument("--quiet", action="store_true", help="do not print the annotated source")
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
     run.add_argument("file", metavar="FILE")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
@@ -84,6 +108,19 @@ def _doctor(options: argparse.Namespace) -> int:
     from dynascope.command.doctor import doctor
 
     return doctor()
+
+
+def _lsp(words: list[str]) -> int:
+    """The server, with its own options, takes this process's place: an editor that ends what it started ends the server."""
+    import importlib.util
+    import os
+
+    if importlib.util.find_spec("dynascope_server") is None or importlib.util.find_spec("pygls") is None:
+        print(
+            f"dynascope: the server is not installed here: {sys.executable} -m pip install dynascope", file=sys.stderr
+        )
+        return 1
+    os.execv(sys.executable, [sys.executable, "-m", "dynascope_server", *words])
 
 
 COMMANDS = {"run": _run, "show": _show, "explain": _explain, "doctor": _doctor}

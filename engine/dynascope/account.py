@@ -5,14 +5,20 @@ account_of(compilation, recorder)  ->  a function that gives the Account when th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch import fx
+
 from dynascope.backends import backend_name
-from dynascope.capture import Captured, RaiseExit, Refused, Return
+from dynascope.callers import calling_stack
+from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return
+from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
-from dynascope.codegen.kernels import Kernel
+from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.frame.printing import print_code
+from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import print_graph, type_of
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
@@ -20,6 +26,7 @@ from dynascope.recording import Account, Recorder
 from dynascope.report.facts import (
     EntryFact,
     ExitKind,
+    FileLines,
     GraphFact,
     GuardFact,
     KernelFact,
@@ -27,7 +34,11 @@ from dynascope.report.facts import (
     StageText,
     ValueFact,
 )
+from dynascope.report.span import Span
+from dynascope.report.syntax import assigned_names
+from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
+from dynascope.user_lines import UserLines, lines_of
 
 if TYPE_CHECKING:
     from dynascope.pipeline import Compilation
@@ -40,52 +51,78 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     graph = compilation.graph
     identifier = recorder.identifier("g") if graph is not None else None
     kernels = [(recorder.identifier("k"), *found) for found in _kernels(graph)] if graph is not None else []
+    region = compilation.region
+    lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
+    uses = _uses_of(compilation.entry)
+    place = 0 if region.parent is None else id(region)
 
     def account() -> Account:
-        region = compilation.region
-        facts = tuple(kernel_fact(kernel, name, identifier, phase, made.path) for name, kernel, phase, made in kernels)
-        fact = _graph_fact(identifier, graph, compilation, facts) if graph is not None else None
-        return Account(region.qualified_name, region.root.span, _entry_fact(compilation, identifier), fact, facts)
+        facts = tuple(
+            kernel_fact(kernel, name, identifier, phase, made.path, lines.places)
+            for name, kernel, phase, made in kernels
+        )
+        fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
+        entry = _entry_fact(compilation, identifier, lines)
+        return Account(
+            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses
+        )
 
     return account
 
 
-def _entry_fact(compilation: Compilation, graph: str | None) -> EntryFact:
+def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -> EntryFact:
     region, outcome = compilation.region, compilation.outcome
     kind = "function" if region.parent is None else "resume"
-    if isinstance(outcome, Refused):
-        return EntryFact(
-            "", kind, region.span, "uncompiled", "none", reason=outcome.explain(), seconds=compilation.seconds,
-            recompiled=compilation.recompiled,
-        )  # fmt: skip
-    return EntryFact(
+    again = compilation.again
+    common = dict(
         identifier="",
         region=kind,
         span=region.span,
+        seconds=compilation.seconds,
+        recompiled=lines.told(again.explanation) if again else None,
+        change=lines.change(again.change) if again else None,
+        callers=lines.callers if region.parent is None else (),
+    )
+    if isinstance(outcome, Refused):
+        return EntryFact(**common, status="uncompiled", exit="none", reason=lines.told(outcome.explain()))
+    return EntryFact(
+        **common,
         status="compiled",
         exit=_exit_kind(outcome),
         graph=graph,
-        guards=tuple(_guard_facts(outcome.guards)),
-        reason=outcome.break_explanation(),
-        recompiled=compilation.recompiled,
-        seconds=compilation.seconds,
+        guards=tuple(_guard_facts(outcome.guards, region, lines)),
+        reason=lines.told(outcome.break_explanation()),
         texts=tuple(_code_texts(compilation)),
+        followed=tuple(
+            FileLines(file, tuple(sorted(found)))
+            for file, found in sorted(outcome.lines().items())
+            if is_user_file(file)
+        ),
     )
+
+
+def _uses_of(entry: Any) -> Callable[[], tuple[int, int]]:
+    """How often the entry ran, and when it did last; the call that made it counts."""
+    if entry is None:
+        return lambda: (0, 0)
+    return lambda: (entry.hits + 1, entry.last_use)
 
 
 def _exit_kind(outcome: Captured) -> ExitKind:
     """A call that raises without a compiler too is no break: the program ends there, or goes on in its `except`."""
-    return {Return: "return", RaiseExit: "raise"}.get(type(outcome.exit), "break")
+    kinds: dict[type, ExitKind] = {Return: "return", RaiseExit: "raise"}
+    return kinds.get(type(outcome.exit), "break")
 
 
-def _guard_facts(guards: tuple[Guard, ...]) -> Iterator[GuardFact]:
+def _guard_facts(guards: tuple[Guard, ...], region: CodeRegion, lines: UserLines) -> Iterator[GuardFact]:
     seen = set()
     for guard in guards:
-        expression = ", ".join(source.expression() for source in guard.sources)
-        text = guard.describe()
+        expression = lines.expression(in_users_words(", ".join(s.expression() for s in guard.sources), region.code))
+        text = lines.words(in_users_words(guard.describe(), region.code))
         if (text, guard.span) not in seen:
             seen.add((text, guard.span))
-            yield GuardFact(expression, text, type(guard.predicate).__name__, guard.span, guard.stack)
+            kind, value = type(guard.predicate).__name__, expected_value(guard)
+            yield GuardFact(expression, text, kind, guard.span, lines.stack(guard.stack), value)
 
 
 def _code_texts(compilation: Compilation) -> Iterator[StageText]:
@@ -95,20 +132,26 @@ def _code_texts(compilation: Compilation) -> Iterator[StageText]:
 
 
 def _graph_fact(
-    identifier: str, graph: CompiledGraph, compilation: Compilation, kernels: tuple[KernelFact, ...]
+    identifier: str,
+    graph: CompiledGraph,
+    compilation: Compilation,
+    kernels: tuple[KernelFact, ...],
+    lines: UserLines,
 ) -> GraphFact:
-    modules = [(phase, made.module) for phase, made in _phases(graph) if made.module is not None]
+    modules: list[tuple[Phase, KernelModule]] = [
+        (phase, made.module) for phase, made in _phases(graph) if made.module is not None
+    ]
     return GraphFact(
         identifier=identifier,
         operations=sum(node.op not in ("placeholder", "output") for node in graph.torch_graph.graph.nodes),
         backend=backend_name(compilation.options.backend),
-        values=tuple(_values(graph)),
+        values=tuple(_values(graph, lines)),
         texts=tuple(_graph_texts(graph)),
         kernels=tuple(kernel.identifier for kernel in kernels),
-        externs=tuple(fact for phase, module in modules for fact in extern_facts(module.schedule, phase)),
+        externs=tuple(fact for phase, module in modules for fact in extern_facts(module.schedule, phase, lines.places)),
         borders=tuple(fact for _, module in modules for fact in border_facts(module.schedule)),
         saved_bytes=graph.pair.saved_bytes if graph.pair is not None else None,
-        notes=tuple(dict.fromkeys(graph.notes)),
+        notes=tuple(dict.fromkeys(lines.told(note) for note in graph.notes)),
     )
 
 
@@ -118,15 +161,25 @@ def _phases(graph: CompiledGraph) -> Iterator[tuple[Phase, CompiledAten]]:
             yield phase, made
 
 
-def _values(graph: CompiledGraph) -> Iterator[ValueFact]:
+def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
     """What each of the user's lines computes, as captured. Inputs belong to no line."""
     for node in graph.torch_graph.graph.nodes:
-        stack = node.meta.get("user_stack", ())
         if node.op in ("placeholder", "output", "get_attr"):
             continue
+        stack = lines.stack(node.meta.get("user_stack", ()))
         operation = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
         description = _description(node.meta.get("example_value"), node.meta.get("device"))
-        yield ValueFact(node.name, description, operation, stack[-1].span if stack else None, stack)
+        span = stack[-1].span if stack else None
+        yield ValueFact(node.name, description, operation, span, stack, _variable(node, span))
+
+
+def _variable(node: fx.Node, span: Span | None) -> str | None:
+    """What the user's line calls the value; of a split value each part has its own name."""
+    names = assigned_names(span) if span is not None else ()
+    if len(names) > 1:
+        index = node.args[1] if node.target is operator.getitem and isinstance(node.args[1], int) else -1
+        return names[index] if 0 <= index < len(names) else None
+    return names[0] if names else None
 
 
 def _description(example: Any, device: Any) -> str:

@@ -6,23 +6,50 @@ print(dynascope.explain(function, *arguments))
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import types
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from dynascope import recording
 from dynascope.configuration import MODES, Options, config
 from dynascope.report.facts import CompileReport
+from dynascope.report.reason import Reason
+from dynascope.travelling import make_picklable
 
 DISABLED = "__dynascope_disable__"
-_tables: weakref.WeakSet = weakref.WeakSet()
+_tables: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
 _overruled: dict[str, Any] = {}
+F = TypeVar("F", bound=Callable[..., Any])
 
 
+@overload
+def compile(
+    target: F,
+    *,
+    backend: str | Callable = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> F: ...
+@overload
+def compile(
+    target: None = None,
+    *,
+    backend: str | Callable = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> Callable[[F], F]: ...
 def compile(
     target: Callable | None = None,
     *,
@@ -41,7 +68,9 @@ def compile(
     Raises `ValueError` for an unknown backend, mode or option, `TypeError` for a target that cannot be called. With
     `fullgraph=True` a call that would break the graph raises `GraphBreakError` with the place and the remedy.
     """
-    settings = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options, disable=disable)
+    settings: dict[str, Any] = dict(
+        backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options, disable=disable
+    )
     if target is None:
         return lambda function: compile(function, **settings)
     if disable:
@@ -111,9 +140,10 @@ class Explanation:
 
 
 def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callable[..., Explanation]:
-    """Call `target(*args, **kwargs)` freshly compiled with the backend `eager`, and say what was captured.
+    """Call `target(*args, **kwargs)` freshly compiled, and say what was captured and made of it.
 
-    With no arguments given, returns a function that takes them: `explain(f)(x)`.
+    A target that `compile` returned is compiled with the options it was given (`explain(compile(f, backend="eager"), x)`), all
+    others with the defaults. With no arguments given, returns a function that takes them: `explain(f)(x)`.
     """
     if not args and not kwargs:
         return functools.partial(_explain, target)
@@ -122,22 +152,31 @@ def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callab
 
 def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
     graphs: list[Any] = []
-
-    def keep(graph: Any, example_inputs: list) -> Callable:
-        graphs.append(graph)
-        return graph.forward
-
-    recorder = recording.Recorder()
+    # What strict mode would raise is what is asked for here.
+    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False)
+    recorder = recording.Recorder(keep_graph=graphs.append)
     before = recording.use(recorder)
     try:
-        options = config.options(backend=keep)
         result = _compile(target, options)(*args, **kwargs)
+        report = recorder.report()
     finally:
         recording.use(before)
-    return Explanation(recorder.report(), tuple(graphs), result)
+    return Explanation(report, tuple(graphs), result)
 
 
-def uncompiled_target(target: Callable) -> Callable:
+def _options_of_compiled(target: Any) -> Options | None:
+    """What a compiled function or module was compiled with; None for anything else."""
+    from dynascope.compiled_module import CompiledModule
+    from dynascope.frame.hook import Dispatcher
+
+    if isinstance(target, CompiledModule):
+        return vars(target)["_options"]
+    if isinstance(target, types.MethodType):
+        target = target.__func__
+    return _tables.get(target.table) if isinstance(target, Dispatcher) else None
+
+
+def uncompiled_target(target: Any) -> Callable:
     """What `compile` was given, for something that `compile` returned; other things unchanged."""
     from dynascope.compiled_module import CompiledModule
     from dynascope.frame.hook import Dispatcher
@@ -161,13 +200,32 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options) -> Callable:
     import torch
 
+    if _unserved() is not None:
+        return target
     _load_engine()
     target = uncompiled_target(target)
     if isinstance(target, torch.nn.Module):
-        from dynascope.compiled_module import CompiledModule
+        from dynascope.compiled_module import class_for
 
-        return CompiledModule(target, functools.partial(_compile_function, options=options))
+        return class_for(type(target))(target, options, _compile_function)
     return _compile_function(target, options)
+
+
+@functools.cache
+def _unserved() -> Reason | None:
+    """Why programs run here as they were written; said once."""
+    import torch
+
+    from dynascope.requirements import unserved_python, unserved_torch
+
+    reason = unserved_python() or unserved_torch(str(torch.__version__))
+    if reason is not None:
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.problem(reason.explain())
+        else:
+            warnings.warn(f"dynascope: {reason.message()} {reason.remedy()}", stacklevel=4)
+    return reason
 
 
 @functools.cache
@@ -194,8 +252,22 @@ def _compile_function(target: Callable, options: Options) -> Callable:
     from dynascope.pipeline import make_table
 
     table = make_table(target, options)
-    _tables.add(table)
-    return table.bind(target)
+    _tables[table] = options
+    _make_picklable()
+    compiled = table.bind(target)
+    # Names that torch.compile asks for: it then compiles the user's own function, or inlines it.
+    compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = target
+    return compiled
+
+
+@functools.cache
+def _make_picklable() -> None:
+    make_picklable(_tables.get, compile_again)
+
+
+def compile_again(target: Callable, options: Options | None) -> Callable:
+    """What unpickling a compiled function or module calls."""
+    return _compile(target, options or config.options())
 
 
 def _compile_call(module: Any, options: Options) -> Callable:
@@ -212,7 +284,7 @@ def _compile_callable(target: Any, options: Options) -> Callable:
     """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile."""
     if isinstance(target, type) or not callable(target):
         raise TypeError(f"compile takes a function, a method or an nn.Module, not {target!r}")
-    call = getattr(type(target), "__call__", None)  # noqa: B004 (its code is wanted)
+    call = uncompiled_target(getattr(type(target), "__call__", None))  # noqa: B004 (its code is wanted)
     if isinstance(call, types.FunctionType):
         return types.MethodType(_compile_function(call, options), target)
 

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 Backend = Callable[[Any, list], Callable]
 
 DEFAULT = "dynascope"
@@ -53,6 +55,53 @@ def find_backend(backend: str | Backend) -> Backend | None:
     near = difflib.get_close_matches(backend, known, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
+
+
+def numbers_among(example_inputs: tuple) -> tuple[int, ...]:
+    """The positions of the Python numbers, which vary from call to call."""
+    return tuple(at for at, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor))
+
+
+def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) -> Callable:
+    """A graph some of whose inputs are numbers that vary, through a backend that might take its examples for constants.
+
+    The backend gets what torch.compile's backends get: fake tensors of fixed sizes, and torch's symbols for the numbers.
+    Raises `SymbolFixed` where it relied on a number's value, and whatever the backend raises.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    shapes = ShapeEnv()
+    fake_mode = FakeTensorMode(shape_env=shapes)
+    inputs = [
+        fake_mode.from_tensor(example, static_shapes=True)
+        if isinstance(example, torch.Tensor)
+        else _symbol(shapes, at, example)
+        for at, example in enumerate(example_inputs)
+    ]
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for node, given in zip(placeholders, inputs, strict=True):
+        node.meta["example_value"] = given
+    with tracing(TracingContext(fake_mode)):
+        compiled = backend(graph, inputs)
+    if shapes.guards or shapes.replacements:
+        raise SymbolFixed(", ".join(str(guard.expr) for guard in shapes.guards))
+    return compiled
+
+
+class SymbolFixed(RuntimeError):
+    """A backend's code serves only some values of a number that varies; the message says which."""
+
+
+def _symbol(shapes: Any, position: int, number: int | float) -> Any:
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+    source = ConstantSource(f"number_{position}")
+    made = shapes.create_unspecified_symbol(number, source, dynamic_dim=DimDynamic.DYNAMIC)
+    create = shapes.create_symintnode if isinstance(number, int) else shapes.create_symfloatnode
+    return create(made, hint=number, source=source)
 
 
 def run_uncompiled(graph: Any, example_inputs: list) -> Callable:

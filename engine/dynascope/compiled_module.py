@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.guards.check import compile_guards
 from dynascope.guards.guard import (
@@ -33,12 +36,14 @@ class CompiledModule(torch.nn.Module):
     As with `torch.compile`, `state_dict` keys are the original's under `_orig_mod.`, so that checkpoints fit both ways.
     """
 
-    def __init__(self, original: torch.nn.Module, compile_call: Callable[[Callable], Callable]) -> None:
+    def __init__(
+        self, original: torch.nn.Module, options: Options, compile_call: Callable[[Callable, Options], Callable]
+    ) -> None:
         super().__init__()
         self.__dict__["_original"] = original
+        self.__dict__["_options"] = options
         self.__dict__["_compile_call"] = compile_call
         self._modules["_orig_mod"] = original
-        self.training = original.training
         self._compile_forward()
 
     def _compile_forward(self) -> None:
@@ -46,7 +51,7 @@ class CompiledModule(torch.nn.Module):
         state = self.__dict__
         original = state["_original"]
         state["_forward"] = original.forward
-        state["_compiled_call"] = state["_compile_call"](original.forward)
+        state["_compiled_call"] = state["_compile_call"](original.forward, state["_options"])
         state["_as_compiled"] = compile_guards(_as_compiled(original), _gate.__code__)
 
     def _call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
@@ -58,6 +63,9 @@ class CompiledModule(torch.nn.Module):
     __call__ = hook.GatedMethod("_as_compiled", "_compiled_call", _call_otherwise)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            # torch.compile and torch.export read what follows.
+            return self.__dict__["_original"](*args, **kwargs)
         call = self._current_call()
         if any(_hook_tables(self.__dict__["_original"])):
             return self._call_with_hooks(*args, **kwargs)
@@ -84,13 +92,33 @@ class CompiledModule(torch.nn.Module):
             else:
                 original.__dict__["forward"] = before
 
+    @property
+    def _torchdynamo_orig_callable(self) -> torch.nn.Module:
+        """torch.compile asks for it, and then compiles the original."""
+        return self.__dict__["_original"]
+
+    def __prepare_scriptable__(self) -> torch.nn.Module:
+        """torch.jit.script asks for it, and then reads the original."""
+        return self.__dict__["_original"]
+
+    @property
+    def training(self) -> bool:
+        """The original's: whoever calls `train()` or `eval()`, on this module or on that one, means both."""
+        return self.__dict__["_original"].training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        # nn.Module sets it before there is an original.
+        if "_original" in self.__dict__:
+            self.__dict__["_original"].training = mode
+
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__["_modules"]:
             return self.__dict__["_modules"][name]
         return getattr(self.__dict__["_original"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training" or "_original" not in self.__dict__:
+        if "_original" not in self.__dict__:
             super().__setattr__(name, value)
         else:
             setattr(self.__dict__["_original"], name, value)
@@ -114,7 +142,28 @@ class CompiledModule(torch.nn.Module):
         return f"CompiledModule({self.__dict__['_original']!r})"
 
     def __reduce__(self):
-        return _uncompiled, (self.__dict__["_original"],)
+        from dynascope.api import compile_again
+
+        return compile_again, (self.__dict__["_original"], self.__dict__["_options"])
+
+
+_classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
+
+
+def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
+    """The class of compiled modules of a class: its `forward` says which parameters the original's has.
+
+    Tracers read them off the class: `torch.fx` makes a proxy for each.
+    """
+    if cls not in _classes:
+
+        def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+            return CompiledModule.forward(self, *args, **kwargs)
+
+        made = type("CompiledModule", (CompiledModule,), {"forward": functools.wraps(cls.forward)(forward)})
+        made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
+        _classes[cls] = made
+    return _classes[cls]
 
 
 def _gate(self: CompiledModule) -> None:
@@ -143,8 +192,3 @@ def _as_compiled(original: torch.nn.Module) -> Iterator[Guard]:
 
 def _hook_tables(module: torch.nn.Module) -> list[dict]:
     return [*(vars(module)[name] for name in MODULE_HOOKS), *(table.value for table in _HOOKS_OF_ALL_MODULES)]
-
-
-def _uncompiled(original: torch.nn.Module) -> torch.nn.Module:
-    """Compiled code does not travel between processes; an unpickled compiled module is the module it was made of."""
-    return original

@@ -7,6 +7,7 @@ dynascope.compile(f, options={"random": "eager"})      for one function
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,13 +34,17 @@ class Options:
     """Instructions interpreted in one capture after which the graph is closed."""
     cache: bool = True
     """Reuse kernels of earlier processes."""
+    strict: bool = False
+    """What makes a function run slower than it might is an error at the call (`dynascope.StrictError`): a break, a refusal, a
+    graph without kernels, a failure of the engine, a guard that raises. `with dynascope.expected("print-call"):` states
+    exceptions. For test suites; DYNASCOPE_STRICT=1 turns it on from outside, DYNASCOPE_EXPECTED=code,code states exceptions."""
 
 
 class Config:
     """`dynascope.config`: the defaults of `Options`, set by attribute. Unknown names raise, with the known ones."""
 
     def __init__(self) -> None:
-        object.__setattr__(self, "_options", Options())
+        object.__setattr__(self, "_options", Options(strict=os.environ.get("DYNASCOPE_STRICT", "0") not in ("", "0")))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_options"), _known(name))

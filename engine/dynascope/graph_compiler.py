@@ -10,21 +10,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
-from dynascope.grad import DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
-from dynascope.grad.reasons import VaryingNumberNeeded
+from dynascope.frame import hook
+from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
+from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
 from dynascope.meta_kernels import autocast
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
-from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_together
+from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
+from dynascope.runtime.operators import run_operators
+from dynascope.tangent_check import tangents_fit
 
 
 class NumberNeeded(Exception):
-    """Input `index` of the graph varies, and an operator needs it as a constant."""
+    """Inputs of the graph (their positions) vary, and an operator needs them as constants."""
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.index = index
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        super().__init__(positions)
+        self.positions = positions
+
+
+class OperatorsUnsupported(Exception):
+    """The graph holds operators of the program's own, and could not be differentiated: it may be able to without them."""
+
+    def __init__(self, operators: frozenset[Any]) -> None:
+        super().__init__(operators)
+        self.operators = operators
 
 
 @dataclass(frozen=True)
@@ -40,24 +56,47 @@ class CompiledGraph:
 
 
 def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
-    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Raises `NumberNeeded`."""
+    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Raises `NumberNeeded`,
+    and `OperatorsUnsupported` where the graph may be broken."""
+    without_memory = next((node for node in graph.graph.nodes if _is_on_meta(node)), None)
+    if without_memory is not None:
+        reason = UnsupportedTensor(without_memory.name, "a tensor on meta, without memory")
+        stack = without_memory.meta.get("user_stack", ())
+        note = reason.explain(stack[-1].span if stack else None, stack)
+        return CompiledGraph(graph.forward, graph, notes=(note,))
     launching.begin()
     try:
         with clock("differentiate"):
             pair = differentiate(graph, list(example_inputs), GradOptions(random=options.random, region=region))
     except DifferentiationRefused as refusal:
-        if isinstance(refusal.reason, VaryingNumberNeeded) and refusal.reason.placeholder is not None:
-            raise NumberNeeded(refusal.reason.placeholder) from refusal
+        if isinstance(refusal.reason, VaryingNumberNeeded):
+            raise NumberNeeded(_positions(graph, refusal.reason.inputs)) from refusal
+        own = frozenset(operator for node in graph.graph.nodes for operator in own_operators(node.target))
+        if own and not options.fullgraph:
+            raise OperatorsUnsupported(own) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
     graphs = [(pair.forward, example_inputs), (pair.backward, None)]
     forward, *others = compile_together(
         [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair)
     )
     backward = others[0] if others else None
-    function = bridge(pair, forward.call, backward.call if backward else None)
+    backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
+    function = bridge(pair, forward.call, backward.call if backward else None, backends)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
+
+
+def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
+    """Kernels for a part of a backward pass, made when it is first needed: in the middle of the program's own."""
+    with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
+        launching.begin()
+        return compile_aten(graph, None, options).call
+
+
+def _is_on_meta(node: Any) -> bool:
+    device = node.meta.get("device")
+    return device is not None and device.type == "meta"
 
 
 def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
@@ -66,6 +105,12 @@ def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
     if pair.backward is not None:
         return ()
     return tuple((m.input, m.output) for m in pair.mutations if not (m.records_history or m.is_hidden))
+
+
+def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:
+    """Where the graph's inputs of these names are: of the numbers that placeholders stand for, or of the placeholders."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    return tuple(at for at, node in enumerate(placeholders) if str(node.meta.get("size", node.name)) in names)
 
 
 def _explain(refusal: DifferentiationRefused, graph: Any) -> Explanation:

@@ -16,6 +16,7 @@ No stage raises past this module on a user's program: what fails is said, and th
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import types
@@ -29,42 +30,48 @@ import torch
 
 from dynascope import recording
 from dynascope.account import account_of
-from dynascope.backends import backend_name, find_backend
+from dynascope.backends import backend_name, compile_with_symbols, find_backend, numbers_among, run_uncompiled
+from dynascope.callers import calling_place
 from dynascope.capture import (
     Captured,
     CapturedGraph,
     CaptureOptions,
     CodeRegion,
+    RaiseExit,
     Refused,
+    Return,
     assemble,
     capture,
+    reason_to_stand_aside,
     without_function_modes,
 )
 from dynascope.configuration import Options
 from dynascope.frame import hook
-from dynascope.graph_compiler import CompiledGraph, NumberNeeded, compile_graph
+from dynascope.frame.stack_names import in_users_words
+from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
 from dynascope.guards.check import compile_guards
+from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.guard import Equals, Guard
 from dynascope.guards.source import FrameValues, Source
-from dynascope.reasons import BackendFailed, EngineError, RecompileLimit
-from dynascope.report.reason import Explanation
+from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
+from dynascope.native.forking import safe_in_children
+from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
+from dynascope.repeatable import repeatable
+from dynascope.report.facts import ChangeFact
+from dynascope.report.reason import Explanation, Reason
+from dynascope.report.span import Span
+from dynascope.requirements import newer_than_tested
+from dynascope.strictness import ExplainedError, StrictError, judge
 
-_compiling = threading.RLock()
+_compiling = safe_in_children(threading.RLock())
 """One compilation at a time in a process: capture reads the program's objects, and two at once would gain nothing."""
 
 
 Accepts = Callable[[FrameValues, Callable[[], None]], bool]
 
 
-class GraphBreakError(RuntimeError):
+class GraphBreakError(ExplainedError):
     """`fullgraph=True` and the graph breaks; the message names the place, the reason and the remedy."""
-
-    def __init__(self, explanation: Explanation) -> None:
-        place = f"\n  at {explanation.span}: {explanation.span.text()}" if explanation.span else ""
-        frames = "".join(f"\n    {frame}" for frame in explanation.stack)
-        stack = f"\n  user stack:{frames}" if frames else ""
-        super().__init__(f"[{explanation.code}] {explanation.message}{place}{stack}\n  remedy: {explanation.remedy}")
-        self.explanation = explanation
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,11 @@ class Compilation:
     outcome: Captured | Refused
     graph: CompiledGraph | None
     seconds: dict[str, float]
-    recompiled: Explanation | None
+    again: Again | None
     options: Options
     code: types.CodeType | None = None
+    compiled_at: Span | None = None
+    entry: hook.Entry | None = None
 
 
 @dataclass(eq=False)
@@ -88,9 +97,23 @@ class RegionState:
     options: Options
     accepts: Accepts | None = None
     guards: list[tuple[Guard, ...]] = field(default_factory=list)
+    entries: list[tuple[dict, hook.Entry]] = field(default_factory=list)
     symbolic: set[Source] = field(default_factory=set)
     fixed: set[Source] = field(default_factory=set)
     """Places whose number an operator needs as a constant: never inputs."""
+    compiled_at: Span | None = None
+    """Where the program asked for the function to be compiled; known while a recorder listens."""
+    excluded: set[Any] = field(default_factory=set)
+    """Operators of the program's own libraries that graphs could not be differentiated with."""
+    stood_aside: set[Reason] = field(default_factory=set)
+
+    def stand_aside(self, reason: Reason) -> None:
+        """Calls that run as they are written for a while: said once for each reason."""
+        if reason not in self.stood_aside:
+            self.stood_aside.add(reason)
+            recorder = recording.current()
+            if recorder is not None:
+                recorder.problem(reason.explain(self.region.span))
 
 
 def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
@@ -98,20 +121,40 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
 
     `accepts(values, give_up)` says whether a call is worth compiling for; without it, every call is.
     """
-    return _table(
-        function.__code__, RegionState(CodeRegion(function.__code__, function.__qualname__), options, accepts)
-    )
+    region = CodeRegion(function.__code__, function.__qualname__)
+    asked_here = accepts is None and recording.current() is not None
+    compiled_at = calling_place() if asked_here else None
+    return _table(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
 
 
 def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         if state.accepts is not None and not state.accepts(values, table.give_up):
             return None
-        with _compiling, hook.suspended():
-            return compile_region(table, state, values)
+        reason = reason_to_stand_aside()
+        if reason is not None:
+            state.stand_aside(reason)
+            return None
+        known = len(state.entries)
+        with _compiling, hook.suspended(), without_saved_tensors_hooks():
+            return _made_meanwhile(state, known, values) or compile_region(table, state, values)
 
     hook.use_values(FrameValues)
+    hook.use_tracer_test(is_read_by_torch)
     return hook.EntryTable(code, on_miss)
+
+
+def is_read_by_torch() -> bool:
+    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported."""
+    return torch._C._dynamo.eval_frame.get_eval_frame_callback() not in (None, False)
+
+
+def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook.Entry | None:
+    """Another thread may have compiled for the same case while this one waited."""
+    for guards, (globals_, entry) in zip(state.guards[known:], state.entries[known:], strict=True):
+        if globals_ is values.globals and explain_failure(guards, values) is None:
+            return entry
+    return None
 
 
 def _resumed_table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
@@ -122,45 +165,98 @@ def _resumed_table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
 
 def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValues) -> hook.Entry | None:
     """Compile the region for `values` and add the entry to its table. None: this call runs as it was written."""
-    recompiled = _why_again(state, values)
+    unfit = _unfit()
+    if unfit is not None:
+        table.give_up()
+        if state.options.fullgraph:
+            raise GraphBreakError(unfit.explain(state.region.span))
+        _note(unfit.explain())
+        return None
+    again = _why_again(state, values)
     if len(state.guards) >= state.options.recompile_limit:
-        _give_up(table, state, recompiled)
+        _give_up(table, state, again.explanation if again else None)
         return None
     clock = Clock(state.region)
     try:
-        return _compile(table, state, values, clock, recompiled)
-    except GraphBreakError:
+        return _compile(table, state, values, clock, again)
+    except (GraphBreakError, StrictError):
         raise
     except Exception as error:
+        note = EngineError.of(clock.stage, state.region.qualified_name, error).explain(state.region.span)
+        judge(note, state.options.strict, error)
         table.give_up()
-        _note(EngineError.of(clock.stage, state.region.qualified_name, error).explain(state.region.span))
+        _note(note)
         return None
 
 
-def _compile(table, state: RegionState, values: FrameValues, clock: Clock, recompiled) -> hook.Entry | None:
+@functools.cache
+def _unfit() -> Reason | None:
+    """Why nothing is captured in this process. Versions that were tested are not tried again."""
+    if not newer_than_tested(str(torch.__version__)):
+        return None
+    from dynascope import self_check
+
+    return self_check.first_failure()
+
+
+def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again: Again | None) -> hook.Entry | None:
     outcome, graph = _capture_and_compile(state, values, clock)
+    if isinstance(outcome, Captured):
+        outcome = outcome.with_relations()
+    if state.options.strict:
+        _judge_outcome(outcome, graph, state, values)
     if isinstance(outcome, Refused):
         table.give_up()
-        _record(Compilation(state.region, outcome, None, clock.seconds, recompiled, state.options))
+        _record(
+            Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
+        )
         if state.options.fullgraph:
             raise GraphBreakError(outcome.explain())
         return None
     with clock("assemble"):
-        run = graph.function if graph is not None else None
+        run, can_repeat = None, False
+        if graph is not None:
+            run, can_repeat = repeatable(outcome.graph, graph.function, writes_inputs=graph.pair is None)
         code = assemble(
-            outcome, run, lambda resumed, region: _resumed_table(resumed, RegionState(region, state.options))
+            outcome,
+            run,
+            lambda resumed, region: _resumed_table(
+                resumed, RegionState(region, state.options, compiled_at=state.compiled_at)
+            ),
+            can_repeat,
         )
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
-    entry = hook.Entry(program, code, None, values.globals)
+    leaves = can_repeat or not isinstance(outcome.exit, Return)
+    entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
+    state.entries.append((values.globals, entry))
     table.add(entry)
-    _record(Compilation(state.region, outcome, graph, clock.seconds, recompiled, state.options, code))
+    _record(
+        Compilation(state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry)
+    )
     return entry
 
 
+def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, state: RegionState, values) -> None:
+    """Strict mode: raises for a break, a refusal, a graph without kernels, and guards that fail where they were made."""
+    if isinstance(outcome, Refused):
+        if not state.options.fullgraph:
+            judge(outcome.explain(), True)
+        return
+    explanation = outcome.break_explanation()
+    if explanation is not None and not isinstance(outcome.exit, RaiseExit):
+        judge(explanation, True)
+    for note in graph.notes if graph is not None else ():
+        judge(note, True)
+    failure = explain_failure(outcome.guards, values)
+    if failure is not None:
+        guard, text = failure
+        judge(GuardFailsAtOnce(guard.describe(), text).explain(guard.span, guard.stack), True)
+
+
 def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
-    """The captured region and its graph. A number that an operator needs as a constant is fixed, and capture starts again."""
+    """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
     while True:
         with clock("capture"):
             outcome = capture(state.region, values, capture_options(state))
@@ -169,7 +265,9 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
         try:
             return outcome, _compile_captured(outcome.graph, state, clock)
         except NumberNeeded as needed:
-            state.fixed.add(outcome.graph.sources[needed.index])
+            state.fixed.update(outcome.graph.sources[position] for position in needed.positions)
+        except OperatorsUnsupported as unsupported:
+            state.excluded |= unsupported.operators
 
 
 def capture_options(state: RegionState) -> CaptureOptions:
@@ -179,6 +277,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         dynamic=options.dynamic,
         symbolic=frozenset(state.symbolic - state.fixed),
         fixed=frozenset(state.fixed),
+        excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
     )
 
@@ -190,11 +289,19 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         name = state.region.qualified_name
         with without_function_modes(), outside_inference_mode():
             return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
+    numbers = numbers_among(captured.example_inputs)
     with clock("backend"):
         try:
+            if numbers and backend is not run_uncompiled:
+                return CompiledGraph(
+                    compile_with_symbols(backend, captured.module, captured.example_inputs), captured.module
+                )
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)
         except Exception as error:
+            if numbers:
+                raise NumberNeeded(numbers) from error
             note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
+            judge(note, state.options.strict, error)
             warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=2)
             return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
 
@@ -209,12 +316,19 @@ def outside_inference_mode() -> Iterator[None]:
         yield
 
 
-def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:
+@dataclass(frozen=True)
+class Again:
+    """Why a region is compiled once more: in words, and as data."""
+
+    explanation: Explanation
+    change: ChangeFact
+
+
+def _why_again(state: RegionState, values: FrameValues) -> Again | None:
     """Why no earlier entry serves: the guard of the latest one that failed. A number that changed becomes an input."""
     if not state.guards:
         return None
-    from dynascope.guards.failure import explain_failure
-    from dynascope.reasons import GuardFailed
+    from dynascope.changes import change_of
 
     latest = None
     for guards in state.guards:
@@ -222,9 +336,14 @@ def _why_again(state: RegionState, values: FrameValues) -> Explanation | None:
         if failure is None:
             continue
         guard, text = failure
+        error = raised_by(guard, values) if state.options.strict else None
+        if error is not None:
+            note = GuardRaises(guard.describe(), f"{type(error).__name__}: {error}")
+            judge(note.explain(guard.span, guard.stack), True, error)
         if state.options.dynamic is not False and isinstance(guard.predicate, Equals):
             state.symbolic.update(source for source in guard.sources if is_number(source, values))
-        latest = GuardFailed(text).explain(guard.span or state.region.span, guard.stack)
+        reason = GuardFailed(in_users_words(text, state.region.code), change_of(guard, values, state.region.code))
+        latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
     return latest
 
 
@@ -236,15 +355,21 @@ def is_number(source: Source, values: FrameValues) -> bool:
 
 
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:
-    table.give_up()
+    """New cases run uncompiled from now on; the entries that there are go on serving."""
     reason = RecompileLimit(state.region.qualified_name, len(state.guards), latest.message if latest else "")
-    _note(reason.explain(latest.span if latest and latest.span else state.region.span))
+    note = reason.explain(latest.span if latest and latest.span else state.region.span)
+    judge(note, state.options.strict)
+    table.on_miss = None
+    _note(note)
 
 
 def _record(compilation: Compilation) -> None:
     recorder = recording.current()
-    if recorder is not None:
-        recorder.add(account_of(compilation, recorder))
+    if recorder is None:
+        return
+    if recorder.keep_graph is not None and compilation.graph is not None:
+        recorder.keep_graph(compilation.graph.torch_graph)
+    recorder.add(account_of(compilation, recorder))
 
 
 def _note(explanation: Explanation) -> None:

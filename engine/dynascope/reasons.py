@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from dynascope.report.facts import Cause, ChangeFact
 from dynascope.report.reason import Reason
 
 
@@ -53,15 +55,134 @@ class GuardFailed(Reason):
     code = "recompiled"
     severity = "information"
     failure: str
+    change: ChangeFact
 
     def message(self) -> str:
         return self.failure
 
     def remedy(self) -> str:
+        return REMEDIES[self.change.cause](self.change)
+
+
+def _keep_off(change: ChangeFact) -> str:
+    name = change.expression.rpartition(".")[2]
+    return (
+        f"`{change.expression}` is a plain number that changes from call to call. Change it outside the compiled function, or, where no "
+        f"branch asks for it, make it a tensor: `self.register_buffer({name!r}, torch.tensor(0))`."
+    )
+
+
+def _number(change: ChangeFact) -> str:
+    return (
+        f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
+        f"each one is compiled anew: pass `torch.tensor({change.expression})` there."
+    )
+
+
+def _size(change: ChangeFact) -> str:
+    if not change.expression.replace(".", "").isidentifier():
         return (
-            "If it changes at every call, make it a tensor or a plain number argument, or keep it the same; "
-            "a few values cost a few compilations, once."
+            f"`{change.expression}` has another size nearly every time, and what follows it is compiled for each. Make it of one size, "
+            "with a mask or padding."
         )
+    return (
+        f"Keep the sizes of `{change.expression}` the same: pad them to a few, and where only the last batch is smaller give the "
+        "loader `drop_last=True`."
+    )
+
+
+def _none(change: ChangeFact) -> str:
+    return (
+        f"With and without a value `{change.expression}` are two compilations, each made once. To have one, start with an empty "
+        "tensor in place of None."
+    )
+
+
+def _grad_mode(change: ChangeFact) -> str:
+    return "With gradients and without them are two compilations, each made once: leave it."
+
+
+def _state(change: ChangeFact) -> str:
+    return "Enter the same state (autocast, default dtype, modes) around every call of the function."
+
+
+def _dtype(change: ChangeFact) -> str:
+    return f"Give `{change.expression}` one dtype and one device before the call, with `.to(...)`."
+
+
+def _requires_grad(change: ChangeFact) -> str:
+    return f"Pass `{change.expression}.detach()` in every call where its gradient is not wanted."
+
+
+def _layout(change: ChangeFact) -> str:
+    return f"Pass `{change.expression}.contiguous()`, so that its strides are the same in every call."
+
+
+def _length(change: ChangeFact) -> str:
+    return f"Give `{change.expression}` the same number of items in every call, or pass one tensor made with `torch.stack`."
+
+
+def _value(change: ChangeFact) -> str:
+    return f"Each value of `{change.expression}` is compiled once. For a flag that is as it should be; keep others the same."
+
+
+def _type(change: ChangeFact) -> str:
+    return f"Pass `{change.expression}` with the same type in every call; each type is compiled once."
+
+
+def _object(change: ChangeFact) -> str:
+    return f"Make `{change.expression}` once, before the calls, and pass the same object each time."
+
+
+def _other(change: ChangeFact) -> str:
+    return f"Keep `{change.expression}` as it was in the earlier calls; each case is compiled once."
+
+
+REMEDIES: dict[Cause, Callable[[ChangeFact], str]] = {
+    "number": _number,
+    "attribute": _keep_off,
+    "size": _size,
+    "none": _none,
+    "grad-mode": _grad_mode,
+    "state": _state,
+    "type": _type,
+    "dtype": _dtype,
+    "requires-grad": _requires_grad,
+    "layout": _layout,
+    "length": _length,
+    "value": _value,
+    "object": _object,
+    "other": _other,
+}
+
+
+@dataclass(frozen=True)
+class GuardRaises(Reason):
+    code = "guard-raises"
+    guard: str
+    exception: str
+
+    def message(self) -> str:
+        return f"Asking whether {self.guard} raised {self.exception}."
+
+    def remedy(self) -> str:
+        return (
+            "It counts as a guard that failed, so the call is compiled again. If the exception comes from an `__eq__` or a "
+            "property of yours, mend it; else please report this defect with the program."
+        )
+
+
+@dataclass(frozen=True)
+class GuardFailsAtOnce(Reason):
+    code = "guard-fails-at-once"
+    guard: str
+    failure: str
+
+    def message(self) -> str:
+        return f"That {self.guard} was assumed, and does not hold for the call that it was assumed of: {self.failure}."
+
+    def remedy(self) -> str:
+        return "Every such call is compiled again, until the limit. Please report this defect with the program."
 
 
 @dataclass(frozen=True)
@@ -82,3 +203,128 @@ class RecompileLimit(Reason):
             "Keep what changes out of the function (compute it before the call), pass it as a tensor, "
             "or raise `dynascope.config.recompile_limit`."
         )
+
+
+@dataclass(frozen=True)
+class MissingTorch(Reason):
+    code = "missing-torch"
+    severity = "error"
+    interpreter: str
+    wanted: str
+
+    def message(self) -> str:
+        return f"The interpreter {self.interpreter} has no torch."
+
+    def remedy(self) -> str:
+        return f"Install it (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose an interpreter that has it."
+
+
+@dataclass(frozen=True)
+class WrongTorch(Reason):
+    code = "wrong-torch"
+    severity = "error"
+    interpreter: str
+    found: str
+    wanted: str
+
+    def message(self) -> str:
+        return (
+            f"torch {self.found} of {self.interpreter} is too old to be compiled for (Dynascope works with "
+            f"{self.wanted}): the program runs as it was written."
+        )
+
+    def remedy(self) -> str:
+        return f"Install a newer one (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose another interpreter."
+
+
+@dataclass(frozen=True)
+class BrokenTorch(Reason):
+    code = "broken-torch"
+    severity = "error"
+    interpreter: str
+    detail: str
+
+    def message(self) -> str:
+        return f"The torch of {self.interpreter} cannot work ({self.detail}): the program runs as it was written."
+
+    def remedy(self) -> str:
+        return f"Install it anew (`{self.interpreter} -m pip install --force-reinstall torch`), or choose another interpreter."
+
+
+@dataclass(frozen=True)
+class WrongPython(Reason):
+    code = "wrong-python"
+    severity = "error"
+    interpreter: str
+    found: str
+    lowest: str
+
+    def message(self) -> str:
+        return (
+            f"{self.interpreter} is Python {self.found}; Dynascope compiles from CPython {self.lowest} on: the program "
+            "runs as it was written."
+        )
+
+    def remedy(self) -> str:
+        return f"Choose an interpreter of CPython {self.lowest} or later that has torch."
+
+
+@dataclass(frozen=True)
+class NewerTorch(Reason):
+    code = "newer-torch"
+    severity = "information"
+    found: str
+    lowest: str
+    newest: str
+
+    def message(self) -> str:
+        return f"torch {self.found} is newer than what Dynascope was tested with ({self.lowest} to {self.newest})."
+
+    def remedy(self) -> str:
+        return "Nothing is needed: what depends on torch's insides was tried first. Report what differs from eager."
+
+
+@dataclass(frozen=True)
+class NewerPython(Reason):
+    code = "newer-python"
+    severity = "information"
+    found: str
+    lowest: str
+    newest: str
+
+    def message(self) -> str:
+        return f"Python {self.found} is newer than what Dynascope was tested with ({self.lowest} to {self.newest})."
+
+    def remedy(self) -> str:
+        return "Nothing is needed: what depends on CPython's insides was tried first. Report what differs from eager."
+
+
+@dataclass(frozen=True)
+class SelfCheckFailed(Reason):
+    """On a version that is newer than tested. `subject` is what does not hold there."""
+
+    code = "self-check-failed"
+    subject: str
+    fault: str
+
+    def message(self) -> str:
+        return f"Nothing is compiled in this process: the self-check of {self.subject} failed ({self.fault})."
+
+    def remedy(self) -> str:
+        return "Use a version of Python and torch that Dynascope was tested with (`dynascope doctor` names them)."
+
+
+@dataclass(frozen=True)
+class TensorLayoutUnknown(Reason):
+    code = "tensor-layout-unknown"
+    severity = "information"
+    torch: str
+
+    def message(self) -> str:
+        return (
+            f"Where torch {self.torch} keeps a tensor's sizes and type could not be proved, so guards on tensors are "
+            "checked in Python and each call of a compiled function is slower."
+        )
+
+    def remedy(self) -> str:
+        return "Use a version of torch that Dynascope was tested with (`dynascope doctor` names them)."

@@ -13,7 +13,9 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from dynascope.configuration import config
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
     CompileReport,
@@ -26,6 +28,7 @@ from dynascope.report.facts import (
 )
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
+from dynascope.strictness import judge
 
 WRITE_INTERVAL = 0.25
 """Seconds between two writings of the report while the program runs; more when writing itself takes long."""
@@ -40,10 +43,18 @@ class Account:
     entry: EntryFact
     graph: GraphFact | None = None
     kernels: tuple[KernelFact, ...] = ()
+    compiled_at: Span | None = None
+    region: int = 0
+    """Tells regions of one function apart; 0 for the function's start."""
+    uses: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """How often the entry has run by now, and its place among the latest uses of all."""
 
 
 class Recorder:
-    """Collects accounts and keeps the report file current. `path` None: nothing is written, `report()` is asked for."""
+    """Collects accounts and keeps the report file current. `path` None: nothing is written, `report()` is asked for.
+
+    `keep_graph` is given each captured graph (a `torch.fx.GraphModule`), in order.
+    """
 
     def __init__(
         self,
@@ -51,7 +62,9 @@ class Recorder:
         arguments: Iterable[str] = (),
         path: Path | None = None,
         events: EventStream | None = None,
+        keep_graph: Callable[[Any], None] | None = None,
     ) -> None:
+        self.keep_graph = keep_graph
         self.events = events or EventStream(None)
         self._path = path
         self._program = ProgramFact(file, tuple(arguments))
@@ -80,6 +93,8 @@ class Recorder:
         self._write_soon()
 
     def problem(self, explanation: Explanation) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock:
             self._notes.append(explanation)
         self.events.problem(explanation)
@@ -87,6 +102,10 @@ class Recorder:
 
     def program_raised(self, error: BaseException) -> None:
         self._program = replace(self._program, error=explain_exception(error, self._program.file))
+
+    def program_asks(self, asks: bool) -> None:
+        """Whether the program compiles something itself, or its functions are to be found."""
+        self._program = replace(self._program, asks=asks)
 
     def finish(self, exit_code: int | None, signal: int | None = None) -> None:
         """The program has ended: write the last report. A forked child of the program has no report of its own."""
@@ -105,7 +124,7 @@ class Recorder:
                 functions=_functions(self._accounts),
                 graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
                 kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
-                notes=(*self._notes, *(_cache_notes() if self._accounts else ())),
+                notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ())))),
             )
 
     def write(self) -> None:
@@ -131,7 +150,9 @@ class Recorder:
             except Exception as error:
                 from dynascope.reasons import EngineError
 
-                self._notes.append(EngineError.of("report", getattr(account, "function", "?"), error).explain())
+                note = EngineError.of("report", getattr(account, "function", "?"), error).explain()
+                self._notes.append(note)
+                judge(note, config.strict, error)
 
     def _write_soon(self) -> None:
         if self._path is None:
@@ -193,11 +214,12 @@ def explain_exception(error: BaseException, file: str) -> Explanation:
 
 def _syntax_span(error: SyntaxError) -> Span:
     """The line alone where its text is not ASCII: before 3.13 Python counts there now bytes and now characters."""
-    line, text, offset = error.lineno or 1, error.text or "", error.offset or 0
+    file, line, text, offset = error.filename or "", error.lineno or 1, error.text or "", error.offset or 0
     if not text.isascii() or not 0 < offset <= len(text):
-        return Span(error.filename, line)
-    known = error.end_lineno == line and (error.end_offset or 0) > offset
-    return Span(error.filename, line, offset - 1, line, (error.end_offset if known else offset + 1) - 1)
+        return Span(file, line)
+    end = error.end_offset or 0
+    known = error.end_lineno == line and end > offset
+    return Span(file, line, offset - 1, line, (end if known else offset + 1) - 1)
 
 
 def environment() -> EnvironmentFact:
@@ -209,6 +231,8 @@ def environment() -> EnvironmentFact:
     from dynascope.native.toolchain import find_compiler
 
     torch, triton = sys.modules.get("torch"), sys.modules.get("triton")
+    # A program may have a `torch.py` of its own.
+    torch = torch if hasattr(torch, "_C") else None
     compiler = find_compiler()
     return EnvironmentFact(
         python=platform.python_version(),
@@ -220,11 +244,13 @@ def environment() -> EnvironmentFact:
     )
 
 
-def _cache_notes() -> tuple[Explanation, ...]:
+def _standing_notes() -> tuple[Explanation, ...]:
+    """What holds for the whole process: a cache that cannot be used, newer versions, and what stands in for what."""
     from dynascope.native.cache import cache_note
+    from dynascope.process_notes import process_notes
 
     note = cache_note()
-    return () if note is None else (note,)
+    return (*(() if note is None else (note,)), *process_notes())
 
 
 def _device_name(torch) -> str:
@@ -234,10 +260,25 @@ def _device_name(torch) -> str:
 
 
 def _functions(accounts: list[Account]) -> tuple[FunctionFact, ...]:
-    by_place: dict[tuple[str, Span], list[EntryFact]] = {}
+    """By place and by who asked: one `forward` of a library compiled for two models is two functions."""
+    by_place: dict[tuple[str, Span, Span | None], list[tuple[int, EntryFact]]] = {}
     for account in accounts:
-        by_place.setdefault((account.function, account.function_span), []).append(account.entry)
+        calls, last_use = account.uses()
+        entry = replace(account.entry, calls=calls, last_use=last_use)
+        key = (account.function, account.function_span, account.compiled_at)
+        by_place.setdefault(key, []).append((account.region, entry))
     return tuple(
-        FunctionFact(f"f{i}", name, span, tuple(replace(e, identifier=f"f{i}.e{j}") for j, e in enumerate(entries)))
-        for i, ((name, span), entries) in enumerate(by_place.items())
+        FunctionFact(f"f{i}", name, span, _numbered(f"f{i}", entries), compiled_at)
+        for i, ((name, span, compiled_at), entries) in enumerate(by_place.items())
+    )
+
+
+def _numbered(function: str, entries: list[tuple[int, EntryFact]]) -> tuple[EntryFact, ...]:
+    """Places in the order in which they were first reached after the function's start."""
+    places = {0: 0}
+    for region, _ in entries:
+        places.setdefault(region, len(places))
+    return tuple(
+        replace(entry, identifier=f"{function}.e{number}", place=places[region])
+        for number, (region, entry) in enumerate(entries)
     )

@@ -40,8 +40,9 @@ def _overruled_options() -> Options:
 
 
 def _table_for(function: types.FunctionType, prefix: str, options: Options) -> Any:
-    """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it."""
-    if "torch" not in sys.modules or not qualifies(function.__code__, prefix):
+    """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it; nor is it
+    where the program has a `torch.py` of its own."""
+    if not hasattr(sys.modules.get("torch"), "_C") or not qualifies(function.__code__, prefix):
         return None
     from dynascope.capture import is_step_code
 

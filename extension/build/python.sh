@@ -9,7 +9,7 @@ requirements=extension/build/server-requirements.txt
 packages=.build/server-packages
 target=dist/python
 
-# Wheels for no platform and no ABI: the same files must serve CPython 3.11 to 3.13 on every system.
+# Wheels for no platform and no ABI: the same files must serve every CPython from 3.11 on, on every system.
 if ! cmp -s "$requirements" "$packages.txt" 2>/dev/null; then
     rm -rf "$packages"
     "$python" -m pip install --quiet --disable-pip-version-check --target "$packages" --no-compile \

@@ -11,6 +11,7 @@ import type { DocumentAnswer, Output, RunState } from './protocol';
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
 import { ready } from './readiness';
+import { chooseVariant } from './variants';
 import { followableInHover, OPEN_DOCUMENT } from './views/hoverLinks';
 import { showDocument } from './views/showDocument';
 
@@ -71,7 +72,7 @@ export class Server implements vscode.Disposable {
 
   async execute<Result>(command: string, ...parameters: unknown[]): Promise<Result | undefined> {
     const client = await this.running();
-    return client?.sendRequest(ExecuteCommandRequest.type, { command, arguments: parameters });
+    return client?.sendRequest(ExecuteCommandRequest.type, { command, arguments: parameters }) as Promise<Result> | undefined;
   }
 
   async document(uri: vscode.Uri, token: vscode.CancellationToken): Promise<DocumentAnswer | undefined> {
@@ -135,7 +136,7 @@ export class Server implements vscode.Disposable {
   /** What the server runs in: the first folder's interpreter, or one of another folder where that one cannot be run. */
   private async host(): Promise<string | undefined> {
     const others = vscode.workspace.workspaceFolders?.slice(1) ?? [];
-    for (const find of [async () => this.interpreter, ...others.map(folder => () => findInterpreter(folder.uri))]) {
+    for (const find of [() => Promise.resolve(this.interpreter), ...others.map(folder => () => findInterpreter(folder.uri))]) {
       const found = await find();
       if (found?.executable !== undefined && found.problem?.concerns !== 'interpreter') {
         return found.executable;
@@ -184,8 +185,11 @@ export class Server implements vscode.Disposable {
       markdown: { isTrusted: { enabledCommands: [OPEN_DOCUMENT] } },
       middleware: {
         executeCommand: async (command, parameters, next) => {
+          if (command === ServerCommand.chooseVariant && parameters[1]?.entry === undefined) {
+            return chooseVariant(this, parameters[0] as string, (parameters[1] ?? {}) as Record<string, unknown>);
+          }
           if (command !== ServerCommand.compileAndRun) {
-            return next(command, parameters);
+            return next(command, parameters) as unknown;
           }
           // Not by `next`: getting ready may have put another client in the place of this one.
           const isReady = await ready(this, vscode.Uri.parse(parameters[0] as string));

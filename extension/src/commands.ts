@@ -5,15 +5,13 @@ import { activeFile, activeFileOnDisk } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
-import { graphChoices, type GraphChoice } from './graphChoices';
-import { ServerCommand, type RunAnswer } from './protocol';
+import { ServerCommand, type GraphChoice, type RunAnswer } from './protocol';
 import { explained, ready } from './readiness';
-import type { Runs } from './runs';
+import { chooseVariant } from './variants';
 
 export interface Tools {
   context: vscode.ExtensionContext;
   server: Server;
-  runs: Runs;
   log: vscode.LogOutputChannel;
   output: { show(): void };
 }
@@ -28,6 +26,9 @@ const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.openKernel': tools => openAtCursor(tools, ServerCommand.showKernel, {}),
   'dynascope.openGraph': openGraph,
   'dynascope.openGuards': tools => openAtCursor(tools, ServerCommand.showGraph, { stage: 'guards' }),
+  'dynascope.pickVariant': chooseVariantAtCursor,
+  'dynascope.diffVariants': tools => openAtCursor(tools, ServerCommand.compareVariants, {}),
+  'dynascope.pickReport': openReport,
   'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
   'dynascope.clearResults': clearResults,
   'dynascope.restartServer': restartServer,
@@ -86,15 +87,15 @@ async function openAtCursor(tools: Tools, command: string, what?: Record<string,
 
 async function openGraph(tools: Tools): Promise<void> {
   const uri = activeFile();
-  const report = uri && (await tools.runs.report(uri));
-  if (uri === undefined || report === undefined) {
+  const answer = uri && (await tools.server.execute<{ graphs: GraphChoice[] | null }>(ServerCommand.listGraphs, uri.toString()));
+  if (uri === undefined || !answer?.graphs) {
     await offerToRun(tools);
     return;
   }
-  const picked = await pick(graphChoices(report, uri.fsPath));
+  const picked = await pick(answer.graphs);
   if (picked !== undefined) {
-    const { line, stage, graph } = picked;
-    await ask(tools, ServerCommand.showGraph, uri.toString(), { line, stage, ...(graph !== null && { graph }) });
+    const { function: made, stage, graph } = picked;
+    await ask(tools, ServerCommand.showGraph, uri.toString(), { function: made, stage, ...(graph !== null && { graph }) });
   }
 }
 
@@ -112,8 +113,29 @@ async function pick(choices: readonly GraphChoice[]): Promise<GraphChoice | unde
   return picked && 'choice' in picked ? picked.choice : undefined;
 }
 
+/** One that was made elsewhere, by `dynascope run --json`; neither torch nor the program's machine is needed. */
+async function openReport(tools: Tools): Promise<void> {
+  const picked = await vscode.window.showOpenDialog({
+    title: 'Dynascope: Open Report',
+    filters: { Reports: ['json'] },
+    canSelectMany: false,
+  });
+  const file = picked?.[0];
+  if (file !== undefined) {
+    await ask(tools, ServerCommand.openReport, file.toString());
+  }
+}
+
+/** At the cursor; what a click on a lens does is in client.ts. */
+async function chooseVariantAtCursor({ server }: Tools): Promise<void> {
+  const uri = activeFile();
+  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
+  if (uri !== undefined) {
+    await chooseVariant(server, uri.toString(), { line });
+  }
+}
+
 async function clearResults(tools: Tools): Promise<void> {
-  tools.runs.forget();
   await tools.server.execute(ServerCommand.clear);
 }
 

@@ -4,7 +4,6 @@ import * as vscode from 'vscode';
 import { Server } from './client';
 import { registerCommands } from './commands';
 import { onPythonExtensionChange } from './python/pythonExtension';
-import { Runs } from './runs';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
 import { registerOutput } from './views/output';
@@ -15,15 +14,13 @@ let server: Server | undefined;
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('Dynascope', { log: true });
   server = new Server(context, log);
-  const runs = new Runs(server);
   const output = registerOutput(server);
   context.subscriptions.push(
     server,
-    runs,
     output,
     registerStatus(server),
     registerDocuments(server),
-    registerCommands({ context, server, runs, log, output }),
+    registerCommands({ context, server, log, output }),
     log,
   );
   if (vscode.workspace.isTrusted) {

@@ -6,6 +6,10 @@ export const ServerCommand = {
   cancel: 'dynascope.cancel',
   showKernel: 'dynascope.showKernel',
   showGraph: 'dynascope.showGraph',
+  openReport: 'dynascope.openReport',
+  listGraphs: 'dynascope.listGraphs',
+  chooseVariant: 'dynascope.chooseVariant',
+  compareVariants: 'dynascope.compareVariants',
   showSummary: 'dynascope.showSummary',
   clear: 'dynascope.clear',
   debugInformation: 'dynascope.debugInformation',
@@ -39,13 +43,14 @@ export interface Configuration {
   run: RunOptions;
   lenses: boolean;
   hints: boolean;
+  runOnSave: boolean;
 }
 
 export interface InitializationOptions extends Configuration {
   enginePath: string;
   storagePath: string;
   trusted: boolean;
-  client: { virtualDocuments: boolean; output: boolean; runState: boolean };
+  client: { virtualDocuments: boolean; output: boolean; runState: boolean; variants: boolean };
 }
 
 export interface RunState {
@@ -63,6 +68,8 @@ export interface RunState {
   graphs: number;
   breaks: number;
   kernels: number;
+  /** When over: breaks, limits and the like. */
+  warnings: number;
   logFile: string;
   reportFile: string;
 }
@@ -78,6 +85,22 @@ export interface Output {
 export interface DocumentAnswer {
   text: string;
   languageId: string;
+}
+
+/** One stage of one graph that can be shown. */
+export interface GraphChoice {
+  heading: string;
+  label: string;
+  description: string;
+  stage: string;
+  function: string;
+  graph: string | null;
+}
+
+export interface Variants {
+  function: string;
+  variants: { entry: string; title: string; calls: number }[];
+  chosen: string | null;
 }
 
 export interface RunAnswer {

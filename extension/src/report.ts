@@ -16,6 +16,7 @@ export interface ProgramFact {
   signal: number | null;
   seconds: number | null;
   error: Explanation | null;
+  asks: boolean | null;
 }
 export interface Explanation {
   code: string;
@@ -35,6 +36,14 @@ export interface Span {
 export interface UserFrame {
   function: string;
   span: Span;
+  first_line: number;
+  last_line: number;
+  layer: Layer | null;
+}
+export interface Layer {
+  expression: string;
+  kind: string;
+  built: Span | null;
 }
 export interface EnvironmentFact {
   python: string;
@@ -49,6 +58,7 @@ export interface FunctionFact {
   name: string;
   span: Span;
   entries: EntryFact[];
+  compiled_at: Span | null;
 }
 export interface EntryFact {
   identifier: string;
@@ -64,6 +74,12 @@ export interface EntryFact {
     [k: string]: number;
   };
   texts: StageText[];
+  change: ChangeFact | null;
+  callers: UserFrame[];
+  followed: FileLines[];
+  calls: number;
+  place: number;
+  last_use: number;
 }
 export interface GuardFact {
   expression: string;
@@ -71,6 +87,7 @@ export interface GuardFact {
   kind: string;
   span: Span | null;
   stack: UserFrame[];
+  value: string;
 }
 export interface StageText {
   stage: string;
@@ -81,6 +98,30 @@ export interface StageText {
 export interface LineLink {
   line: number;
   span: Span;
+}
+export interface ChangeFact {
+  expression: string;
+  cause:
+    | 'number'
+    | 'attribute'
+    | 'size'
+    | 'none'
+    | 'grad-mode'
+    | 'state'
+    | 'type'
+    | 'dtype'
+    | 'requires-grad'
+    | 'layout'
+    | 'length'
+    | 'value'
+    | 'object'
+    | 'other';
+  before: string;
+  now: string;
+}
+export interface FileLines {
+  file: string;
+  lines: number[];
 }
 export interface GraphFact {
   identifier: string;
@@ -100,12 +141,14 @@ export interface ValueFact {
   operation: string;
   span: Span | null;
   stack: UserFrame[];
+  variable: string | null;
 }
 export interface ExternFact {
   operation: string;
   phase: 'forward' | 'backward';
   span: Span | null;
   explanation: Explanation | null;
+  spans: Span[];
 }
 export interface BorderFact {
   producer: string;

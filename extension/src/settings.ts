@@ -22,6 +22,7 @@ export function configuration(interpreter: string, resource?: vscode.Uri): Confi
     },
     lenses: settings.get('codeLens', true),
     hints: settings.get('inlayHints', true),
+    runOnSave: settings.get('runOnSave', false),
   };
 }
 

@@ -13,6 +13,7 @@ const RUN: RunState = {
   graphs: 2,
   breaks: 1,
   kernels: 3,
+  warnings: 0,
   logFile: '/log',
   reportFile: '/report',
 };
@@ -26,15 +27,20 @@ test('counts agree with their nouns', () => {
   assert.equal(counts({ graphs: 1, breaks: 0, kernels: 2 }), '1 graph · 0 breaks · 2 kernels');
 });
 
-test('a run shows what was found so far, then its result', () => {
-  assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) 2 graphs · 1 break · 3 kernels$/);
-  assert.match(ofRun({ ...RUN, graphs: 0, breaks: 0, kernels: 0 }).text, /spin\) Running$/);
-  assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) 2 graphs · 1 break · 3 kernels$/);
-  assert.match(ofRun({ ...RUN, functions: 0, state: 'exited', exitCode: 0 }).text, /zap\) Nothing compiled$/);
+test('a run names its file and shows what was found so far, then its result', () => {
+  assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) a\.py: 2 graphs · 1 break · 3 kernels$/);
+  assert.match(ofRun({ ...RUN, graphs: 0, breaks: 0, kernels: 0 }).text, /spin\) a\.py: running$/);
+  assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) a\.py: 2 graphs · 1 break · 3 kernels$/);
+  assert.match(ofRun({ ...RUN, functions: 0, state: 'exited', exitCode: 0 }).text, /zap\) a\.py: nothing compiled$/);
   const failed = ofRun({ ...RUN, state: 'exited', exitCode: 1 });
-  assert.deepEqual([failed.text, failed.severity], ['$(error) Exit code 1', 'error']);
-  assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /Cancelled/);
+  assert.deepEqual([failed.text, failed.severity], ['$(error) a.py: exit code 1', 'error']);
+  assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /cancelled/);
   assert.match(ofRun({ ...RUN, state: 'errored' }).text, /failed/);
+});
+
+test('a run that breaks or meets a limit warns', () => {
+  const over = ofRun({ ...RUN, uri: 'file:///my%20model.py', warnings: 1, state: 'exited', exitCode: 0 });
+  assert.deepEqual([over.text, over.severity], ['$(warning) my model.py: 2 graphs · 1 break · 3 kernels', 'warning']);
 });
 
 test('a server that runs without torch warns; one that does not run is an error', () => {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,12 +17,15 @@ OWN_PACKAGES = ("dynascope_server", "dynascope", "pygls", "lsprotocol")
 
 
 def find_interpreter(settings: Settings, folder: str, path: str | None = None) -> str | None:
-    """The setting as it stands (running it will tell), else the folder's environment, else the first on PATH."""
+    """The setting as it stands (running it will tell), else the folder's environment, else the server's own Python where that
+    has torch, else the first on PATH."""
     if settings.interpreter:
         expanded = os.path.expanduser(settings.interpreter)
         return os.path.join(folder, expanded) if os.sep in expanded else shutil.which(expanded, path=path) or expanded
     beside = (os.path.join(folder, name) for name in FOLDER_INTERPRETERS)
     local = next((name for name in beside if os.access(name, os.X_OK)), None)
+    if local is None and importlib.util.find_spec("torch") is not None:
+        return sys.executable
     return local or next((found for name in PATH_INTERPRETERS if (found := shutil.which(name, path=path))), None)
 
 

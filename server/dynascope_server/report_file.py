@@ -8,7 +8,7 @@ from dynascope.report.facts import CompileReport
 from dynascope.report.store import ReportUnreadable
 from dynascope.report.store import read_report as read_stored
 
-from dynascope_server.ide.user_files import absolute
+from dynascope_server.ide.absolute_files import absolute
 
 
 class UnreadableReport(Exception):

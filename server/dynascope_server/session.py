@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from dynascope.report.facts import CompileReport
+from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
+from dynascope.report.user_files import is_user_file
+from dynascope.report.variants import Variant, variants_of
 
+from dynascope_server.ide.edits import changed_lines
 from dynascope_server.ide.file_facts import FileFacts, FileView, by_file, empty_facts
 from dynascope_server.ide.line_map import LineMap, line_map
 from dynascope_server.ide.problems import Problem, Related, problem_of
-from dynascope_server.ide.user_files import is_user_file
+from dynascope_server.ide.units import lines_of
 
 ReadText = Callable[[str], str]
 
@@ -35,6 +38,10 @@ class Result:
     """Texts at the start of a run whose first report is still to come."""
     failures: tuple[Explanation, ...] = ()
     outdated: bool = False
+    chosen: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By function and place, what sets the variant apart that the person wants to see; kept from run to run."""
+    choice: frozenset[str] = frozenset()
+    """The same as entries of this report."""
 
 
 class Session:
@@ -43,7 +50,7 @@ class Session:
         self._on_disk = on_disk
         self._in_editor = in_editor
         self._results: dict[str, Result] = {}
-        self._maps: dict[str, tuple[str, str, LineMap]] = {}
+        self._maps: dict[str, tuple[str, str, LineMap, frozenset[int]]] = {}
 
     def begin(self, program: str) -> None:
         """A run starts: what was known stays until its first report."""
@@ -55,7 +62,8 @@ class Session:
     def accept(self, program: str, report: CompileReport) -> None:
         """A report of the run now going on, or just over."""
         result = self._results.setdefault(program, Result(program))
-        facts = by_file(report)
+        result.choice = _resolved(result.chosen, report)
+        facts = by_file(report, result.choice)
         if result.next_texts:
             result.texts, result.next_texts = result.next_texts, {}
         result.pointing = _pointing(facts)
@@ -63,17 +71,41 @@ class Session:
             result.texts[path] = self._on_disk(path)
         result.report, result.facts, result.outdated = report, facts, False
 
+    def texts_of(self, program: str) -> dict[str, str]:
+        """Of the files that the program's result speaks of, as they were when it ran."""
+        result = self._results.get(program)
+        return dict(result.texts) if result else {}
+
+    def restore(self, program: str, report: CompileReport, texts: dict[str, str]) -> None:
+        """A result of an earlier session. What is known already is newer."""
+        if program not in self._results:
+            others, self._results = self._results, {program: Result(program, texts=dict(texts))}
+            self._results.update(others)
+            self.accept(program, report)
+
+    def choose(self, program: str, function: FunctionFact, variant: Variant) -> None:
+        """From now on this variant is shown, also after the next run if it has one that is set apart in the same way."""
+        result = self._results[program]
+        result.chosen[function.name, variant.entry.place] = variant.label
+        result.choice = _resolved(result.chosen, result.report)
+        result.facts = by_file(result.report, result.choice)
+
+    def choice_of(self, program: str) -> frozenset[str]:
+        result = self._results.get(program)
+        return result.choice if result else frozenset()
+
     def fail(self, program: str, failure: Explanation) -> None:
         """The run had trouble of its own; a report of an earlier run is kept, but is no longer of the newest run."""
         result = self._results.setdefault(program, Result(program))
         result.failures = (*result.failures, failure)
         result.outdated = bool(result.next_texts) and result.report is not None
 
-    def clear(self, program: str | None) -> None:
-        """Forgets every result that speaks of the file, or all."""
+    def clear(self, program: str | None) -> list[str]:
+        """Forgets every result that speaks of the file, or all; the programs whose results they were."""
         names = list(self._results) if program is None else [r.program for r in self._speaking_of(program)]
         for name in names:
             del self._results[name]
+        return names
 
     def report_of(self, program: str) -> CompileReport | None:
         result = self._results.get(program)
@@ -98,7 +130,9 @@ class Session:
         if result is None:
             return None
         facts = result.facts.get(path) or empty_facts(path)
-        return FileView(path, result.report, facts, self._lines(path, result), result.program, result.outdated)
+        stale = self._stale_functions(result)
+        lines = self._lines(path, result)
+        return FileView(path, result.report, facts, lines, result.program, result.outdated, stale, result.choice)
 
     def problems(self, path: str) -> Iterator[tuple[Problem, bool]]:
         """The problems of a file that still have their line, each at its present place, and whether it is stale."""
@@ -108,10 +142,13 @@ class Session:
         # A failed run's report may tell of its failure as well.
         told = {(failure.code, failure.message) for failure in failures}
         view, result = self.view(path), self._newest(path)
-        for problem in view.facts.problems if view is not None else ():
+        if view is None or result is None:
+            return
+        for problem in view.facts.problems:
             span = view.lines.span(problem.span)
             if span is not None and (problem.code, problem.message) not in told:
-                yield replace(problem, span=span, related=tuple(self._present(problem.related, result))), view.stale
+                stale = view.is_stale(problem.function) if problem.function else view.stale
+                yield replace(problem, span=span, related=tuple(self._present(problem.related, result))), stale
 
     def _present(self, related: tuple[Related, ...], result: Result) -> Iterator[Related]:
         """The places that still have their lines, where they are now."""
@@ -137,13 +174,40 @@ class Session:
         return (r for r in reversed(list(self._results.values())) if path == r.program or path in r.facts)
 
     def _lines(self, path: str, result: Result) -> LineMap:
-        old, new = result.texts.get(path), self._in_editor(path)
+        return self._edits(path, result)[0]
+
+    def _edits(self, path: str, result: Result) -> tuple[LineMap, frozenset[int]]:
+        """Where the lines are now, and which of the old ones mean something else."""
+        old = result.texts.get(path)
         if old is None:
-            return LineMap()
+            return LineMap(), frozenset()
+        new = self._in_editor(path)
         known = self._maps.get(path)
         if known is None or known[0] is not old or known[1] != new:
-            known = self._maps[path] = (old, new, line_map(old, new))
-        return known[2]
+            lines = line_map(old, new)
+            known = self._maps[path] = (old, new, lines, changed_lines(old, new, lines))
+        return known[2], known[3]
+
+    def _stale_functions(self, result: Result) -> frozenset[str]:
+        """Those whose text, or that of a function inlined into them, is another than when the program ran."""
+        if result.report is None:
+            return frozenset()
+        changed = {(path, line) for path in result.texts for line in self._edits(path, result)[1]}
+        if not changed:
+            return frozenset()
+        functions = result.report.functions
+        return frozenset(f.identifier for f in functions if not changed.isdisjoint(lines_of(f)))
+
+
+def _resolved(chosen: dict[tuple[str, int], str], report: CompileReport) -> frozenset[str]:
+    return frozenset(
+        variant.entry.identifier
+        for function in report.functions
+        for (name, place), label in chosen.items()
+        if name == function.name
+        for variant in variants_of(function, place)
+        if variant.label == label
+    )
 
 
 def _pointing(facts: dict[str, FileFacts]) -> dict[str, set[str]]:

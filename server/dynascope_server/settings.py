@@ -37,6 +37,8 @@ class ClientAbilities:
     virtualDocuments: bool = False
     output: bool = False
     runState: bool = False
+    variants: bool = False
+    """It asks the person which variant to show; otherwise a click shows the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Settings:
     run: RunSettings = RunSettings()
     lenses: bool = True
     hints: bool = True
+    runOnSave: bool = False
     maximumRuns: int = 2
     client: ClientAbilities = ClientAbilities()
 

@@ -1,6 +1,6 @@
 """The server's own folder: logs and reports of runs, documents written as files.
 
-<storage>/runs/<file>-<digest>/<number>.log, <number>.json        <storage>/documents/<address>
+<storage>/runs/<file>-<digest>/<number>.log, <number>.json        <storage>/documents/<address>        <storage>/results/...
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dynascope_server.ide.addresses import Address, owner_of, parse_path
+from dynascope_server.results_store import ResultsStore
 
 KEPT_RUNS = 10
 PROBE_BYTES = 64 * 1024
@@ -21,6 +22,10 @@ READ_ONLY = 0o444
 class Storage:
     def __init__(self, root: Path):
         self.root = root
+
+    @property
+    def results(self) -> ResultsStore:
+        return ResultsStore(self.root)
 
     @property
     def documents(self) -> Path:

@@ -65,9 +65,8 @@ def _explained(seen: Seen) -> Verdict:
 def _crashed(seen: Seen) -> Verdict:
     number = -seen.return_code
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    during = (
-        f" while Dynascope was at `{seen.last_stage.stage}` of `{seen.last_stage.function}`" if _compiling(seen) else ""
-    )
+    last = seen.last_stage
+    during = f" while Dynascope was at `{last.stage}` of `{last.function}`" if last and _compiling(seen) else ""
     remedy = {
         "SIGKILL": "The system ends a program so when memory runs out; otherwise someone killed it.",
         "SIGTERM": "Something outside this program asked it to end.",

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import IO, BinaryIO, Protocol
 
 from dynascope_server.events import Ended, Event, ProblemMet, Stage, read_event
 from dynascope_server.output import Batch, OutputBuffer
@@ -130,6 +130,7 @@ class Worker:
         finally:
             os.close(events_write)
         stdout, stderr = self._process.stdout, self._process.stderr
+        assert stdout is not None and stderr is not None  # Both are pipes.
         self._read(self._copy("stdout", await _reader(stdout)))
         self._read(self._copy("stderr", await _reader(stderr)))
         self._read(self._listen(await _reader(os.fdopen(events_read, "rb"))))
@@ -210,6 +211,7 @@ class Worker:
         self._flush()
 
     async def _end_tree(self, over: asyncio.Future[int]) -> None:
+        assert self._process is not None  # Only what was started is ended.
         root = self._process.pid
         family = signal_tree(root, signal.SIGTERM)
         deadline = asyncio.get_running_loop().time() + TERMINATION_SECONDS
@@ -221,7 +223,7 @@ class Worker:
         signal_each(family, signal.SIGKILL)
 
 
-async def _reader(pipe: BinaryIO) -> asyncio.StreamReader:
+async def _reader(pipe: IO[bytes]) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=EVENT_LIMIT)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)

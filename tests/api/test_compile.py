@@ -140,6 +140,7 @@ def test_fullgraph_names_place_and_remedy():
     assert "x.sum() > 0" in text and "torch.where" in text and __file__ in text
 
 
+@pytest.mark.expects("recompile-limit")
 def test_recompile_limit_ends_in_eager_not_in_silence():
     graphs = []
     compiled = dynascope.compile(double, backend=keeping(graphs), options={"recompile_limit": 3})
@@ -149,6 +150,7 @@ def test_recompile_limit_ends_in_eager_not_in_silence():
     assert len(graphs) == 3
 
 
+@pytest.mark.expects("disabled-function")
 def test_disable_keeps_a_function_out():
     graphs = []
 
@@ -184,6 +186,7 @@ def test_backends():
         dynascope.compile(double, backend="indutcor")
 
 
+@pytest.mark.expects("backend-failed")
 def test_a_failing_backend_is_said_and_the_answer_is_right():
     def broken(graph, example_inputs):
         raise RuntimeError("no such device")

@@ -35,22 +35,24 @@ def iterating(x, items):
 
 
 @pytest.mark.parametrize(
-    ("program", "make"),
+    ("program", "make", "code"),
     [
-        (until, lambda: (X,)),
-        (taking, lambda: (X, iter(range(2000)))),
-        (taking, lambda: (X, (each for each in range(2000)))),
-        (iterating, lambda: (X, (each % 3 for each in range(2000)))),
-        (iterating, lambda: (X, map(float, range(2000)))),
+        (until, lambda: (X,), "data-dependent-branch"),
+        (taking, lambda: (X, iter(range(2000))), "foreign-value"),
+        (taking, lambda: (X, (each for each in range(2000))), "foreign-value"),
+        (iterating, lambda: (X, (each % 3 for each in range(2000))), "foreign-value"),
+        (iterating, lambda: (X, map(float, range(2000))), "foreign-value"),
     ],
 )
-def test_long_loop(program, make):
+def test_long_loop(program, make, code):
     compiled = dynascope.compile(program, backend="eager")
-    for _ in range(2):
-        expected, got = program(*make()), compiled(*make())
-        torch.testing.assert_close(got, expected)
+    with dynascope.expected(code):
+        for _ in range(2):
+            expected, got = program(*make()), compiled(*make())
+            torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.expects("data-dependent-branch")
 def test_deep_caller():
     compiled = dynascope.compile(until, backend="eager")
 

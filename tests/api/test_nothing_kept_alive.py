@@ -31,16 +31,19 @@ def refused(x, thing, items):
     return [eval("item + x", {"item": item, "x": x}) for item in items]
 
 
-@pytest.mark.parametrize("program", [whole, broken, refused])
-def test_arguments_go(program):
+@pytest.mark.parametrize(
+    ("program", "codes"), [(whole, ()), (broken, ("print-call",)), (refused, ("foreign-call",))]
+)
+def test_arguments_go(program, codes):
     compiled = dynascope.compile(program, backend="eager")
     thing, tensor = Thing(1), torch.ones(2, 3)
     gone = weakref.ref(thing), weakref.ref(tensor)
     gc.collect()
     gc.disable()
     try:
-        for _ in range(2):
-            compiled(torch.zeros(2, 3), thing, [tensor])
+        with dynascope.expected(*codes):
+            for _ in range(2):
+                compiled(torch.zeros(2, 3), thing, [tensor])
         del thing, tensor
         assert [reference() for reference in gone] == [None, None]
     finally:

@@ -10,8 +10,11 @@ import functools
 from types import FunctionType
 
 from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
+from dynascope.capture.reasons import InternalFailure
+from dynascope.frame import hook
 from dynascope.guards.source import FrameValues
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
+from dynascope.repeatable import repeatable
 
 
 class Compilation:
@@ -61,6 +64,8 @@ class Table:
     def compile(self, values):
         with without_compiler_imports():
             result = capture(self.region, values, self.compilation.options)
+        reason = getattr(result, "reason", None) or getattr(result.exit, "reason", None)
+        assert not isinstance(reason, InternalFailure), reason.message()
         if isinstance(result, Refused):
             self.compilation.refused.append(result)
             return self.code
@@ -69,8 +74,10 @@ class Table:
             self.compilation.graphs.append(result.graph)
         for guard in result.guards:
             assert guard.holds(values), guard.describe()
-        module = result.graph.module if result.graph is not None else None
-        code = assemble(result, module, self.make_table)
+        run, can_repeat = None, False
+        if result.graph is not None:
+            run, can_repeat = repeatable(result.graph, result.graph.module, writes_inputs=True)
+        code = assemble(result, run, self.make_table, can_repeat)
         self.entries.append((result.guards, code))
         return code
 
@@ -80,7 +87,8 @@ class Table:
     def run(self, code, function, arguments, keywords):
         made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
         made.__kwdefaults__ = function.__kwdefaults__
-        return made(*arguments, **keywords)
+        result = hook.complete(functools.partial(made, *arguments, **keywords))
+        return function(*arguments, **keywords) if result is hook.AS_WRITTEN else result
 
 
 def frame_values(function, arguments, keywords):

@@ -26,6 +26,27 @@ def breaks_print(x):
     return y * 2
 
 
+def scaling(factor):
+    def scale(tensor):
+        return tensor * factor
+
+    return scale
+
+
+twice = scaling(2)
+
+
+@case(T)
+def cell_filled_after_a_break(x):
+    print("hello")
+    late = twice(x)
+
+    def inner():
+        return late + 1
+
+    return inner(), late
+
+
 @case(T)
 def print_loop(x):
     for i in range(3):

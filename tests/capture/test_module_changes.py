@@ -191,6 +191,7 @@ def test_attribute_of_the_class(monkeypatch):
     assert follows(lambda net: monkeypatch.setattr(Scale, "factor", 4.0))
 
 
+@pytest.mark.expects("foreign-call")
 def test_hooks_of_all_modules():
     handles = []
 

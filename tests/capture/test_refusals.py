@@ -46,6 +46,9 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "transposed add_": (lambda x: (y := x.clone()).add_(y.t()), (ones(f32, 3, 3),)),
 }
 
+OVERLAPS = ("overlapping-write",)
+BREAKS = {"expanded add_": OVERLAPS, "shifted add_": OVERLAPS, "transposed add_": OVERLAPS}
+
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
@@ -59,9 +62,10 @@ def test_refused(name):
 
     expected = caught(*arguments)
     assert expected[0] != "result", "plain PyTorch accepts it now"
-    assert dynascope.compile(caught, backend="eager")(*arguments) == expected
-    with pytest.raises(expected[0]):
-        dynascope.compile(function, backend="eager")(*arguments)
+    with dynascope.expected(*BREAKS.get(name, ())):
+        assert dynascope.compile(caught, backend="eager")(*arguments) == expected
+        with pytest.raises(expected[0]):
+            dynascope.compile(function, backend="eager")(*arguments)
 
 
 def test_usual_types_are_not_tried():

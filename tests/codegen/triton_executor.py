@@ -12,6 +12,7 @@ import torch
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.loops.nodes import Buffer, ExternCall, ScalarInput, TensorView
 from dynascope.schedule.groups import ScatterGroup
+from dynascope.sizes import Size, evaluate
 
 
 class Executor:
@@ -39,6 +40,9 @@ class Executor:
         for slot, value in zip(program.inputs, inputs, strict=True):
             if slot is not None:
                 values[slot.name] = value
+        for kernel in self.kernels:
+            for source, leaf in kernel.numbers:
+                values.setdefault(source, evaluate(leaf, values))
         for number, step in enumerate(self.schedule.steps):
             self._run(number, step, values)
         return tuple(self._value(output, values) for output in self.schedule.outputs)
@@ -49,12 +53,12 @@ class Executor:
             results = results if isinstance(results, (list, tuple)) else (results,)
             for buffer, result in zip(step.results, results, strict=False):
                 if buffer is not None:
-                    values[buffer.name] = _laid_out(result, buffer)
+                    values[buffer.name] = _laid_out(result, _at(buffer, values))
             return
         group = step.group if isinstance(step, ScatterGroup) else step
         for name in group.writes:
             if name not in values:
-                values[name] = self.allocate(self.schedule.buffers[name])
+                values[name] = self.allocate(_at(self.schedule.buffers[name], values))
         if isinstance(step, ScatterGroup):
             values[step.node.result.name].copy_(values[step.node.base])
         kernel = self.numbers[number]
@@ -62,7 +66,9 @@ class Executor:
 
     def _value(self, value, values):
         if isinstance(value, TensorView):
-            return _view(values[value.buffer], value)
+            return _view(values[value.buffer], _at(value, values))
+        if isinstance(value, Size):
+            return evaluate(value.expression, values)
         if isinstance(value, ScalarInput):
             return values[value.name]
         if isinstance(value, (list, tuple)):
@@ -70,6 +76,18 @@ class Executor:
         if isinstance(value, dict):
             return {k: self._value(v, values) for k, v in value.items()}
         return value
+
+
+def _at(place, values):
+    """A buffer or view with its sizes as they are in this call."""
+    numbers = {
+        field: tuple(evaluate(n.expression, values) if isinstance(n, Size) else n for n in getattr(place, field))
+        for field in ("sizes", "strides")
+    }
+    offset = getattr(place, "offset", 0)
+    if isinstance(offset, Size):
+        numbers["offset"] = evaluate(offset.expression, values)
+    return replace(place, **numbers)
 
 
 def _fresh(buffer: Buffer):

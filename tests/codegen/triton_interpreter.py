@@ -19,6 +19,7 @@ if not triton.knobs.runtime.interpret:
 import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
 from dynascope.runtime.cuda_compile import load_text  # noqa: E402
+from dynascope.runtime.cuda_launch import grid_at  # noqa: E402
 from triton.runtime.interpreter import TensorHandle  # noqa: E402
 
 FUNCTIONS = {
@@ -75,7 +76,7 @@ def _launcher(kernel, names):
         values = dict(zip(names, arguments, strict=True))
         if kernel.workspace_bytes:
             values[None] = torch.zeros(kernel.workspace_bytes, dtype=torch.uint8)
-        function[kernel.grid](*(values[p.source] for p in kernel.parameters))
+        function[grid_at(kernel, values)](*(values[p.source] for p in kernel.parameters))
         if kernel.workspace_bytes:
             assert not values[None][:4096].any(), "the tickets were not set back"
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dynascope.command.program import environment
 
 ENGINE = Path(__file__).parents[2] / "engine"
 
@@ -68,7 +69,7 @@ def test_standard_input_is_the_programs(run):
         "def f():\n    raise ValueError('bad value')\nf()\n",
         "x = (1,\n",
         "import nothing_of_that_name\n",
-        "x = " + "+".join(["1"] * 3000) + "\n",
+        "x = " + "(" * 300 + "1" + ")" * 300 + "\n",
         "class E(Exception): pass\ntry:\n    1/0\nexcept Exception as e:\n    raise E('x') from e\n",
     ],
 )
@@ -131,10 +132,10 @@ def test_a_call_that_raises_is_one_error_and_no_break(run):
     assert frames == ["<module>", "stopped", "product"]
     recovered, stopped = answer.report["functions"]
     assert stopped["entries"][0]["exit"] == recovered["entries"][0]["exit"] == "raise"
-    annotated = answer.stderr.partition("----")[2]
-    assert annotated.count("[program-error]") == 1 and "error [torch-call-fails]" not in annotated
-    assert annotated.count("note [torch-call-fails]") == 1, "the one that the program catches is news"
-    assert " 0 breaks" in annotated.partition("Summary")[2]
+    told = run(RAISES, options=["--annotate"]).stderr.partition("never reached")[2]
+    assert told.count("error[program-error]") == 1 and "error[torch-call-fails]" not in told
+    assert told.count("note[torch-call-fails]") == 1, "the one that the program catches is news"
+    assert "note[torch-call-fails]" not in answer.stderr and " 0 breaks" in answer.stderr.partition("Summary")[2]
 
 
 def test_hard_exit_keeps_the_report(run):
@@ -207,12 +208,14 @@ def test_missing_torch_is_said(tmp_path):
     """An isolated interpreter without site-packages has none."""
     file = tmp_path / "program.py"
     file.write_text("print('never')\n")
-    command = [sys.executable, "-S", "-m", "dynascope.command.program", json.dumps(settings(tmp_path)), str(file)]
-    answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ENGINE)})
+    given = {**settings(tmp_path), "file": str(file), "arguments": []}
+    command = [sys.executable, "-S", "-c", "from dynascope.command.program import begin; begin()"]
+    variables = {**environment(given), "PYTHONPATH": str(ENGINE)}
+    answer = subprocess.run(command, capture_output=True, text=True, env=variables)
     assert (
         answer.returncode == 78
         and "has no torch" in answer.stderr
-        and "pip install 'torch>=2.11,<2.14'" in answer.stderr
+        and "pip install 'torch>=2.11'" in answer.stderr
     )
     assert answer.stdout == ""
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
@@ -224,14 +227,14 @@ def test_a_torch_of_the_wrong_version_is_said(run, tmp_path):
     (site / "torch" / "__init__.py").touch()
     (site / "torch-2.2.0.dist-info").mkdir()
     (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
-    answer = run("print('never')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
-    assert (answer.returncode, answer.stdout) == (78, "")
-    assert "has torch 2.2.0; Dynascope works with >=2.11,<2.14" in answer.stderr
-    assert f"{sys.executable} -m pip install 'torch>=2.11,<2.14'" in answer.stderr
+    answer = run("print('as written')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
+    assert (answer.returncode, answer.stdout) == (0, "as written\n")
+    assert "too old to be compiled for (Dynascope works with >=2.11)" in answer.stderr
+    assert f"{sys.executable} -m pip install 'torch>=2.11'" in answer.stderr
 
 
 def settings(folder):
-    nothing = dict.fromkeys(("events", "device", "dynamic", "fullgraph", "backend", "cache"))
+    nothing = dict.fromkeys(("events", "device", "dynamic", "fullgraph", "backend", "cache", "module"))
     return {"report": str(folder / "report.json"), **nothing}
 
 
@@ -286,6 +289,7 @@ BROKEN_MACHINES = {
 }
 
 
+@pytest.mark.expects_in_children("kernels-not-built")
 @pytest.mark.parametrize("surroundings, words", BROKEN_MACHINES.values(), ids=BROKEN_MACHINES)
 def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, surroundings, words):
     """And says what is broken and how to repair it; nothing is left behind in the cache."""
@@ -297,7 +301,7 @@ def test_a_broken_machine_still_gives_the_right_answer(run, tmp_path, surroundin
     text = "import torch\n@torch.compile\ndef f(x):\n    return torch.relu(x) * 2\nprint(f(torch.ones(3)).tolist())\n"
     answer = run(text, environment={"DYNASCOPE_CACHE_DIR": str(cache), **others})
     assert (answer.stdout, answer.returncode) == ("[2.0, 2.0, 2.0]\n", 0)
-    said = " ".join(answer.stderr.partition("----")[2].split())
+    said = " ".join(answer.stderr.split())
     assert all(word in said for word in words), said
     assert (
         not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] or "No space" not in said

@@ -47,6 +47,8 @@ def observe(function: Callable, arguments: tuple, keywords: dict | None = None) 
     torch.manual_seed(0)
     try:
         result = function(*arguments, **keywords)
+    except dynascope.StrictError:
+        raise
     except Exception as error:
         return Outcome(None, type(error), arguments)
     inputs = [leaf for leaf in leaves((arguments, keywords)) if leaf.requires_grad and leaf.is_leaf]

@@ -254,9 +254,11 @@ def calls(seed: int) -> list[tuple]:
 
 def check_seed(seed: int, folder: Path, **options) -> None:
     """Raises `AssertionError` where compiled and eager differ on any call."""
+    import dynascope
     from comparing import check
 
-    check(load(random_program(seed), folder, seed), *calls(seed), rtol=2e-4, atol=2e-4, **options)
+    with dynascope.expected("data-dependent-branch", "foreign-call", required=False):
+        check(load(random_program(seed), folder, seed), *calls(seed), rtol=2e-4, atol=2e-4, **options)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Operators that every model uses, through our kernels; `operator_database.py` runs all of torch's database."""
 
+import dynascope
 import pytest
 import torch
 from operator_database import check_operator, operators
@@ -77,10 +78,14 @@ NAMES = frozenset(
     ]
 )
 
+# The database draws the dropout's seed in a function of its own, around the operator.
+BREAKS = {"nn.functional.scaled_dot_product_attention": ("foreign-call",)}
+
 
 @pytest.mark.compiler
 @pytest.mark.parametrize(
     "info", list(operators(torch.float32, NAMES)), ids=lambda info: f"{info.name}.{info.variant_test_name}"
 )
 def test_operator(info):
-    check_operator(info, torch.float32, samples=1)
+    with dynascope.expected(*BREAKS.get(info.name, ())):
+        check_operator(info, torch.float32, samples=1)

@@ -18,4 +18,4 @@ fi
 "$here/rig/setup.sh" "$2"
 DYNASCOPE_RIG=$(cd "$2" && pwd)
 export CHROMIUM="$browser" DYNASCOPE_VSIX DYNASCOPE_PYTHON DYNASCOPE_RIG
-exec "$DYNASCOPE_RIG/node_modules/.bin/node" --test --test-reporter=spec "$here/editor.test.mjs"
+exec "$DYNASCOPE_RIG/node_modules/.bin/node" --test --test-reporter=spec "$here"/*.test.mjs

@@ -60,7 +60,7 @@ def test_the_program_breaks_where_the_page_says(code, tmp_path):
     block = BLOCK.findall(page(code))[0]
     function, inputs, file = load(block, tmp_path, "before")
     lines = {i: BREAK.search(text)[1] for i, text in enumerate(file.read_text().splitlines(), 1) if BREAK.search(text)}
-    explanation = dynascope.explain(function, *inputs)
+    explanation = dynascope.explain(dynascope.compile(function, backend="eager"), *inputs)
     found = {reason.span.line: reason.code for reason in explanation.break_reasons}
     assert found == lines
     torch.testing.assert_close(explanation.result, function(*inputs))
@@ -71,7 +71,7 @@ def test_the_remedy_removes_the_break(code, tmp_path):
     before, after = BLOCK.findall(page(code))
     first, inputs, _ = load(before, tmp_path, "before")
     second, other_inputs, _ = load(after, tmp_path, "after")
-    explanation = dynascope.explain(second, *other_inputs)
+    explanation = dynascope.explain(dynascope.compile(second, backend="eager"), *other_inputs)
     assert explanation.break_reasons == () and explanation.graph_count == 1
     torch.testing.assert_close(explanation.result, first(*inputs))
 

@@ -66,6 +66,8 @@ def prefix_code(code: CodeType, index: int) -> CodeType:
             builder.call(0)
             builder.store_local(f"stack?{position}")
             builder.emit("POP_EXCEPT")
+        elif stack[position].kind is SlotKind.OFFSET:
+            builder.pop()  # the resume code makes it anew; on 3.14 it is no object that a local could hold
         else:
             builder.store_local(f"stack?{position}")
     hidden = [name for name in shape.locals if name.endswith(HIDDEN) and name not in shape.cell_variables]
@@ -101,7 +103,9 @@ class Continuation:
         instructions = decode(code)
         at = instructions[index]
         stack = stack_shapes(instructions)[at]
-        nulls = [p for p in range(len(stack)) if f"stack?{p}" not in slots]
+        nulls = [
+            p for p, slot in enumerate(stack) if f"stack?{p}" not in slots and slot.kind is not SlotKind.OFFSET
+        ]
         raw = {n.removeprefix("cell?").replace("!", HIDDEN): v for n, v in slots.items() if n.startswith("cell?")}
         self.cells = {name: value for name, value in raw.items() if isinstance(value, CellType)}
         self.locals = {name: value for name, value in slots.items() if not is_hidden(name) and name not in self.cells}

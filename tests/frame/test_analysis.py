@@ -6,6 +6,7 @@ from dynascope.frame.liveness import live_locals
 from dynascope.frame.printing import print_code, print_side_by_side
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.stack_shape import SlotKind, stack_shapes
+from dynascope.frame.versions import RUNNING
 
 from .programs import Child
 
@@ -118,7 +119,10 @@ def test_blocks_from_the_outside_in():
         [],
     ]
     inside = [slot.kind for slot in shapes[in_source_order[2][0]]]
-    assert inside[:3] == [SlotKind.EXIT, SlotKind.ITERATOR, SlotKind.PREVIOUS_EXCEPTION]
+    leaving = [SlotKind.EXIT, SlotKind.MAYBE_NULL] if RUNNING.exit_is_pair else [SlotKind.EXIT]
+    iterating = [SlotKind.ITERATOR, *[SlotKind.MAYBE_NULL] * (RUNNING.iterator_slots - 1)]
+    wanted = [*leaving, *iterating, SlotKind.PREVIOUS_EXCEPTION]
+    assert inside[: len(wanted)] == wanted
 
 
 def test_a_block_knows_its_exit_slot():
@@ -128,8 +132,9 @@ def test_a_block_knows_its_exit_slot():
 
     instructions, (at, *_) = at_marks(function)
     shapes = stack_shapes(instructions)
-    assert [block.stack_position for block in active_blocks(shapes, at)] == [0, 1]
-    assert [shapes[at][position].kind for position in (0, 1)] == [SlotKind.EXIT, SlotKind.EXIT]
+    positions = [block.stack_position for block in active_blocks(shapes, at)]
+    assert positions == [0, 2 if RUNNING.exit_is_pair else 1]
+    assert [shapes[at][position].kind for position in positions] == [SlotKind.EXIT, SlotKind.EXIT]
 
 
 def test_printing_shows_lines_operands_labels_and_handlers():

@@ -14,8 +14,9 @@ import weakref
 import pytest
 from dynascope.frame import hook, hook_fallback
 from dynascope.frame.hook import OPERATIONS, Entry, EntryTable, GuardProgram
+from dynascope.frame.versions import KNOWS_FRAMES
 
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, pytest.mark.skipif(not KNOWS_FRAMES, reason="the fallback serves here")]
 
 
 def parameters(code):
@@ -113,6 +114,106 @@ def test_arguments_bind_as_python_binds_them(signature, kinds):
             assert [dict(values) for values in seen] == [expected]
             assert serving.bind(original)(*args, **keywords) == ("compiled", expected)
             assert serving(original, *args, **keywords) == ("compiled", expected)
+
+
+def serving(kinds, original, specialised):
+    table = kinds.EntryTable(original.__code__)
+    program = always(specialised.__code__) if kinds is hook else kinds.GuardProgram(0, lambda values: True)
+    table.add(kinds.Entry(program, specialised.__code__))
+    return table.bind(original)
+
+
+KINDS = pytest.mark.parametrize("kinds", [hook, hook_fallback], ids=["native", "fallback"])
+
+
+@KINDS
+def test_tail_calls_take_the_place_of_frames(kinds):
+    def countdown(n):
+        return (n, depth()) if n == 0 else kinds.tail_call(again, n - 1)
+
+    def depth():
+        frame, count = sys._getframe(), 0
+        while frame is not None:
+            frame, count = frame.f_back, count + (frame.f_code is countdown.__code__)
+        return count
+
+    again = kinds.EntryTable(countdown.__code__).bind(countdown)
+    assert again(5) == (0, 1)
+    assert again(5000) == (0, 1)
+    assert kinds.complete(countdown, 5) == (0, 1)
+
+
+@KINDS
+def test_tail_calls_release_what_they_held(kinds):
+    class Token:
+        pass
+
+    def last(token):
+        return None
+
+    def first(token):
+        return kinds.tail_call(last, token)
+
+    token = Token()
+    alive = weakref.ref(token)
+    kinds.complete(first, token)
+    del token
+    assert alive() is None
+    with pytest.raises(TypeError):
+        kinds.tail_call()
+
+
+@KINDS
+def test_what_runs_as_written_gets_the_same_arguments(kinds):
+    def original(a, /, b, *rest, c=4, **more):
+        return sys._getframe().f_back.f_code.co_name, a, b, rest, c, more
+
+    def specialised(a, /, b, *rest, c=4, **more):
+        del a, b, rest, more
+        return AS_WRITTEN  # noqa: F821 (a global of the function that is made of the code)
+
+    table = kinds.EntryTable(original.__code__)
+    program = always(specialised.__code__) if kinds is hook else kinds.GuardProgram(0, lambda values: True)
+    table.add(kinds.Entry(program, specialised.__code__))
+    model = types.FunctionType(original.__code__, {**globals(), "AS_WRITTEN": kinds.AS_WRITTEN})
+    model.__kwdefaults__ = {"c": 4}
+    found = table.bind(model)(1, 2, 3, d=5)
+    assert found[1:] == (1, 2, (3,), 4, {"d": 5})
+    if kinds is hook:
+        assert found[0] == "test_what_runs_as_written_gets_the_same_arguments"
+
+
+@KINDS
+@pytest.mark.parametrize("follow", ["settrace", "setprofile"])
+def test_a_traced_call_runs_as_it_was_written(kinds, follow):
+    def original(a):
+        return "original"
+
+    def specialised(a):
+        return "compiled"
+
+    call = serving(kinds, original, specialised)
+    before = getattr(sys, follow.replace("set", "get"))()
+    getattr(sys, follow)(lambda *event: None)
+    try:
+        traced = call(1)
+    finally:
+        getattr(sys, follow)(before)
+    assert (traced, call(1)) == ("original", "compiled")
+
+
+def test_a_profiler_in_c_sees_the_compiled_code():
+    import cProfile
+
+    def original(a):
+        return "original"
+
+    def specialised(a):
+        return "compiled"
+
+    call = serving(hook, original, specialised)
+    profiler = cProfile.Profile()
+    assert profiler.runcall(call, 1) == "compiled"
 
 
 def test_names_that_are_equal_but_not_interned_still_bind():

@@ -346,7 +346,8 @@ def test_swapped_frames_look_true_to_debuggers():
     assert frame.f_locals == {"a": 7}
 
 
-def test_tracing_sees_the_new_code():
+@pytest.mark.parametrize("follow", ["settrace", "setprofile"])
+def test_while_a_program_is_traced_it_runs_as_it_was_written(follow):
     def original(a):
         return a
 
@@ -354,23 +355,78 @@ def test_tracing_sees_the_new_code():
         b = a
         return b
 
-    lines = []
+    seen = []
 
     def trace(frame, event, argument):
-        if frame.f_code is specialised.__code__ and event == "line":
-            lines.append(frame.f_lineno - specialised.__code__.co_firstlineno)
+        if frame.f_code in (original.__code__, specialised.__code__):
+            seen.append((frame.f_code is original.__code__, event))
         return trace
 
     def call():
-        before = sys.gettrace()
-        sys.settrace(trace)
+        before = getattr(sys, follow.replace("set", "get"))()
+        getattr(sys, follow)(trace)
         try:
             return original(1)
         finally:
-            sys.settrace(before)
+            getattr(sys, follow)(before)
 
     assert watched(serve(original, specialised), call) == 1
-    assert lines == [1, 2]
+    assert seen and all(is_original for is_original, _ in seen)
+    assert ("call" in dict(map(reversed, seen))) and seen[-1][1] == "return"
+
+
+def names_of_frames(a):
+    return [frame.function for frame in inspect.stack()[:2]], a
+
+
+def fails(a):
+    raise KeyError(a)
+
+
+def leaving(original, specialised):
+    """A chooser for code that may return a tail call or AS_WRITTEN."""
+    table = EntryTable(original.__code__)
+    table.add(Entry(always(specialised.__code__), specialised.__code__, leaves=True))
+    return lambda function: table if function.__code__ is original.__code__ else None
+
+
+def test_a_tail_call_takes_the_place_of_a_watched_frame():
+    def original(a):
+        return inspect.stack()[1].function
+
+    def specialised(a):
+        return hook.tail_call(names_of_frames, a + 1)
+
+    assert watched(leaving(original, specialised), lambda: original(1)) == (["names_of_frames", "<lambda>"], 2)
+
+
+def test_a_watched_frame_can_run_as_it_was_written():
+    def original(a, *rest, b=2, **more):
+        names = [frame.function for frame in inspect.stack()[:2]]
+        return names, a, rest, b, more
+
+    def specialised(a, *rest, b=2, **more):
+        del a, rest, b, more
+        return hook.AS_WRITTEN
+
+    found = watched(leaving(original, specialised), lambda: original(1, 3, b=4, c=5))
+    assert found == (["original", "<lambda>"], 1, (3,), 4, {"c": 5})
+
+
+def test_the_exception_of_a_frame_that_is_disposed_of_has_each_frame_once():
+    def original(a):
+        return a
+
+    def specialised(a):
+        return hook.tail_call(fails, a)
+
+    def call():
+        return original(3)
+
+    with pytest.raises(KeyError) as caught:
+        watched(leaving(original, specialised), call)
+    names = [frame.name for frame in caught.traceback]
+    assert names[names.index("call") :] == ["call", "fails"]
 
 
 def test_no_reference_is_leaked():

@@ -8,9 +8,12 @@ from dynascope.frame.resume import (
     refusal_to_resume,
     resume_origin,
 )
+from dynascope.frame.versions import KNOWS_FRAMES
 
 from . import programs
 from .stepping import Continuation, Stopped, outcome, resume_points, run_through, stop
+
+pytestmark = pytest.mark.skipif(not KNOWS_FRAMES, reason="functions are compiled as a whole here")
 
 CASES = [
     pytest.param(function, arguments, id=f"{name}-{number}")

@@ -3,10 +3,12 @@
 import sys
 
 import pytest
+from dynascope.frame.versions import KNOWS_FRAMES
 
 from . import programs
 from .stepping import Continuation, Stopped, outcome, resume_points, run_through, stop
 
+pytestmark = pytest.mark.skipif(not KNOWS_FRAMES, reason="functions are compiled as a whole here")
 TRACED = ["loops", "with_nested", "handlers", "super_shared", "comprehensions"]
 
 

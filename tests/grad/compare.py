@@ -160,6 +160,7 @@ def compare_gradients(
     layouts: str = "all",
 ) -> None:
     gradients = [_gradients(outputs, inputs) for outputs, inputs in ((found, ours), (expected, eager))]
+    assert _sharing(gradients[0]) == _sharing(gradients[1]), "gradients share memory otherwise than in eager"
     for i, (a, b) in enumerate(zip(*gradients, strict=True)):
         assert (a is None) == (b is None), (
             f"gradient {i}: {a is not None and 'a tensor' or None}, eager {b is not None and 'a tensor' or None}"

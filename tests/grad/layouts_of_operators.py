@@ -25,11 +25,8 @@ from torch.utils._pytree import tree_leaves
 
 DECOMPOSITIONS = table_for(GradOptions())
 KNOWN = {
-    # Eager keeps the holes of a source that has some.
-    "aten.diagonal_scatter.default", "aten.select_scatter.default", "aten.slice_scatter.default",
-    # Its three-dimensional kernels know no channels-last; read by nobody but their own backward.
-    "aten.convolution.default", "aten.convolution_backward.default", "aten.max_unpool2d.default", "aten._embedding_bag.default",
-    "aten.angle.default",
+    # Sizes of what only its own backward reads.
+    "aten._embedding_bag.default",
 }  # fmt: skip
 
 
@@ -86,14 +83,54 @@ def variants(sample: Any) -> Iterator[tuple[str, Any]]:
     yield "as it is", sample
     yield "noncontiguous", sample.noncontiguous()
     yield "transposed", sample.transform(transposed)
+    yield "rotated", sample.transform(rotated)
+    yield "first transposed", first_operand(sample, transposed)
+    yield "first rotated", first_operand(sample, rotated)
+    yield "holes", sample.transform(with_holes)
+    yield "expanded", sample.transform(expanded)
     if isinstance(sample.input, torch.Tensor) and sample.input.dim() in (4, 5):
         yield "channels last", sample.transform(channels_last)
 
 
 def transposed(leaf: Any) -> Any:
-    if not isinstance(leaf, torch.Tensor) or leaf.dim() < 2 or leaf.layout is not torch.strided:
+    if not is_strided(leaf, 2):
         return leaf
     return leaf.detach().mT.contiguous().mT.requires_grad_(leaf.requires_grad)
+
+
+def rotated(leaf: Any) -> Any:
+    """Laid out with the last dimension first."""
+    if not is_strided(leaf, 3):
+        return leaf
+    order = (leaf.dim() - 1, *range(leaf.dim() - 1))
+    moved = leaf.detach().permute(order).contiguous().permute(*range(1, leaf.dim()), 0)
+    return moved.requires_grad_(leaf.requires_grad)
+
+
+def with_holes(leaf: Any) -> Any:
+    """A slice of a wider tensor, transposed where there are two dimensions."""
+    if not is_strided(leaf, 1):
+        return leaf
+    other = leaf.detach().mT if leaf.dim() > 1 else leaf.detach()
+    wide = torch.cat([other, other], -1)[..., : other.shape[-1]]
+    return (wide.mT if leaf.dim() > 1 else wide).requires_grad_(leaf.requires_grad)
+
+
+def expanded(leaf: Any) -> Any:
+    """Stride 0 in the first dimension."""
+    if not is_strided(leaf, 2) or 0 in leaf.shape:
+        return leaf
+    return leaf.detach()[:1].expand(leaf.shape).requires_grad_(leaf.requires_grad)
+
+
+def is_strided(leaf: Any, rank: int) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.dim() >= rank
+
+
+def first_operand(sample: Any, change: Any) -> Any:
+    changed = sample.transform(lambda leaf: leaf)
+    changed.input = change(sample.input)
+    return changed
 
 
 def channels_last(leaf: Any) -> Any:

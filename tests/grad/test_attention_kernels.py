@@ -8,6 +8,7 @@ from dynascope.grad.attention import CUDA_ATTENTION, CUDNN, EFFICIENT, FLASH
 from dynascope.grad.decompose import table_for
 from dynascope.grad.options import GradOptions
 from dynascope.grad.record import Recorder
+from dynascope.grad.tape import layout_of
 
 OPERATORS = {FLASH: "flash_attention", EFFICIENT: "efficient_attention", CUDNN: "cudnn_attention"}
 
@@ -51,7 +52,10 @@ def test_gradients_lie_as_the_operands(choice):
 def test_a_recording_of_the_kernel_and_its_backward_kernel(choice):
     """The kernels give numbers beside tensors, which their backward kernels take."""
     with Recorder(table_for(GradOptions()), torch.device("cuda")) as recorder:
-        leaves = [recorder.placeholder(tensor, "x")[1].requires_grad_() for tensor in operands(64)]
+        leaves = [
+            recorder.placeholder(layout_of(tensor, tensor.device), 0, "x")[1].requires_grad_()
+            for tensor in operands(64)
+        ]
         out = CUDA_ATTENTION[choice](*leaves, options())
         torch.autograd.grad(out, leaves, recorder.wrap(recorder.value(out)))
     targets = [str(step.target) for step in recorder.tape.steps]

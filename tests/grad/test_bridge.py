@@ -21,15 +21,6 @@ def test_retain_graph():
     assert torch.equal(first, second)
 
 
-def test_second_derivative_is_one_clear_error():
-    x = torch.randn(4, requires_grad=True)
-    (y,) = compiled(lambda x: (x.sin() * x,), [x], region="train_step")(x)
-    (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-    assert torch.allclose(gradient, x.cos() * x + x.sin())
-    with pytest.raises(RuntimeError, match="train_step.*differentiating its gradients again"):
-        torch.autograd.grad(gradient.sum(), x)
-
-
 def test_changing_a_saved_input_is_the_error_of_eager():
     x, w = torch.randn(4, requires_grad=True), torch.randn(4)
     (y,) = compiled(lambda x, w: (x * w,), [x, w])(x, w)

@@ -35,6 +35,7 @@ from dynascope.guards.source import (
 )
 
 X, Y = LocalSource("x"), LocalSource("y")
+hook.use_values(FrameValues)
 
 
 class Thing:

@@ -124,3 +124,80 @@ def test_clear_empties_the_folder(folder):
     publish(cache_folder() / "b", b"1")
     clear()
     assert list(folder.iterdir()) == []
+
+
+# Whose the files are
+
+
+def refused(folder):
+    assert cache_folder() != folder
+    assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700
+    return cache_note().message
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o1777, 0o703])
+def test_a_folder_that_everybody_may_write_is_refused(folder, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+    assert "everybody may write there" in refused(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
+def test_a_folder_of_another_user_is_refused(folder):
+    folder.mkdir(mode=0o755)
+    os.chown(folder, 12345, 12345)
+    assert "it belongs to the user 12345" in refused(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
+def test_a_folder_that_a_group_may_write_is_refused(folder):
+    folder.mkdir()
+    folder.chmod(0o775)
+    os.chown(folder, -1, 12345)
+    assert "the group 12345 may write there" in refused(folder)
+
+
+def test_the_group_of_the_user_alone_may_write(folder, monkeypatch):
+    folder.mkdir()
+    folder.chmod(0o775)
+    monkeypatch.setattr(cache, "_is_own_group", lambda number: number == folder.stat().st_gid)
+    assert cache_folder() == folder and cache_note() is None
+
+
+def test_a_folder_that_others_can_put_another_in_the_place_of_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path / "open" / "cache"))
+    assert f"everybody may write to {tmp_path / 'open'}" in refused(tmp_path / "open" / "cache")
+    (tmp_path / "open").chmod(0o1777)
+    monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path / "open" / "another"))
+    assert cache_folder() == tmp_path / "open" / "another"
+
+
+@pytest.mark.parametrize("change", ["everybody", "another user", "link"])
+def test_machine_code_that_others_may_have_written_is_built_again(folder, change):
+    import ctypes
+
+    from dynascope.native.toolchain import build_shared_object
+
+    def answer():
+        path = build_shared_object(
+            f"int answer(void) {{ return {len(change)}; }}", language="c", flags=(), name="whose"
+        )
+        return path, ctypes.CDLL(str(path)).answer()
+
+    path, found = answer()
+    assert found == len(change) and cache.is_own_file(path)
+    if change == "everybody":
+        path.chmod(0o777)
+    elif change == "another user":
+        if os.geteuid() != 0:
+            pytest.skip("needs root to give a file away")
+        os.chown(path, 12345, 12345)
+    else:
+        (folder / "elsewhere.so").write_bytes(path.read_bytes())
+        path.unlink()
+        path.symlink_to(folder / "elsewhere.so")
+    assert not cache.is_own_file(path)
+    again, found = answer()
+    assert (again, found) == (path, len(change)) and cache.is_own_file(path)

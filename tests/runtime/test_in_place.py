@@ -102,6 +102,12 @@ def test_nothing_is_written_over_what_is_still_read() -> None:
     assert _in_place(lambda x, y: (x.t() + y,), ((0, 0),), x, y) == [set()]
 
 
+def test_nothing_is_written_before_a_library_call_that_looks_at_values() -> None:
+    x, a = torch.randn(8, 8), torch.randn(8, 8)
+    assert _in_place(lambda x, a: (x + 1, a @ a), ((0, 0),), x, a) == [{"x"}]
+    assert _in_place(lambda x, a: (x + 1, torch.linalg.cholesky_ex(a)[0]), ((0, 0),), x, a) == [set()]
+
+
 def test_a_failing_index_leaves_the_input_as_it_was() -> None:
     def program(x, i):
         y = x[i]

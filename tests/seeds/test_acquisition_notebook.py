@@ -75,6 +75,7 @@ def test_loop_is_unrolled(optimize, backend, a):
     assert backend.counts == [3]
 
 
+@pytest.mark.expects("foreign-call")
 @pytest.mark.parametrize("function", [foo_foreign, foo_foreign2, foo_foreign3])
 def test_foreign_calls_break_once_or_more_and_give_eager_results(optimize, backend, a, b, function):
     compiled = optimize(function)

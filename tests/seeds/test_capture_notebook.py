@@ -1,6 +1,7 @@
 """Seed 000: from bytecode to FX graphs; branches on tensors, and how many graphs each call adds."""
 
 import dynascope
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -57,6 +58,7 @@ def test_module_with_our_kernels_gives_eager_values_and_gradients():
     torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), list(net.parameters())))
 
 
+@pytest.mark.expects("data-dependent-branch")
 def test_branch_on_a_tensor_splits_in_two(optimize, backend):
     compiled = optimize(foo1)
     a, b = torch.ones((2, 3)), torch.ones((2, 3))
@@ -69,6 +71,7 @@ def test_branch_on_a_tensor_splits_in_two(optimize, backend):
     assert len(backend.graphs) == 2
 
 
+@pytest.mark.expects("data-dependent-branch")
 def test_four_ways_through_two_branches_make_five_graphs(optimize, backend):
     compiled = optimize(foo2)
     a, b = torch.ones((2, 3)), torch.ones((2, 3))
@@ -79,6 +82,7 @@ def test_four_ways_through_two_branches_make_five_graphs(optimize, backend):
     assert graphs_after == [3, 4, 5, 5]
 
 
+@pytest.mark.expects("data-dependent-branch")
 def test_our_kernels_on_every_way():
     compiled = dynascope.compile(foo2)
     a, b = torch.ones((2, 3)), torch.ones((2, 3))

@@ -75,7 +75,7 @@ def graph(path):
 
 def forward_function(path):
     guard = facts.GuardFact(
-        "x", "`x` is a float32 tensor of shape [8, 64]", "TensorMatches", span_of(path, SOFTMAX_LINE)
+        "x", "`x` is a float32 tensor of shape [8, 64]", "TensorMatches", span_of(path, SOFTMAX_LINE), (), "f32[8, 64]"
     )
     again = Explanation("guard-failed", "warning", "`größe` was 3 and is 4.", "Pass it as a tensor.")
     first = facts.EntryFact(
@@ -88,6 +88,7 @@ def forward_function(path):
         (guard,),
         branch_reason(path),
         seconds={"capture": 0.1},
+        last_use=1,
     )
     second = facts.EntryFact(
         "f0.e1", "function", Span(path, 8), "compiled", "break", "g0", (), branch_reason(path), again

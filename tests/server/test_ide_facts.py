@@ -7,10 +7,13 @@ import reports
 from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
+from dynascope.report.user_files import is_user_file
 from dynascope_server.ide import acts
+from dynascope_server.ide.absolute_files import absolute
 from dynascope_server.ide.actions import actions
 from dynascope_server.ide.addresses import Address, file_stem, owner_of, parse_uri
 from dynascope_server.ide.documents import build, find_function, kernels_document_name
+from dynascope_server.ide.edits import changed_lines
 from dynascope_server.ide.file_facts import FileView, by_file
 from dynascope_server.ide.hints import hints
 from dynascope_server.ide.hovers import hover
@@ -19,7 +22,7 @@ from dynascope_server.ide.line_map import LineMap, line_map
 from dynascope_server.ide.links import links
 from dynascope_server.ide.problems import problem_of, problems
 from dynascope_server.ide.selection import Choice, NoChoice, choose_graph, choose_kernel
-from dynascope_server.ide.user_files import absolute, is_user_file
+from dynascope_server.ide.units import lines_of
 
 PATH = "/home/me/model.py"
 
@@ -30,7 +33,10 @@ def report():
 
 
 def view_of(report, new_text=reports.PROGRAM, path=PATH):
-    return FileView(path, report, by_file(report)[path], line_map(reports.PROGRAM, new_text), report.program.file)
+    lines = line_map(reports.PROGRAM, new_text)
+    changed = {(path, line) for line in changed_lines(reports.PROGRAM, new_text, lines)}
+    stale = frozenset(f.identifier for f in report.functions if not changed.isdisjoint(lines_of(f)))
+    return FileView(path, report, by_file(report)[path], lines, report.program.file, stale_functions=stale)
 
 
 class TestLineMap:
@@ -124,9 +130,10 @@ class TestLenses:
         assert (first.act.title, first.act.command) == ("Dynascope: cancel the run", acts.CANCEL)
 
     def test_they_move_with_the_text_and_say_stale(self, report):
-        found = lenses(PATH, reports.PROGRAM, view_of(report, "#\n" + reports.PROGRAM), "idle")
+        edited = "#\n" + reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1")
+        found = lenses(PATH, reports.PROGRAM, view_of(report, edited), "idle")
         assert {lens.line for lens in found} == {1, 5, 9}
-        assert [lens.line for lens in found if "stale" in lens.act.title] == [1, 9, 5]
+        assert [lens.line for lens in found if "stale" in lens.act.title] == [1, 9], "`helper` is as it was"
 
     def test_a_module_s_stale_lens_runs_the_program(self, report):
         library = "/home/me/library.py"
@@ -143,7 +150,7 @@ def test_every_lens_is_among_the_actions_of_its_line(report):
 
 
 def test_hover_follows_edits(report):
-    moved = view_of(report, "# new\n" + reports.PROGRAM)
+    moved = view_of(report, "# new\n" + reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"))
     assert hover(moved, 2, lambda address: address.uri) is None
     text = hover(moved, reports.SOFTMAX_LINE + 1, lambda address: address.uri)
     assert text.startswith("*stale") and "softmax" in text

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from pathlib import Path
 
 import pytest
 import reports
@@ -9,6 +10,10 @@ from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope_server.lsp.lens_refresh import REPEAT_SECONDS
+from dynascope_server.report_file import read_report
+from dynascope_server.results_store import ResultsStore
+from dynascope_server.session import Session
+from dynascope_server.source_text import read_source
 from editor_client import over, plain
 from lsprotocol import types
 
@@ -72,10 +77,16 @@ async def test_diagnostics_follow_edits_and_come_back(editor):
     await editor.run(path)
     editor.edit(path, "# new\n" + reports.PROGRAM)
     await editor.until(lambda: any(d.range.start.line == reports.BRANCH_LINE for d in editor.diagnostics(path)))
-    assert all(d.data["stale"] for d in editor.diagnostics(path))
+    assert not any(d.data["stale"] for d in editor.diagnostics(path)), "a comment means nothing"
+
+    editor.edit(path, reports.PROGRAM.replace("softmax(x, -1)", "softmax(x, -2)"), 3)
+    await editor.until(lambda: any(d.data["stale"] for d in editor.diagnostics(path)))
+    (branch,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+    assert branch.severity == types.DiagnosticSeverity.Hint and branch.message.startswith("(stale) ")
+    assert not next(d for d in editor.diagnostics(path) if d.code == "generator").data["stale"], "another function"
     assert "stale: run again" in [lens.command.title for lens in await editor.lenses(path)]
 
-    editor.edit(path, reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"), 3)
+    editor.edit(path, reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"), 4)
     await editor.until(lambda: "data-dependent-branch" not in [d.code for d in editor.diagnostics(path)])
 
     editor.edit(path, reports.PROGRAM, 4)
@@ -122,10 +133,12 @@ async def test_lenses(editor):
     assert titles == [
         (1, "Dynascope: compile and run"),
         (1, "2 functions · 1 graph · 1 break · 1 kernel"),
+        (4, "not compiled: generator"),
         (8, "1 graph · 1 break · 1 kernel · 1 recompilation"),
         (8, "show compiled kernel"),
         (8, "1 guard"),
-        (4, "not compiled: generator"),
+        (8, "variant 1 of 2 · x f32[8, 64]"),
+        (8, "compare"),
     ]
 
 
@@ -233,3 +246,42 @@ async def test_a_utf8_client_gets_utf8_columns(editor):
     await editor.run(path)
     (diagnostic,) = editor.diagnostics(path)
     assert diagnostic.range.start.character == reports.PROGRAM.splitlines()[7].index(")")
+
+
+async def test_a_click_chooses_the_next_variant(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    chosen = [
+        (await editor.command("dynascope.chooseVariant", path.as_uri(), {"function": "forward"}))["chosen"]
+        for _ in range(2)
+    ]
+    assert chosen == ["f0.e1", "f0.e0"]
+    answer = await editor.command("dynascope.chooseVariant", path.as_uri(), {"function": "forward", "entry": "f0.e1"})
+    assert answer["chosen"] == "f0.e1" and [offer["entry"] for offer in answer["variants"]] == ["f0.e0", "f0.e1"]
+    assert any("variant 2 of 2" in lens.command.title for lens in await editor.lenses(path))
+
+
+async def test_two_variants_are_compared(editor):
+    await editor.start()
+    path = editor.program()
+    await editor.run(path)
+    uri = (await editor.command("dynascope.compareVariants", path.as_uri(), {"function": "forward"}))["uri"]
+    answer = await editor.request("dynascope/document", {"uri": uri})
+    assert answer["languageId"] == "diff" and "-`x` is a float32 tensor of shape [8, 64]" in answer["text"]
+
+
+async def test_results_are_there_again_in_a_new_window(editor):
+    """As a reload makes one: another session on the same storage, which sees the file opened."""
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    stored = ResultsStore(editor.connection.folder / "storage").speaking_of(str(path))
+    assert [result.program for result in stored] == [str(path)]
+    session = Session(read_source, read_source)
+    session.restore(stored[0].program, read_report(Path(stored[0].report), stored[0].folder), stored[0].texts)
+    assert [problem.code for problem, _ in session.problems(str(path))]
+    path.write_text(reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"))
+    assert session.view(str(path)).stale, "the text as it was when the program ran is kept too"

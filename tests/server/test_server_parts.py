@@ -205,6 +205,8 @@ class TestSession:
         session.accept(path, report)
         assert not session.view(path).stale
         self.editor[path] = reports.PROGRAM + "# more\n"
+        assert not session.view(path).stale, "a comment means nothing"
+        self.editor[path] = reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1")
         assert session.view(path).stale
         self.editor[path] = reports.PROGRAM
         assert not session.view(path).stale
@@ -212,7 +214,7 @@ class TestSession:
     def test_an_edit_while_the_program_runs_makes_its_results_stale(self, tmp_path, report):
         path, session = self.make(tmp_path)
         session.begin(path)
-        self.disk[path] = "# new\n" + reports.PROGRAM
+        self.disk[path] = "# new\n" + reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1")
         session.accept(path, report)
         assert session.view(path).stale
         assert session.view(path).lines.line(1) == 2
@@ -259,7 +261,11 @@ class TestInterpreter:
         assert find_interpreter(Settings(), str(tmp_path)) == str(python)
         assert find_interpreter(Settings(interpreter="/x/python"), str(tmp_path)) == "/x/python"
 
-    def test_nothing_on_path(self, tmp_path):
+    def test_the_server_s_own_where_it_has_torch(self, tmp_path):
+        assert find_interpreter(Settings(), str(tmp_path), path=str(tmp_path)) == sys.executable
+
+    def test_nothing_on_path(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         assert find_interpreter(Settings(), str(tmp_path), path=str(tmp_path)) is None
 
     def test_a_relative_setting_starts_at_the_folder(self, tmp_path):

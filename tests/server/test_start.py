@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dynascope_server import capabilities, greeting
+from dynascope_server import VERSION, capabilities, greeting
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), str(ROOT / "server")])}
@@ -112,3 +112,9 @@ def test_a_server_that_is_told_to_go_goes():
         greeting.read_message(server.stdout)
         server.terminate()
         server.wait(10)
+
+
+def test_dynascope_lsp_is_the_server():
+    command = [sys.executable, "-m", "dynascope", "lsp", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=True)
+    assert told.stdout.strip() == VERSION

@@ -17,6 +17,7 @@ from dynascope.capture.exits import BreakExit, RaiseExit, Return, is_step_code
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.session import Captured, Refused, without_function_modes
+from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.guards.source import FrameValues
 
 MakeTable = Callable[[CodeType, CodeRegion], Any]
@@ -27,13 +28,14 @@ def capture(region: CodeRegion, values: FrameValues, options: CaptureOptions | N
     return session.run(region, values, options or CaptureOptions())
 
 
-def assemble(captured: Captured, graph_callable: Any, make_table: MakeTable) -> CodeType:
-    """The code that stands for the region: inputs, graph, effects, exit.
+def assemble(captured: Captured, graph_callable: Any, make_table: MakeTable, repeatable: bool = True) -> CodeType:
+    """The code that stands for the region: inputs, graph, effects, exit. It may return what `frame.hook` calls a tail call.
 
     `graph_callable` takes the graph's inputs and gives a sequence of its outputs. `make_table(code, region)` gives the
-    entry table of a region that goes on after a break; its `bind(function)` is called here or in the new code.
+    entry table of a region that goes on after a break; its `bind(function)` is called here or in the new code. `repeatable`
+    says that a graph that raises has changed nothing: the region then runs as it was written.
     """
-    return plan.write(captured.plan, captured.graph, graph_callable, make_table)
+    return plan.write(captured.plan, captured.graph, graph_callable, make_table, repeatable)
 
 
 __all__ = [
@@ -48,5 +50,6 @@ __all__ = [
     "assemble",
     "capture",
     "is_step_code",
+    "reason_to_stand_aside",
     "without_function_modes",
 ]

@@ -5,12 +5,13 @@ which the instruction is followed by a call of the compiled continuation.
 
     y = g(x); print(y); return y + 1
 
-    def f(x):       y, = graph(x);  return step(y)         the compiled code
-    def step(y):    print(y);       return resume(y)       the user's own instructions, in the user's own `try` and `with`
-    resume                                                 captured when it is first called: `return y + 1`
+    def f(x):     y, = graph(x); return tail_call(step, y)      the compiled code
+    def step(y):  print(y);      return tail_call(resume, y)    the user's own instructions, in the user's own `try` and `with`
+    resume                                                      captured when it is first called: `return y + 1`
 
 What the instruction raises goes to the user's handlers inside the step function. A break inside inlined calls makes one
-step for every frame: the inner one's result is what the outer one's call gave.
+step for every frame: the inner one's result is what the outer one's call gave. A tail call runs when the frame that asks for
+it is gone: whoever looks at the stack of frames finds each of the user's functions once, at its own line.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from dynascope.capture.frames import Frame, span_of
 from dynascope.capture.region import CodeRegion
 from dynascope.capture.values import CellValue, NullValue, TensorValue, Value
+from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.frame.liveness import Liveness
@@ -263,11 +265,8 @@ class StepWriter:
             for _ in range(consumed - 1):
                 writer.pop()
             writer.store_local("__inner")
-            with writer.callee():
-                writer.load_local("__inner")
-                writer.load_item(0)
-            writer.load_local("__inner")
-            writer.load_item(1)
+            writer.load_function(hook.complete)
+            writer.take_local("__inner")
             writer.call_unpacked()
             if self.state.delivery == "drop":
                 writer.pop()
@@ -291,6 +290,7 @@ class StepWriter:
         for at in reversed(on_stack):
             writer.store_local(f"__slot_{at}")
         resume = self.resume_at(following, nulls)
+        writer.load_function(hook.tail_call)
         self.load_dispatcher(writer, resume)
         for parameter in resume.parameters:
             match parameter:
@@ -302,18 +302,17 @@ class StepWriter:
                     writer.load_cell_itself(name)
                 case CellContentParameter(name):
                     writer.load_cell(name)
-        writer.call(len(resume.parameters))
+        writer.call(1 + len(resume.parameters))
         writer.return_value()
 
     def load_dispatcher(self, writer: CodeBuilder, resume: Resume) -> None:
         resume, table = self.table_of(resume)
         if not resume.code.co_freevars:
-            writer.load_function(table.bind(FunctionType(resume.code, self.state.globals)))
+            writer.load_constant(table.bind(FunctionType(resume.code, self.state.globals)))
             return
-        with writer.callee():
-            writer.load_function(table.bind)
-            writer.make_function(resume.code)
-            writer.call(1)
+        writer.load_function(table.bind)
+        writer.make_function(resume.code)
+        writer.call(1)
 
     def table_of(self, resume: Resume) -> tuple[Resume, Any]:
         """The entry table of the place, the same however often and from wherever it is reached."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynascope.capture.values import FunctionValue, GeneratorValue, LazyValue, Value
 from dynascope.frame.instructions import Instruction, decode
-from dynascope.report.span import Span, UserFrame
+from dynascope.report.span import Layer, Span, UserFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,12 +22,14 @@ class Program:
     code: CodeType
     instructions: list[Instruction]
     index: dict[Instruction, int]
+    last_line: int
 
 
 @lru_cache(maxsize=4096)
 def _program_by_identity(key: Identity) -> Program:
     instructions = decode(key.code)
-    return Program(key.code, instructions, {instruction: at for at, instruction in enumerate(instructions)})
+    last_line = max((line for _, _, line in key.code.co_lines() if line), default=key.code.co_firstlineno)
+    return Program(key.code, instructions, {instruction: at for at, instruction in enumerate(instructions)}, last_line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def program_of(code: CodeType) -> Program:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """`position` is that of the instruction about to run; `stack` as it was; `mark` and `nodes` say where the logs were."""
+    """`position` is that of the instruction about to run; `stack` as it was; `mark` says where the journal was."""
 
     position: int
     stack: list[Value]
@@ -60,12 +62,14 @@ class Frame:
         "function",
         "generator",
         "globals",
+        "layer",
         "next",
         "pending_cause",
         "position",
         "program",
         "slots",
         "stack",
+        "visited",
     )
 
     def __init__(self, function: FunctionValue, slots: dict[str, Value]) -> None:
@@ -79,6 +83,9 @@ class Frame:
         # What the caller does with the result: "push" it, or "drop" it.
         self.delivery = "push"
         self.generator: GeneratorValue | None = None
+        # Found when first asked for; False where the frame is of no layer.
+        self.layer: Layer | bool | None = None
+        self.visited: set[int] | None = None
         self.checkpoint = Checkpoint(0, [], 0)
 
     @property
@@ -88,6 +95,11 @@ class Frame:
     @property
     def instruction(self) -> Instruction:
         return self.program.instructions[self.position]
+
+    def remember(self, mark: int) -> None:
+        """The current instruction may break: the frame and the journal as they are before it."""
+        checkpoint = self.checkpoint
+        checkpoint.position, checkpoint.stack, checkpoint.mark = self.position, self.stack[:], mark
 
     def push(self, value: Value) -> None:
         self.stack.append(value)
@@ -118,8 +130,10 @@ class Frame:
     def jump(self, target: Instruction) -> None:
         self.next = self.program.index[target]
 
-    def user_frame(self) -> UserFrame:
-        return UserFrame(self.code.co_qualname, span_of(self.code, self.instruction))
+    def user_frame(self, layer: Layer | None = None) -> UserFrame:
+        code = self.code
+        span = span_of(code, self.instruction)
+        return UserFrame(code.co_qualname, span, code.co_firstlineno, self.program.last_line, layer)
 
     def snapshot(self) -> tuple[Any, ...]:
         """Everything that changes when the frame runs on (for generators, which are left and entered again)."""

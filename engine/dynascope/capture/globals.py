@@ -1,7 +1,8 @@
 """Names of a module: where they are found, and what is assumed of them.
 
-The user's globals are guarded like any place. Functions, classes and modules among the globals of torch and of the
-standard library are fixed: nobody replaces `torch.nn.functional` between two calls.
+The user's globals are guarded like any place. Functions, classes, modules and constants among the globals of torch and of the
+standard library are noted with all other names of libraries (`world.py`), and so is every builtin, with the fact that no
+global hides it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynascope.capture.frames import Frame
-from dynascope.capture.places import STABLE_TYPES, is_library_name
+from dynascope.capture.places import is_constant, is_library
 from dynascope.capture.values import ConstantValue, Value
-from dynascope.guards.guard import IdentityIs
+from dynascope.capture.world import note
 from dynascope.guards.source import AttributeSource, ConstantSource, GlobalSource, ItemSource, Source
+from dynascope.guards.world import ABSENT
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -24,15 +26,16 @@ def read_global(machine: Machine, frame: Frame, name: str) -> Value | None:
     """The value of a global or builtin name, None where there is none."""
     if name in frame.globals:
         found = frame.globals[name]
-        module = frame.globals.get("__name__", "")
-        if isinstance(found, STABLE_TYPES) and module != "__main__" and is_library_name(module):
+        if is_constant(found) and is_library(frame.globals):
+            note(frame.globals, name, found)
             return machine.outside.fixed(found, name)
         return machine.outside.lazy(found, source_of_global(machine, frame, name))
-    if not hasattr(builtins, name):
+    own = frame.globals is machine.values.globals
+    found = (machine.values.builtins if own else vars(builtins)).get(name, ABSENT)
+    if found is ABSENT:
         return None
-    found = getattr(builtins, name)
-    if frame.globals is machine.values.globals:
-        machine.guards.add(GlobalSource(name), IdentityIs(found))
+    note(frame.globals, name, ABSENT)
+    note(machine.values.builtins if own else vars(builtins), name, found)
     return ConstantValue(found)
 
 
@@ -41,6 +44,7 @@ def source_of_global(machine: Machine, frame: Frame, name: str) -> Source:
         return GlobalSource(name)
     module = frame.globals.get("__name__")
     if module in sys.modules and vars(sys.modules[module]) is frame.globals:
+        note(sys.modules, module, sys.modules[module])
         return GlobalSource(name, module)
     if frame.function.source is not None:
         return ItemSource(AttributeSource(frame.function.source, "__globals__"), name)

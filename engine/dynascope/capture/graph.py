@@ -4,32 +4,43 @@
     graph.call("call_function", torch.add, ...)   one operation
 
 `finish(outputs)` puts the placeholders first, removes what nothing uses, and makes the GraphModule. Nodes that write to
-their arguments stay, used or not.
+their arguments stay, used or not, and those that do something else besides (see `unused.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch import fx
 
 from dynascope.capture.journal import Journal
+from dynascope.capture.raising import raises_unused
+from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame, UserStack
+from dynascope.sizes import Size, apply, hint_of, roots_of
+from dynascope.sizes.building import build
+from dynascope.sizes.expression import of_root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapturedGraph:
-    """What the backend gets, and where its inputs are found when the compiled code starts."""
+    """What the backend gets, and where its inputs are found when the compiled code starts.
+
+    `written` are the inputs whose memory the graph writes to.
+    """
 
     module: fx.GraphModule
     sources: tuple[Source, ...]
     example_inputs: tuple[Any, ...]
+    written: tuple[int, ...] = ()
 
     @property
     def operations(self) -> int:
@@ -46,12 +57,39 @@ class GraphBuilder:
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
         self.setters: set[fx.Node] = set()
+        self.numbers: dict[Any, fx.Node] = {}
+        """What stands for each number that varies."""
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
         node = self.graph.create_node("placeholder", _identifier(name), (), {})
         self._annotate(node, example, device)
         self.journal.append(self.placeholders, (node, source, real))
         return node
+
+    def number_input(self, size: Size, source: Source) -> None:
+        """A placeholder for a root: a number of the program's, or a tensor's size."""
+        node = self.input(str(size), source, size.hint, size.hint, None)
+        node.meta["size"] = size
+        self._remember_number(size.expression, node)
+
+    def number(self, size: Size) -> fx.Node:
+        """The node that computes a number from the roots."""
+        return build(size.expression, lambda root: self.numbers[of_root(root)], self._compute)
+
+    def _compute(self, function: Callable[..., Any], arguments: tuple) -> fx.Node:
+        key = function, arguments
+        node = self.numbers.get(key)
+        if node is None:
+            node = self.call("call_function", function, arguments, {})
+            operands = [a.meta["size"] if isinstance(a, fx.Node) else a for a in arguments]
+            node.meta["size"] = apply(function, operands)
+            self.describe(node, hint_of(node.meta["size"]), None)
+            self._remember_number(key, node)
+        return node
+
+    def _remember_number(self, key: Any, node: fx.Node) -> None:
+        self.numbers[key] = node
+        self.journal.record(lambda: self.numbers.pop(key, None))
 
     def call(
         self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None
@@ -85,26 +123,74 @@ class GraphBuilder:
         node.meta["stack_trace"] = stack_text(stack)
         self.describe(node, example, device)
 
-    def finish(self, outputs: Sequence[fx.Node]) -> CapturedGraph | None:
-        """The graph with these outputs; None when it would do nothing."""
+    def finish(self, outputs: Sequence[fx.Node], written: Collection[Source] = ()) -> CapturedGraph | None:
+        """The graph with these outputs; None when it would do nothing. `written` are the inputs that it writes to."""
         self.graph.output(tuple(outputs))
         self._remove_unused()
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
-        used = [(node, source, real) for node, source, real in self.placeholders if node.users]
+        used = self._used_placeholders()
         self._placeholders_first([node for node, _, _ in used])
         module = fx.GraphModule(torch.nn.Module(), self.graph)
-        return CapturedGraph(module, tuple(source for _, source, _ in used), tuple(real for _, _, real in used))
+        sources = tuple(source for _, source, _ in used)
+        changed = tuple(index for index, source in enumerate(sources) if source in written)
+        return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed)
+
+    def raising(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
+        """Tensors that nothing needs, but whose operators can raise: the graph computes them for that."""
+        needed = {*outputs, *self.kept}
+        found: list[fx.Node] = []
+        for node in reversed(self.graph.nodes):
+            if node in needed:
+                needed.update(node.all_input_nodes)
+            elif isinstance(node.meta.get("example_value"), torch.Tensor) and raises_unused(node):
+                found.append(node)
+                needed.update(node.all_input_nodes)
+        return found[::-1]
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op != "output" and not node.users and node not in self.kept:
+            if node.op != "output" and not node.users and node not in self.kept and may_go(node):
                 self.graph.erase_node(node)
+
+    def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:
+        """Those that a node reads, and the numbers that their sizes are written in."""
+        used = [entry for entry in self.placeholders if entry[0].users]
+        extents = [
+            extent for node, _, _ in used for extent in (*node.meta.get("sizes", ()), *node.meta.get("strides", ()))
+        ]
+        written_in = {of_root(root) for root in roots_of(extents)}
+        return [
+            entry
+            for entry in self.placeholders
+            if entry[0].users or ("size" in entry[0].meta and entry[0].meta["size"].expression in written_in)
+        ]
 
     def _placeholders_first(self, placeholders: Sequence[fx.Node]) -> None:
         root = self.graph._root
         for node in reversed(placeholders):
             root.append(node)
+
+
+def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
+    """The target as graphs may hold it: fx prints torch's functions by name, and the name may lead to another one by now.
+
+    A program that replaces `F.relu` by a function of its own often calls the original from it.
+    """
+    name, module = getattr(target, "__name__", None), sys.modules.get(getattr(target, "__module__", None) or "")
+    found = vars(module).get(name, target) if module is not None else target
+    if (
+        found is target
+        or not isinstance(found, FunctionType)
+        or found.__globals__ is getattr(target, "__globals__", None)
+    ):
+        return target
+
+    def original(*arguments: Any, **keywords: Any) -> Any:
+        return target(*arguments, **keywords)
+
+    original.__name__ = original.__qualname__ = str(name)
+    return original
 
 
 def _identifier(name: str) -> str:

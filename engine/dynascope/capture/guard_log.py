@@ -11,9 +11,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from dynascope.capture.places import STABLE_TYPES, is_library_name
+from dynascope.capture.places import STABLE_TYPES, is_library, is_library_name
 from dynascope.guards.guard import Guard, IdentityIs, TypeIs
 from dynascope.guards.source import ConstantSource, MadeSource, Source
+from dynascope.guards.world import WorldIs, WorldLog
 from dynascope.report.span import UserStack
 
 UNCHANGING = (*STABLE_TYPES, int, float, complex, str, bytes, tuple, frozenset, type(None))
@@ -25,6 +26,7 @@ class GuardLog:
     def __init__(self, user_stack: Callable[[], UserStack]) -> None:
         self.user_stack = user_stack
         self._guards: dict[Any, Guard] = {}
+        self.world = WorldLog()
 
     def add(self, source: Source | None, predicate: Any) -> None:
         if source is None or is_fixed(source):
@@ -39,6 +41,10 @@ class GuardLog:
     def add_group(self, sources: tuple[Source, ...], predicate: Any) -> None:
         self._add(sources, predicate)
 
+    def add_state(self, predicate: Any) -> None:
+        """About no place, but about a state that a library keeps."""
+        self._add((), predicate)
+
     def _add(self, sources: tuple[Source, ...], predicate: Any) -> None:
         key = (sources, predicate)
         if key in self._guards:
@@ -47,7 +53,9 @@ class GuardLog:
         self._guards[key] = Guard(sources, predicate, stack[-1].span if stack else None, stack)
 
     def guards(self) -> tuple[Guard, ...]:
-        return tuple(self._guards.values())
+        spaces = self.world.spaces()
+        world = (Guard((), WorldIs(spaces)),) if spaces else ()
+        return (*world, *self._guards.values())
 
 
 def is_fixed(source: Source) -> bool:
@@ -62,9 +70,12 @@ def is_fixed(source: Source) -> bool:
 
 
 def can_change(value: Any) -> bool:
-    """Whether users change what lies in an object: their own classes, modules, functions and containers, not the library's."""
+    """Whether what lies in an object is asked for again: not the library's classes, whose names are noted (`world.py`), nor
+    the code of its functions, which is taken never to change."""
     if isinstance(value, types.ModuleType):
-        return not is_library_name(value.__name__)
-    if isinstance(value, (type, types.FunctionType)):
-        return value.__module__ == "__main__" or not is_library_name(value.__module__ or "")
+        return True
+    if isinstance(value, types.FunctionType):
+        return not is_library(value.__globals__)
+    if isinstance(value, type):
+        return not is_library_name(value.__module__ or "")
     return not isinstance(value, UNCHANGING)

@@ -10,21 +10,26 @@ is a break at the instruction that asked.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from dynascope.capture.frames import Frame
+from dynascope.capture import tensor_protocol
+from dynascope.capture.extents import Extents
+from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import GraphBuilder
 from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
+from dynascope.capture.layers import layer_of
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
 from dynascope.capture.reasons import ForeignValue, LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break, Raised
+from dynascope.capture.sizes import Sizes
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -38,7 +43,7 @@ from dynascope.capture.values import (
     Value,
 )
 from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, MadeSource, Source
-from dynascope.report.span import UserStack
+from dynascope.report.span import Layer, Span, UserStack
 
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
@@ -54,6 +59,7 @@ SAFE = frozenset(
         "COPY",
         "SWAP",
         "NOP",
+        "NOT_TAKEN",
         "RESUME",
         "JUMP_FORWARD",
         "JUMP_BACKWARD",
@@ -93,6 +99,9 @@ class Machine:
         self.journal = Journal()
         self.graph = GraphBuilder(self.journal, self.user_stack)
         self.guards = GuardLog(self.user_stack)
+        self.sizes = Sizes(self.graph, self.user_stack)
+        self.extents = Extents(self)
+        self.tensor_classes: set[type] = set()
         self.outside = Outside(self)
         self.frames: list[Frame] = []
         self.tensor_writes: list[TensorValue] = []
@@ -105,13 +114,30 @@ class Machine:
         self.catchers = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
+        self.visited: dict[Program, set[int]] = {}
+        """The instructions that were interpreted, of each code."""
 
     # Where the program is
 
     def user_stack(self) -> UserStack:
         """The frames that users see: those of libraries are left out, unless the region itself is a library's."""
         own = [frame for frame in self.frames if is_own(frame.globals)] or self.frames[:1]
-        return tuple(frame.user_frame() for frame in own)
+        if not own:
+            return ()
+        last = own[-1]
+        return (*(frame.user_frame() for frame in own[:-1]), last.user_frame(self._layer_inside(last)))
+
+    def _layer_inside(self, last: Frame) -> Layer | None:
+        """The layer whose library code runs now, called by the innermost frame that users see."""
+        if self.frames[-1] is last and is_own(last.globals):
+            return None
+        inside = itertools.takewhile(lambda frame: frame is not last, reversed(self.frames))
+        return layer_of(inside if is_own(last.globals) else (*inside, last))
+
+    def place(self) -> Span | None:
+        """Of the current instruction, in the innermost frame that users see."""
+        stack = self.user_stack()
+        return stack[-1].span if stack else None
 
     def expression(self) -> str:
         """The text of the current instruction, in the innermost frame that users see."""
@@ -156,9 +182,12 @@ class Machine:
         instruction = frame.program.instructions[position]
         frame.next = position + 1
         self.count += 1
+        visited = frame.visited
+        if visited is None:
+            visited = frame.visited = self.visited.setdefault(frame.program, set())
+        visited.add(position)
         if instruction.operation not in SAFE:
-            checkpoint = frame.checkpoint
-            checkpoint.position, checkpoint.stack, checkpoint.mark = position, frame.stack[:], self.journal.mark()
+            frame.remember(self.journal.mark())
             if self.count > self.options.instruction_limit:
                 raise Break(LimitReached(f"{self.count:,} instructions", frame.code.co_qualname))
         step = STEPS.get(instruction.operation)
@@ -185,7 +214,16 @@ class Machine:
             self.frames.pop()
             if frame.generator is not None:
                 self.journal.set(frame.generator, "finished", True)
+                raised = self.leaving_generator(raised)
         raise raised
+
+    def leaving_generator(self, raised: Raised) -> Raised:
+        """A generator's own StopIteration would end the loop over it: Python makes it an error."""
+        if not issubclass(raised.value.python_type, StopIteration):
+            return raised
+        error = self.throw(RuntimeError, "generator raised StopIteration")
+        error.value.attributes |= {"__cause__": raised.value, "__context__": raised.value}
+        return error
 
     def is_caught(self) -> bool:
         return self.catchers > 0 or any(frame.instruction.handler is not None for frame in self.frames)
@@ -257,7 +295,13 @@ class Machine:
 
     def tensor(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> TensorValue:
         self.graph.describe(node, example, device)
+        self.assume_protocol(torch.Tensor)
         return TensorValue(node, example, device)
+
+    def assume_protocol(self, cls: type) -> None:
+        if cls not in self.tensor_classes:
+            self.tensor_classes.add(cls)
+            tensor_protocol.assume(cls)
 
     def note_key(self, value: Value) -> None:
         """An object is a key by its identity: that it is none of the other such keys matters now."""

@@ -15,6 +15,8 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 META = torch.device("meta")
+"""Where capture's own tensors live. A program's tensor there is told apart by where it comes from: it is left alone."""
+QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 CPU = torch.device("cpu")
 DEVICE_METHODS = frozenset(
     {"to", "cuda", "cpu", "new_tensor", "new_empty", "new_zeros", "new_ones", "new_full", "type"}
@@ -23,12 +25,30 @@ DEVICE_METHODS = frozenset(
 
 def meta_of(tensor: torch.Tensor) -> torch.Tensor:
     """A meta tensor with the metadata of a strided tensor. A leaf if the tensor is one."""
+    meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
+    if tensor.is_conj() or tensor.is_neg():
+        meta = _as_lazy(meta, tensor)
     if tensor.is_leaf or not tensor.requires_grad:
-        meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
         return meta.requires_grad_() if tensor.requires_grad else meta
     with torch.enable_grad():
         leaf = torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True)
-        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META).copy_(leaf)
+        return meta.copy_(leaf)
+
+
+def _as_lazy(meta: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """With the conjugate and negative bits of `tensor`: what its elements are read as."""
+    with torch.no_grad():
+        meta = meta.conj() if tensor.is_conj() else meta
+        return torch._neg_view(meta) if tensor.is_neg() else meta
+
+
+def more_than_strides(tensor: torch.Tensor) -> str | None:
+    """What a tensor is that has more to it than elements at sizes and strides; None for the usual kind."""
+    if tensor.is_nested:
+        return "nested tensor"
+    if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
+        return "quantized tensor"
+    return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"
 
 
 def on_meta(value: Any) -> Any:

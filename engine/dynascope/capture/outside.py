@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.metadata import meta_of
+from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
+from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -54,6 +55,7 @@ from dynascope.guards.source import (
     Source,
 )
 from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.sizes import fix
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -123,24 +125,24 @@ class Outside:
 
     def _number(self, object: int | float, source: Source) -> Value:
         self.guard_type(object, source)
-        node = self.machine.graph.input(source.expression(), source, object, object, None)
-        value = SymbolicNumber(node, object, frozenset({source}))
-        value.source = source
-        return value
+        sizes = self.machine.sizes
+        return sizes.value(sizes.root(object, source, source.expression()), source)
 
     def specialize(self, number: SymbolicNumber) -> ConstantValue:
         """The number's value, from now on assumed: a guard on every input it was computed from."""
-        for source in number.roots:
-            self.machine.guards.add(source, Equals(self.machine.read(source)))
-        return ConstantValue(number.example, number.source)
+        return ConstantValue(fix(number.size), number.source)
 
     def _identity(self, object: Any, source: Source) -> Value:
         self.machine.guards.add(source, IdentityIs(object))
         return ConstantValue(object, source)
 
     def _tensor(self, object: torch.Tensor, source: Source) -> Value:
-        if type(object) not in PLAIN_TENSORS or object.layout is not torch.strided or object.is_quantized:
+        if type(object) not in PLAIN_TENSORS:
             raise Break(TensorSubclass(type(object).__name__, source.expression()))
+        kind = "meta tensor" if object.device == META else more_than_strides(object)
+        if kind is not None:
+            raise Break(TensorSubclass(kind, source.expression()))
+        self.machine.assume_protocol(type(object))
         self.machine.guards.add(source, TensorMatches.of(object))
         example = self.machine.in_plain_mode(lambda: meta_of(object))
         node = self.machine.graph.input(source.expression(), source, object, example, object.device)
@@ -162,10 +164,12 @@ class Outside:
 
     def _dictionary(self, object: dict, source: Source) -> Value:
         self.guard_type(object, source)
+        # Keys whose hash is the user's own code are refused before anything asks for it.
+        keys = {id(key): self._key(key) for key in object}
         self.machine.guards.add(source, DictionaryKeysAre(tuple(object)))
         value = DictValue({}, type(object), source, object)
         for key, item in object.items():
-            hashed, known = self._key(key)
+            hashed, known = keys[id(key)]
             value.items[hashed] = (known, self.lazy(item, item_source(source, key)))
         value.original = dict(value.items)
         if isinstance(object, collections.defaultdict):
@@ -178,7 +182,7 @@ class Outside:
         A tensor or an instance is found by identity, and a guard would keep it alive.
         """
         kind = type(key)
-        if kind in LITERAL_TYPES:
+        if kind in LITERAL_TYPES and key == key:
             return key, ConstantValue(key)
         if kind is tuple:
             parts = [self._key(part) for part in key]
@@ -289,8 +293,16 @@ EXACT_RULES: dict[type, Rule] = {
 }
 
 
+# Only the class is asked: `isinstance` would ask an object for its `__class__`, which can be the user's own code.
+
+
 def _is_named_tuple(object: Any) -> bool:
-    return isinstance(object, tuple) and hasattr(type(object), "_fields")
+    return (
+        issubclass(type(object), tuple)
+        and hasattr(type(object), "_fields")
+        and is_plain(type(object))
+        and not has_state(object)
+    )
 
 
 def _is_compiled(object: Any) -> bool:
@@ -298,8 +310,8 @@ def _is_compiled(object: Any) -> bool:
 
 
 def _is_fixed_instance(object: Any) -> bool:
-    return isinstance(object, IDENTITY_TYPES) or (
-        isinstance(object, types.BuiltinMethodType)
+    return issubclass(type(object), IDENTITY_TYPES) or (
+        issubclass(type(object), types.BuiltinMethodType)
         or is_library_name(module_name(type(object)))
         and callable(object)
         and type(object).__module__ in ("typing", "operator", "torch._C")
@@ -307,8 +319,8 @@ def _is_fixed_instance(object: Any) -> bool:
 
 
 GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
-    (lambda object: isinstance(object, torch.Tensor), Outside._tensor),
-    (lambda object: isinstance(object, enum.Enum), Outside._identity),
+    (lambda object: issubclass(type(object), torch.Tensor), Outside._tensor),
+    (lambda object: issubclass(type(object), enum.Enum), Outside._identity),
     (_is_named_tuple, Outside._tuple),
     (_is_compiled, Outside._compiled),
     (_is_fixed_instance, Outside._identity),

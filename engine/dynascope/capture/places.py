@@ -7,7 +7,10 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+import sysconfig
 import types
 from typing import Any
 
@@ -53,6 +56,14 @@ FUNCTION_TYPES = (
 STABLE_TYPES = (*FUNCTION_TYPES, type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 
 
+CONSTANT_TYPES = (*STABLE_TYPES, bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.layout)
+
+
+def is_constant(thing: Any) -> bool:
+    """What a name of a library can lead to without anything further to ask of it."""
+    return isinstance(thing, CONSTANT_TYPES)
+
+
 def module_name(thing: Any) -> str:
     name = getattr(thing, "__module__", None)
     return name if isinstance(name, str) else ""
@@ -67,14 +78,50 @@ def is_torch_name(name: str) -> bool:
 
 
 def is_library_name(name: str) -> bool:
-    """Torch, the standard library, or capture's own Python equivalents: code that users do not edit."""
-    return is_torch_name(name) or name.partition(".")[0] in STANDARD_LIBRARY or name.startswith("dynascope.capture")
+    """Torch, the standard library, or capture's own Python equivalents: code that users do not edit.
+
+    A user's `profile.py` has the name of a module of the standard library, and is none.
+    """
+    if name.startswith("dynascope.capture"):
+        return True
+    root = name.partition(".")[0]
+    if root != "torch" and (root not in STANDARD_LIBRARY or root == "__main__"):
+        return False
+    module = sys.modules.get(root)
+    return module is not None and is_library(vars(module))
+
+
+def is_library(globals: dict) -> bool:
+    """The same of a module's dictionary, by where the module was loaded from."""
+    name = globals.get("__name__", "")
+    root = name.partition(".")[0] if isinstance(name, str) else ""
+    if root != "torch" and root != "dynascope" and root not in STANDARD_LIBRARY or root == "__main__":
+        return False
+    if root == "dynascope":
+        return name.startswith("dynascope.capture")
+    file = globals.get("__file__")
+    if isinstance(file, str):
+        return _is_library_file(file)
+    return getattr(globals.get("__spec__"), "origin", None) in ("built-in", "frozen")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library_file(file: str) -> bool:
+    if is_below(file, os.path.dirname(torch.__file__)):
+        return True
+    return any(is_below(file, folder) for folder in _STANDARD_FOLDERS) and "-packages" + os.sep not in file
+
+
+def is_below(file: str, folder: str) -> bool:
+    return os.path.abspath(file).startswith(os.path.join(os.path.abspath(folder), ""))
+
+
+_STANDARD_FOLDERS = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__)}
 
 
 def is_own(globals: dict) -> bool:
     """Whether code with these globals is the user's, or of a package that the user may read: no library code."""
-    name = globals.get("__name__", "")
-    return name == "__main__" or not is_library_name(name)
+    return not is_library(globals)
 
 
 def is_torch_operation(thing: Any) -> bool:
@@ -82,7 +129,8 @@ def is_torch_operation(thing: Any) -> bool:
     if isinstance(thing, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
         return True
     if isinstance(thing, types.FunctionType):
-        return thing.__module__ in OPERATION_MODULES
+        # What a user wraps with `functools.wraps` has the name of what it wraps.
+        return thing.__module__ in OPERATION_MODULES and not is_own_wrapper(thing)
     if isinstance(thing, types.BuiltinFunctionType):
         owner = thing.__self__
         owner_module = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
@@ -92,12 +140,17 @@ def is_torch_operation(thing: Any) -> bool:
     return False
 
 
+def is_own_wrapper(function: types.FunctionType) -> bool:
+    name = function.__globals__.get("__name__", "")
+    return name != "typing_extensions" and is_own(function.__globals__)
+
+
 def breaks_at_its_call(globals: dict) -> bool:
     """Code that Python runs whole where any part of it breaks: library code, but for the modules of torch.nn.
 
     The inside of an optimizer or of `torch.func` is nothing that users can change, and its pieces are not worth compiling.
     """
-    name = globals.get("__name__", "")
-    if is_torch_name(name):
-        return not is_within(name, ("torch.nn",)) or name == "torch.nn.modules.rnn"
-    return name != "__main__" and is_library_name(name)
+    if not is_library(globals):
+        return False
+    name = globals["__name__"]
+    return not (is_torch_name(name) and is_within(name, ("torch.nn",))) or name == "torch.nn.modules.rnn"

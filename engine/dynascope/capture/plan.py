@@ -1,8 +1,9 @@
 """From a captured part to a new code object: load the inputs, call the graph, replay the effects, leave.
 
     def f(x):                              def f(x):
-        self.calls += 1          ->            y, = graph(x)
-        return x * 2                           object.__setattr__(self, "calls", 4)
+        self.calls += 1          ->            try: y, = graph(x)
+        return x * 2                           except Exception: return AS_WRITTEN
+                                               object.__setattr__(self, "calls", 4)
                                                return y
 
 `Plan` is what capture hands over; `write` makes the code.
@@ -10,11 +11,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
 from torch import fx
 
 from dynascope.capture.effects import Effects, replay
@@ -23,10 +25,15 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
 from dynascope.capture.values import Value
+from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
-from dynascope.frame.instructions import Position
+from dynascope.frame.instructions import Handler, Position
 from dynascope.frame.shape import CodeShape
 from dynascope.guards.check import loading_call
+
+ERRORS_OF_OPERATORS = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What torch's operators raise. Other exceptions are somebody's way through the call, such as the end of a recomputation
+under checkpoint, which a hook on saved tensors raises: the call must not begin anew."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +45,8 @@ class Plan:
     effects: Effects
     result: Value | None
     frames: tuple[FrameState, ...] = ()
+    restore: Callable[[], None] | None = None
+    """Puts torch's own state back to what it was at the start, where the graph itself changes it."""
 
     def roots(self) -> Iterable[Value]:
         """Every value that the new code must have."""
@@ -49,9 +58,11 @@ class Plan:
             yield from frame.slots.values()
 
 
-def write(plan: Plan, graph: CapturedGraph | None, graph_callable: Any, make_table: MakeTable) -> CodeType:
+def write(
+    plan: Plan, graph: CapturedGraph | None, graph_callable: Any, make_table: MakeTable, repeatable: bool
+) -> CodeType:
     """The code that stands for the region."""
-    return PlanWriter(plan, make_table).write(graph, graph_callable)
+    return PlanWriter(plan, make_table).write(graph, graph_callable, repeatable)
 
 
 class PlanWriter:
@@ -61,14 +72,20 @@ class PlanWriter:
         self.builder = CodeBuilder(CodeShape.of(self.code))
         self.rebuilder = Rebuilder(self.builder, self.code.co_cellvars)
 
-    def write(self, graph: CapturedGraph | None, graph_callable: Any) -> CodeType:
+    def write(self, graph: CapturedGraph | None, graph_callable: Any, repeatable: bool) -> CodeType:
         self.builder.prologue()
+        failed = self.builder.label() if graph is not None and repeatable else None
         if graph is not None:
-            self.call_graph(graph, graph_callable)
+            with self.builder.protected_by(Handler(failed, 0, False) if failed is not None else None):
+                self.call_graph(graph, graph_callable)
+            self.keep_outputs()
         if self.plan.frames:
             self.leave_by_step()
         else:
             self.leave_by_return()
+        if failed is not None:
+            self.builder.place(failed)
+            self.run_as_written()
         return self.builder.build()
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
@@ -78,6 +95,8 @@ class PlanWriter:
         for source in arguments:
             self.rebuilder.load_source(source)
         self.builder.call(len(arguments))
+
+    def keep_outputs(self) -> None:
         if not self.plan.outputs:
             self.builder.pop()
             return
@@ -85,6 +104,30 @@ class PlanWriter:
         for node in self.plan.outputs:
             name = self.rebuilder.outputs[node] = self.rebuilder.new_temporary()
             self.builder.store_local(name)
+
+    def run_as_written(self) -> None:
+        """The graph raised, and nothing outside has changed: plain Python does what comes before the error, and raises it."""
+        builder = self.builder
+        other = builder.label()
+        builder.emit("PUSH_EXC_INFO")
+        builder.load_constant(ERRORS_OF_OPERATORS)
+        builder.emit("CHECK_EXC_MATCH")
+        builder.emit("POP_JUMP_IF_FALSE").target = other
+        builder.load_function(saved_tensors_are_hooked)
+        builder.call(0)
+        builder.emit("POP_JUMP_IF_TRUE").target = other
+        builder.pop()
+        builder.emit("POP_EXCEPT")
+        if self.plan.restore is not None:
+            builder.load_function(self.plan.restore)
+            builder.call(0)
+            builder.pop()
+        builder.load_constant(hook.AS_WRITTEN)
+        builder.return_value()
+        builder.place(other)
+        builder.swap(2)
+        builder.emit("POP_EXCEPT")
+        builder.emit("RERAISE", 0)
 
     def leave_by_return(self) -> None:
         if self.plan.effects:
@@ -107,7 +150,10 @@ class PlanWriter:
                 self.rebuilder.prepare(value)
             replay(self.plan.effects, self.rebuilder)
         with self.builder.at(self.position()):
-            self.call_step(steps, 0)
+            self.builder.load_function(hook.tail_call)
+            self.load_step(steps, 0)
+            self.load_arguments(steps, 0)
+            self.builder.call(1 + len(steps[0].arguments))
             self.builder.return_value()
 
     def position(self) -> Position | None:
@@ -127,14 +173,8 @@ class PlanWriter:
         state = self.plan.frames[at]
         return CodeRegion(state.code, state.name, tables=self.plan.region.root.tables)
 
-    def call_step(self, steps: list[Step], at: int) -> None:
-        """Pushes the result of the step and everything inside it."""
-        with self.builder.callee():
-            self.load_step(steps, at)
-        self.load_arguments(steps, at)
-        self.builder.call(len(steps[at].arguments))
-
     def load_step(self, steps: list[Step], at: int) -> None:
+        """Pushes the step's function."""
         step, state = steps[at], self.plan.frames[at]
         if not step.cells:
             self.builder.load_constant(FunctionType(step.code, state.globals))
@@ -156,7 +196,12 @@ class PlanWriter:
             elif position == steps[at].inner_argument:
                 self.load_step(steps, at + 1)
                 self.load_arguments(steps, at + 1)
-                self.builder.build_tuple(len(steps[at + 1].arguments))
-                self.builder.build_tuple(2)
+                self.builder.build_tuple(1 + len(steps[at + 1].arguments))
             else:
                 self.builder.load_constant(None)
+
+
+def saved_tensors_are_hooked() -> bool:
+    """Whether what autograd keeps goes through the program's own functions, such as checkpoint's: these have been called then,
+    and may have raised to say that they have seen enough."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None

@@ -9,22 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dynascope.capture.branch_advice import advice, question
 from dynascope.report.reason import Reason
+from dynascope.report.span import Span
 
 
 @dataclass(frozen=True)
 class DataDependentBranch(Reason):
+    """`place` is where the truth was asked for: the words are made from what stands there."""
+
     code: ClassVar[str] = "data-dependent-branch"
     condition: str
+    place: Span | None = None
 
     def message(self) -> str:
-        return f"`{self.condition}` needs the value of a tensor, known only when the program runs."
+        asked = question(self.place, self.condition) if self.place is not None else self.condition
+        return f"`{asked}` needs the value of a tensor, known only when the program runs."
 
     def remedy(self) -> str:
-        return (
-            f"Compute both sides and choose with `torch.where({self.condition}, ..., ...)`, "
-            "or decide from something known beforehand, such as a shape or an argument."
-        )
+        if self.place is None:
+            return f"Choose with `torch.where({self.condition}, a, b)`, or decide from a shape or an argument."
+        return advice(self.place, self.condition)
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,34 @@ class DataDependentValue(Reason):
         )
 
     def remedy(self) -> str:
-        if self.conversion == "numpy":
-            return f"Use the torch operation of the same name in place of NumPy, so that `{self.expression}` is not needed."
+        make = VALUE_REMEDIES.get(self.conversion)
+        if make is not None:
+            return make(self.expression)
         return f"Keep `{self.expression}` a zero-dimensional tensor: arithmetic and `torch.where` work on it without `{self.conversion}`."
+
+
+VALUE_REMEDIES = {
+    "numpy": lambda text: (
+        f"Compute with torch in place of NumPy, so that `{text}` is not needed; or call NumPy outside the compiled function."
+    ),
+    "item": lambda text: (
+        f"Leave out the conversion in `{text}`: a tensor without dimensions takes part in arithmetic, comparisons and `torch.where`. "
+        "For logging, return it and convert it in the caller."
+    ),
+    "tolist": lambda text: f"Iterate over the tensor itself, or call `{text}` after the compiled function returned.",
+    "range": lambda text: (
+        f"Give `{text}` a number that does not come out of a tensor: a size (`x.shape[0]`) or an argument."
+    ),
+    "__index__": lambda text: f"Index with the tensor itself, or use `torch.index_select` in `{text}`.",
+    "float": lambda text: (
+        f"Keep the tensor: in `{text}` it takes part in arithmetic as it is (`x.float()` changes its dtype)."
+    ),
+    "int": lambda text: (
+        f"Keep the tensor: in `{text}` it takes part in arithmetic as it is (`x.long()` changes its dtype)."
+    ),
+    "bool": lambda text: f"Keep the tensor `{text}` asks about, and choose with `torch.where`.",
+}
+"""By what was called, the remedy for the expression."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +84,20 @@ class DataDependentShape(Reason):
         return f"The size of `{self.expression}` depends on the values in a tensor, so no graph can be made after it."
 
     def remedy(self) -> str:
-        if self.operation in ("getitem", "__getitem__", "masked_select"):
-            return "Where the selected elements are reduced afterwards, use `torch.where(mask, values, neutral)`, which keeps the shape."
+        make = SHAPE_REMEDIES.get(self.operation.strip("_"))
+        if make is not None:
+            return make
         return f"Use a form of `{self.operation}` with a fixed size (`topk`, `torch.where` with three arguments, a padded buffer)."
+
+
+SHAPE_REMEDIES = {
+    "getitem": "Keep the shape: `torch.where(mask, values, 0)` in place of `values[mask]`, and for a mean divide by `mask.sum()`.",
+    "masked_select": "Keep the shape: `torch.where(mask, values, 0)` in place of `torch.masked_select(values, mask)`.",
+    "nonzero": "Work with the mask itself (`torch.where(mask, a, b)`), or call `torch.nonzero_static(x, size=n)` with a size of yours.",
+    "unique": "Sort instead (`torch.sort(x)`), which keeps the shape, or call `torch.unique` outside the compiled function.",
+    "repeat_interleave": "Give `torch.repeat_interleave` the size of its result (`output_size=n`), or repeat by a plain number.",
+    "bincount": "Count into a fixed number of bins: `torch.zeros(n).index_add(0, x, torch.ones(x.shape))`.",
+}
 
 
 @dataclass(frozen=True)
@@ -122,10 +163,49 @@ class ForeignCall(Reason):
         return f"`{self.function}` cannot be part of a graph: {self.detail}."
 
     def remedy(self) -> str:
-        return (
-            f"Move the call of `{self.function}` before or after the compiled function, "
-            "use the torch operation that does the same, or make it one with `torch.library.custom_op`."
-        )
+        return next(make(self.function) for belongs, make in CALL_REMEDIES if belongs(self.function))
+
+
+def _is_log(name: str) -> bool:
+    owner, _, method = name.rpartition(".")
+    return owner != "" and method in LOG_METHODS and any(word in owner.lower() for word in LOGGERS)
+
+
+LOG_METHODS = frozenset({"log", "debug", "info", "warning", "warn", "error", "exception", "critical"})
+LOGGERS = ("log", "warnings")
+BARS = ("tqdm", "pbar", "progress", "bar.update")
+
+CALL_REMEDIES = (
+    (
+        _is_log,
+        lambda name: (
+            f"Call `{name}` in the caller, after the compiled function returned; what it reports can be returned as another result."
+        ),
+    ),
+    (
+        lambda name: any(word in name.lower() for word in BARS),
+        lambda name: f"Keep `{name}` in the loop that calls the compiled function, and compile only the loop's body.",
+    ),
+    (
+        lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
+        lambda name: (
+            f"Use torch's function in place of `{name}`, or call it before or after the compiled function: arrays are no part of a "
+            "graph."
+        ),
+    ),
+    (
+        lambda name: name.startswith("time.") or name in ("perf_counter", "monotonic"),
+        lambda name: f"Measure in the caller: `{name}` around the call of the compiled function.",
+    ),
+    (
+        lambda name: True,
+        lambda name: (
+            f"Move the call of `{name}` before or after the compiled function, use the torch operation that does the same, or make it "
+            "one with `torch.library.custom_op`."
+        ),
+    ),
+)
+"""By the called function's name, the remedy; the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -258,9 +338,13 @@ class TensorSubclass(Reason):
     expression: str
 
     def message(self) -> str:
+        if self.type_name.endswith(" tensor"):
+            return f"`{self.expression}` is a {self.type_name}, which is more than elements at sizes and strides."
         return f"`{self.expression}` is a {self.type_name}, a subclass of Tensor with behaviour of its own."
 
     def remedy(self) -> str:
+        if self.type_name.endswith(" tensor"):
+            return "Compile the parts before and after it, which work on plain tensors (`dequantize`, `to_dense`)."
         return f"Pass a plain tensor, for example `{self.expression}.as_subclass(torch.Tensor)`."
 
 
@@ -305,15 +389,31 @@ class AliasedMutation(Reason):
 
 
 @dataclass(frozen=True)
+class DebuggerCall(Reason):
+    code: ClassVar[str] = "debugger-call"
+    severity: ClassVar[str] = "information"
+    function: str
+
+    def message(self) -> str:
+        return f"`{self.function}` stops in a debugger, which looks at the frames and variables of the program as it was written."
+
+    def remedy(self) -> str:
+        return (
+            f"Functions that lead there run uncompiled. Take the call of `{self.function}` out to have them compiled."
+        )
+
+
+@dataclass(frozen=True)
 class GlobalStateUnsupported(Reason):
     code: ClassVar[str] = "global-state"
+    severity: ClassVar[str] = "information"
     state: str
 
     def message(self) -> str:
-        return f"{self.state} is active, and changes what every operation does."
+        return f"{self.state[0].upper()}{self.state[1:]} is active, and sees or changes every operation."
 
     def remedy(self) -> str:
-        return f"Leave {self.state} outside the compiled function, or do without it there."
+        return f"Such calls run as they are written. To have them compiled, call the function without {self.state}."
 
 
 @dataclass(frozen=True)
@@ -354,3 +454,21 @@ class InternalFailure(Reason):
 
     def remedy(self) -> str:
         return f"Please report it with the function's source; the function runs uncompiled meanwhile ({self.detail})."
+
+
+@dataclass(frozen=True)
+class WholeFunctionsOnly(Reason):
+    """Where the frames of an interpreter are not known, nothing is entered in the middle."""
+
+    code: ClassVar[str] = "whole-functions-only"
+    python: str
+    cause: str
+    cure: str
+
+    def message(self) -> str:
+        return (
+            f"On Python {self.python} a function is compiled as a whole or not at all, and here it breaks: {self.cause}"
+        )
+
+    def remedy(self) -> str:
+        return f"{self.cure} On CPython 3.11 to 3.14 with the GIL what lies before and behind would be compiled."

@@ -46,6 +46,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
     ZipValue,
+    makes_itself,
 )
 from dynascope.frame.builder import CodeBuilder
 from dynascope.guards.source import (
@@ -80,9 +81,17 @@ def describe(value: Value) -> str:
 
 
 def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
-    if value.owner is not None:
-        return (value.owner,)
+    if value.owner is not None or value.iterable is not None:
+        return (value.owner or value.iterable,)
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
+
+
+def _parts_of_method(value: MethodValue) -> Iterable[Value]:
+    """A method in C works on an object of its class alone, not on what stands for one."""
+    instance = value.instance
+    if isinstance(instance, (IteratorValue, GeneratorValue)) and instance.source is None:
+        raise Break(UnrebuildableValue(describe(instance)))
+    return value.function, instance
 
 
 PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
@@ -100,7 +109,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
         *(item for item in value.attributes.values() if item is not DELETED),
         *(itertools.chain(*value.contents.items.values()) if value.contents is not None else ()),
     ],
-    MethodValue: lambda value: (value.function, value.instance),
+    MethodValue: _parts_of_method,
     FunctionValue: lambda value: [
         *value.closure,
         *value.defaults,
@@ -128,6 +137,31 @@ def needs(values: Iterable[Value]) -> list[fx.Node]:
             nodes[value.node] = None
         pending.extend(list(parts_of(value))[::-1])
     return list(nodes)
+
+
+def _exhausted() -> dict[type, Callable[[], Any]]:
+    """How to make an iterator that has nothing left, by class."""
+    makers: list[Callable[[], Any]] = [
+        lambda: iter([]),
+        lambda: iter({}),
+        lambda: iter({}.values()),
+        lambda: iter({}.items()),
+    ]
+    makers += [lambda: iter(set()), lambda: reversed([]), lambda: reversed({}), lambda: reversed({}.values())]
+    makers += [lambda: iter(collections.OrderedDict()), lambda: reversed({}.items()), lambda: itertools.islice((), 0)]
+    return {type(make()): make for make in makers}
+
+
+EXHAUSTED = _exhausted()
+AGAIN: dict[type, Callable[[tuple], Any]] = {
+    type(reversed([])): lambda items: reversed(list(items[::-1])),
+    reversed: lambda items: reversed(tuple(items[::-1])),
+    itertools.islice: lambda items: itertools.islice(items, len(items)),
+    itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
+}
+"""Iterators of the same class over what is left. Others become an iterator over a tuple."""
+COPIED = (int, float, complex, str, bytes)
+"""Of equal ones the program may want its own: `f(n) is n`."""
 
 
 def base_of(source: Source) -> Source | None:
@@ -242,7 +276,10 @@ class Rebuilder:
         if name is not None:
             self.builder.load_local(name)
         elif isinstance(value, ConstantValue):
-            self.builder.load_constant(value.value)
+            if isinstance(value.source, LocalSource) and type(value.value) in COPIED:
+                self.load_source(value.source)
+            else:
+                self.builder.load_constant(value.value)
         elif isinstance(value, NullValue):
             self.builder.push_null()
         elif value.source is not None:
@@ -295,12 +332,15 @@ class Rebuilder:
         self.builder.build_list(self.load_all(value.items))
 
     def make_tuple(self, value: TupleValue) -> None:
-        if value.cls is not tuple:
-            named = hasattr(value.cls, "_fields")
-            self.builder.load_function(value.cls._make if named else value.cls)
+        if value.cls is tuple:
+            self.builder.build_tuple(self.load_all(value.items))
+            return
+        by_class = makes_itself(value.cls)
+        self.builder.load_function(value.cls if by_class else tuple.__new__)
+        if not by_class:
+            self.builder.load_constant(value.cls)
         self.builder.build_tuple(self.load_all(value.items))
-        if value.cls is not tuple:
-            self.builder.call(1)
+        self.builder.call(1 if by_class else 2)
 
     def make_dictionary(self, value: DictValue) -> None:
         with_factory = value.cls is collections.defaultdict
@@ -333,7 +373,13 @@ class Rebuilder:
         if value.owner is not None:
             self.call_constant(iterator_at, value.owner, ConstantValue(value.position))
             return
-        if isinstance(value.items, ListValue):
+        if value.iterable is not None:
+            self.call_constant(iterator_at, value.iterable, ConstantValue(value.position))
+            return
+        if not value.items and value.cls in EXHAUSTED:
+            self.builder.load_function(EXHAUSTED[value.cls])
+            self.builder.call(0)
+        elif isinstance(value.items, ListValue):
             self.load(value.items)
             self.builder.get_iterator()
             self.builder.copy(1)
@@ -342,8 +388,10 @@ class Rebuilder:
             self.builder.call(1)
             self.builder.pop()
         else:
+            again = AGAIN.get(value.cls, iter)
+            self.builder.load_function(again)
             self.builder.build_tuple(self.load_all(value.items[value.position :]))
-            self.builder.get_iterator()
+            self.builder.call(1)
 
     def make_zip(self, value: ZipValue) -> None:
         self.builder.load_function(value.cls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
+from typing import Any
 
 from dynascope.guards.source import Source
 from dynascope.report.span import Span
@@ -57,6 +58,8 @@ class CaptureOptions:
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
     fixed: frozenset[Source] = frozenset()
+    excluded: frozenset[Any] = frozenset()
+    """Operators of the program's own libraries that no graph may hold."""
     inline: Callable[[FunctionType], bool] = inline_everything
     instruction_limit: int = 2_000_000
     depth_limit: int = 120

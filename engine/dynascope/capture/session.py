@@ -6,12 +6,13 @@ a library's code, and whose state can be rebuilt. What lies inside it is undone,
 
 from __future__ import annotations
 
+import itertools
+import traceback
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
+from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
@@ -36,7 +37,7 @@ from dynascope.capture.exits import (
     no_table,
     state_of,
 )
-from dynascope.capture.frames import Frame
+from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
 from dynascope.capture.places import breaks_at_its_call
@@ -45,16 +46,18 @@ from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
     GeneratorFunction,
-    GlobalStateUnsupported,
     InternalFailure,
     ProgramRaises,
     TorchCallFails,
     UnrebuildableValue,
     UnsupportedInstruction,
+    WholeFunctionsOnly,
 )
 from dynascope.capture.reconstruct import describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.sizes import Sizes
+from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     CellValue,
@@ -65,8 +68,10 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
+from dynascope.capture.world import note, recording
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
+from dynascope.frame.versions import KNOWS_FRAMES, python_name
 from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, IdentityIs, NoneIsAnother, NotSameObject
 from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
@@ -87,6 +92,21 @@ class Captured:
     effects: Effects
     plan: Plan
     instructions: int
+    sizes: Sizes
+    visited: dict[Program, set[int]]
+    """Which instructions of each code were interpreted."""
+
+    def lines(self) -> dict[str, set[int]]:
+        """The lines that capture followed, by file."""
+        found: dict[str, set[int]] = {}
+        for program, positions in self.visited.items():
+            places = (program.instructions[at].position for at in positions)
+            found.setdefault(program.code.co_filename, set()).update(p.line for p in places if p is not None)
+        return found
+
+    def with_relations(self) -> Captured:
+        """The same once every stage has said which relations between sizes it relies on."""
+        return replace(self, guards=(*self.guards, *self.sizes.guards()))
 
     def break_explanation(self) -> Explanation | None:
         """Why the graph ended before the function did; None where it did not."""
@@ -112,7 +132,7 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     session = Session(region, values, options)
     default_dtype = torch.get_default_dtype()
     try:
-        with without_compiler_imports(), without_function_modes():
+        with without_compiler_imports(), without_function_modes(), recording(session.machine.guards.world):
             return session.capture()
     finally:
         session.state_at_entry.restore()
@@ -131,9 +151,8 @@ def without_function_modes() -> AbstractContextManager[None]:
 def refusal_of(region: CodeRegion) -> Refused | None:
     if region.code.co_flags & GENERATOR_FLAGS:
         return Refused(GeneratorFunction(region.qualified_name), region.span)
-    if any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()):
-        return Refused(GlobalStateUnsupported("a torch function mode"), region.span)
-    return None
+    reason = reason_to_stand_aside()
+    return None if reason is None else Refused(reason, region.span)
 
 
 class Session:
@@ -146,6 +165,7 @@ class Session:
 
     def capture(self) -> Captured | Refused:
         machine = self.machine
+        note(vars(forward_ad), "_current_level", forward_ad._current_level)
         machine.frames.append(self.first_frame())
         try:
             result = machine.run(0).value
@@ -156,7 +176,7 @@ class Session:
         except Refusal as refusal:
             return self.refused(refusal.reason)
         except Exception as error:
-            return self.stopped(InternalFailure(f"{type(error).__name__}: {error}"))
+            return self.stopped(InternalFailure(f"{type(error).__name__}: {error}, at {place_raised(error)}"))
         try:
             return self.finished(Return(), result, ())
         except Break as signal:
@@ -189,6 +209,8 @@ class Session:
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
+        if not KNOWS_FRAMES:
+            return Refused(WholeFunctionsOnly(python_name(), reason.message(), reason.remedy()), span, stack)
         depth = self.resumable_depth()
         while depth > 0:
             try:
@@ -217,11 +239,11 @@ class Session:
     def broken_at(self, depth: int, reason: Reason, span: Span, stack: UserStack) -> Captured:
         machine = self.machine
         frame = machine.frames[depth - 1]
+        if frame.checkpoint.position != frame.position:
+            raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
         machine.journal.rollback(frame.checkpoint.mark)
         del machine.frames[depth:]
         frame.stack = frame.checkpoint.stack[:]
-        if frame.checkpoint.position != frame.position:
-            raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
         self.guard_globals(machine.frames[1:])
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
@@ -242,17 +264,20 @@ class Session:
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
         self.check_generators()
-        self.check_aliases()
+        written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry))
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, live_only(states))
         outputs = tuple(needs(plan.roots()))
-        graph = machine.graph.finish(outputs)
-        plan = Plan(self.region, outputs, effects, result, plan.frames)
+        outputs += tuple(machine.graph.raising(outputs))
+        restore = self.state_at_entry.restore if machine.graph.setters else None
+        graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
+        plan = Plan(self.region, outputs, effects, result, plan.frames, restore)
         guards = (self.state_guard, *machine.guards.guards())
-        return Captured(self.region, graph, guards, exit, effects, plan, machine.count)
+        machine.sizes.finish()
+        return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
 
     def check_generators(self) -> None:
         """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here."""
@@ -262,11 +287,16 @@ class Session:
                 if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
                     raise Break(UnrebuildableValue(describe(generator)))
 
-    def check_aliases(self) -> None:
-        """Writes are seen through every name of an object: names that were different must stay so."""
+    def check_aliases(self) -> list[TensorValue]:
+        """Writes are seen through every name of an object: names that were different must stay so. Gives the tensors written.
+
+        The place of a cell is its content's, which says nothing about the cell and may be empty: `check_cells` looks at those.
+        """
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
         for written in machine.written:
+            if isinstance(written, CellValue):
+                continue
             for other in outside:
                 if other is not written and written.source is not None and type(other) is type(written):
                     if isinstance(other, MutableValue) and may_be_one(written, other):
@@ -276,7 +306,7 @@ class Session:
                 machine.guards.add_group(tuple(places), NoneIsAnother())
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
-        self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
+        return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
 
     def check_dictionaries(self, outside: list[Value]) -> None:
         """An object and its `__dict__`, each reached by a way of its own: what is written to one is not seen in the other."""
@@ -301,7 +331,7 @@ class Session:
                 if written.changed and other is not written and other.name == written.name:
                     raise Break(AliasedMutation(written.source.expression(), other.source.expression()))
 
-    def check_tensor_aliases(self, inputs: list[TensorValue]) -> None:
+    def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:
         machine = self.machine
         written = {id(storage_owner(tensor, inputs)): tensor for tensor in machine.tensor_writes}
         written = [tensor for tensor in inputs if id(tensor) in written]
@@ -312,11 +342,21 @@ class Session:
                 if not NoOverlap().holds(tensor.object, other.object):
                     raise Break(AliasedMutation(tensor.source.expression(), other.source.expression()))
         if written and len(inputs) > 1:
-            machine.guards.add_group(tuple(tensor.source for tensor in inputs), NoOverlap())
+            apart = NoOverlap().holds(*[tensor.object for tensor in inputs])
+            pairs = itertools.product(written, inputs)
+            groups = [inputs] if apart else [pair for pair in pairs if pair[0] is not pair[1]]
+            for group in groups:
+                machine.guards.add_group(tuple(tensor.source for tensor in group), NoOverlap())
+        return written
 
     def refused(self, reason: Reason) -> Refused:
         span, stack = self.place()
         return Refused(reason, span, stack)
+
+
+def place_raised(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
 
 
 def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
@@ -335,8 +375,6 @@ def may_be_one(one: MutableValue, other: MutableValue) -> bool:
 
 def live_only(states: tuple[FrameState, ...]) -> tuple[FrameState, ...]:
     """Frames without the locals that nothing reads any more: they need not be made."""
-    from dataclasses import replace
-
     from dynascope.frame.liveness import Liveness
     from dynascope.frame.shape import CodeShape
 

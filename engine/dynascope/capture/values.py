@@ -14,17 +14,18 @@ Values that Python code can change are compared by identity, as their objects ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType, TracebackType
+from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.guards.source import Source
+from dynascope.sizes import Size
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
+    from dynascope.capture.graph import GraphBuilder
     from dynascope.capture.outside import Outside
 
 
@@ -116,19 +117,25 @@ class TensorValue(Value):
 
 
 class SymbolicNumber(Value):
-    """A Python int or float that may differ at the next call. `example` is its value in this one.
+    """A Python int or float that may differ at the next call. `graph` has the node that computes it, once one is needed."""
 
-    `roots` are the inputs it was computed from: fixing them fixes it.
-    """
+    __slots__ = ("graph", "size")
 
-    __slots__ = ("example", "node", "roots")
-
-    def __init__(self, node: torch.fx.Node, example: int | float, roots: frozenset[Source]) -> None:
-        self.node, self.example, self.roots, self.source = node, example, roots, None
+    def __init__(self, size: Size, graph: GraphBuilder, source: Source | None = None) -> None:
+        self.size, self.graph, self.source = size, graph, source
 
     @property
     def python_type(self) -> type:
-        return type(self.example)
+        return self.size.kind
+
+    @property
+    def example(self) -> int | float:
+        """Its value in the call that is captured."""
+        return self.size.hint
+
+    @property
+    def node(self) -> torch.fx.Node:
+        return self.graph.number(self.size)
 
 
 class MutableValue(Value):
@@ -254,23 +261,32 @@ class DictViewValue(Value):
         return [key if self.kind == "keys" else value for key, value in pairs]
 
 
+TUPLE_ITERATOR = type(iter(()))
+
+
 class IteratorValue(MutableValue):
     """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
-    `owner` is the dict, set or view that gave the items: it must keep its size.
+    `owner` is the dict, set or view that gave the items: it must keep its size. `iterable` is another object that gives the
+    same items. `cls` is the iterator's class in the program.
     """
 
-    __slots__ = ("items", "owner", "position", "size")
-    python_type = type(iter(()))
+    __slots__ = ("cls", "items", "iterable", "owner", "position", "size")
 
     def __init__(
         self,
         items: list[Value] | tuple[Value, ...] | ListValue,
         owner: DictValue | SetValue | DictViewValue | None = None,
+        cls: type = TUPLE_ITERATOR,
+        iterable: ConstantValue | None = None,
     ) -> None:
         super().__init__()
-        self.items, self.position, self.owner = items, 0, owner
+        self.items, self.position, self.owner, self.cls, self.iterable = items, 0, owner, cls, iterable
         self.size = 0 if owner is None else self.owner_size()
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
 
     def owner_size(self) -> int:
         return len((self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner).items)
@@ -310,21 +326,17 @@ class ZipValue(MutableValue):
 
 
 class GeneratorValue(MutableValue):
-    """A generator made inside: its frame, suspended."""
+    """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map."""
 
-    __slots__ = ("finished", "frame", "started")
+    __slots__ = ("cls", "finished", "frame", "started")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, cls: type = GeneratorType) -> None:
         super().__init__()
-        self.frame, self.started, self.finished = frame, False, False
+        self.frame, self.cls, self.started, self.finished = frame, cls, False, False
 
     @property
     def python_type(self) -> type:
-        return type(_generator())
-
-
-def _generator() -> Iterator[None]:
-    yield None
+        return self.cls
 
 
 class CellValue(MutableValue):
@@ -458,8 +470,12 @@ def constant_of(value: Value) -> Any:
 
 def make_tuple(cls: type, items: list[Any]) -> tuple:
     """An instance of a tuple class from its items, without running the class's own code."""
-    if cls is tuple:
-        return tuple(items)
-    if cls is torch.Size:
-        return torch.Size(items)
-    return tuple.__new__(cls, items) if hasattr(cls, "_fields") else cls(items)
+    return cls(items) if makes_itself(cls) else tuple.__new__(cls, items)
+
+
+def makes_itself(cls: type) -> bool:
+    """Classes of tuples in C take the items themselves; those in Python have a `__new__` of their own, which is not run."""
+    return not cls.__flags__ & HEAP_TYPE or cls.__module__ == "torch.return_types"
+
+
+HEAP_TYPE = 1 << 9

@@ -6,6 +6,7 @@ facts.kernels, facts.borders, facts.externs, facts.texts
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dynascope.codegen.kernels import Kernel, KernelModule
@@ -14,9 +15,14 @@ from dynascope.loops.nodes import ExternCall, LoopProgram
 from dynascope.loops.printing import print_program_with_links
 from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, Phase, StageText
 from dynascope.report.reason import Explanation
-from dynascope.report.span import Span
+from dynascope.report.span import Span, UserStack
+from dynascope.report.user_files import user_places
 from dynascope.schedule.groups import NotFused, Schedule
 from dynascope.schedule.printing import print_schedule_with_links
+from dynascope.sizes import hint_of
+
+Places = Callable[[Span | None, UserStack], tuple[Span, ...]]
+"""The user's places of a step."""
 
 LANGUAGES = {"cpp": "cpp", "triton": "python"}
 
@@ -42,12 +48,14 @@ def graph_facts(
     )
 
 
-def kernel_fact(kernel: Kernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:
-    spans = tuple(dict.fromkeys(o.span for o in kernel.group.origins if o.span is not None))
+def kernel_fact(
+    kernel: Kernel, identifier: str, graph: str, phase: Phase, path: str | None = None, places: Places = user_places
+) -> KernelFact:
+    spans = tuple(dict.fromkeys(place for o in kernel.group.origins for place in places(o.span, o.stack)))
     operations = tuple(dict.fromkeys(o.operator for o in kernel.group.origins))
     return KernelFact(
         identifier, kernel.name, kernel.language, phase, graph, kernel.text, kernel.links, spans, operations,
-        kernel.bytes_read, kernel.bytes_written, path,
+        hint_of(kernel.bytes_read), hint_of(kernel.bytes_written), path,
     )  # fmt: skip
 
 
@@ -61,9 +69,11 @@ def border_facts(schedule: Schedule) -> tuple[BorderFact, ...]:
     return tuple(facts)
 
 
-def extern_facts(schedule: Schedule, phase: Phase) -> tuple[ExternFact, ...]:
+def extern_facts(schedule: Schedule, phase: Phase, places: Places = user_places) -> tuple[ExternFact, ...]:
     return tuple(
-        ExternFact(step.origin.operator, phase, step.origin.span, _why(step))
+        ExternFact(
+            step.origin.operator, phase, step.origin.span, _why(step), places(step.origin.span, step.origin.stack)
+        )
         for step in schedule.steps
         if isinstance(step, ExternCall)
     )

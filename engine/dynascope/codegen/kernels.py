@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynascope.loops.index import Extent
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule
 
@@ -26,15 +27,18 @@ class Kernel:
     group: FusionGroup
     buffers: tuple[str, ...]
     scalars: tuple[str, ...]
-    items: int
-    work: int
+    items: Extent
+    work: Extent
     """Scalar operations, roughly; decides whether threads are worth it."""
-    operations: int
-    bytes_read: int
-    bytes_written: int
+    operations: Extent
+    bytes_read: Extent
+    bytes_written: Extent
     scratch_bytes: int = 0
     triton: TritonKernel | None = None
     """How to build and launch it, where `language` is triton."""
+    share: str = ""
+    """C++: the function `void share(void* const* p, long* items, double* work)` that says how much there is to do in a
+    call, where that varies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,22 @@ def graph(x, w):
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import torch
 
 from dynascope.codegen.kernels import Kernel
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
+from dynascope.loops.numbers import number_name
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.memory import reads
+from dynascope.sizes import Expression, Operation, Root, Size, is_constant, known, same, substitute
 
 KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
 """Library calls whose result is laid out as the meta function says."""
@@ -44,6 +50,7 @@ class _Wrapper:
         program = self.schedule.program
         parameters = [f"_unused{k}" if i is None else i.name for k, i in enumerate(program.inputs)]
         self.lines.append(f"def {program.name}({', '.join(parameters)}):")
+        self._numbers()
         for number, step in enumerate(self.schedule.steps):
             self._allocate(number)
             if isinstance(step, ExternCall):
@@ -68,13 +75,36 @@ class _Wrapper:
                 if any(a.reuses == buffer.name for a in self.schedule.allocations):
                     self._line(f"{buffer.name}_memory = {buffer.name}")
 
+    def _numbers(self) -> None:
+        """What only Python computes from the graph's numbers, for the kernels, once."""
+        needed = dict(pair for kernel in self.kernels if kernel is not None for pair in kernel.group.numbers)
+        for name, expression in needed.items():
+            if isinstance(expression, Operation):
+                self._line(f"{name} = {self._size(expression)}")
+
+    def _size(self, value: Extent | Expression) -> str:
+        """A number as Python text over the wrapper's variables."""
+        if value.__class__ is Size:
+            value = value.expression
+        if isinstance(value, (int, float)):
+            return repr(value)
+        text = str(substitute(value, _under_its_name))
+        if "math." in text:
+            self.values["math"] = math
+        return text
+
+    def _sizes(self, values: tuple[Extent, ...]) -> str:
+        parts = list(map(self._size, values))
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
     def _empty(self, buffer: Buffer) -> str:
+        layout = f"{self._sizes(buffer.sizes)}, {self._sizes(buffer.strides)}"
         if buffer.device.type == "cpu":
-            return f"empty({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
+            return f"empty({layout}, {self._named(buffer.dtype)})"
         if buffer.device.type == "cuda" and not buffer.device.index:
-            return f"empty_cuda({buffer.sizes}, {buffer.strides}, {self._named(buffer.dtype)})"
+            return f"empty_cuda({layout}, {self._named(buffer.dtype)})"
         device = self._value("device", buffer.device)
-        return f"empty_on({buffer.sizes}, {buffer.strides}, dtype={self._named(buffer.dtype)}, device={device})"
+        return f"empty_on({layout}, dtype={self._named(buffer.dtype)}, device={device})"
 
     def _kernel(self, step: Any, kernel: Kernel) -> None:
         if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
@@ -107,13 +137,14 @@ class _Wrapper:
         name = buffer.name
         if name not in self.addressed and name not in self.returned:
             return
-        dtype = self._named(buffer.dtype)
-        differences = [f"{name}.stride() != {buffer.strides}"] if buffer.elements > 1 else []
+        dtype, sizes, strides = self._named(buffer.dtype), self._sizes(buffer.sizes), self._sizes(buffer.strides)
+        is_single = known("<=", buffer.elements, 1)
+        differences = [] if is_single else [f"{name}.stride() != {strides}"]
         differences.append(f"{name}.dtype is not {dtype}")
         if name in self.addressed:
-            differences.append(f"{name}.shape != {buffer.sizes}")
+            differences.append(f"{name}.shape != {sizes}")
         fix = "restrided" if name in self.addressed else "laid_out"
-        fixed = f"{fix}({name}, {buffer.sizes}, {buffer.strides}, {dtype})"
+        fixed = f"{fix}({name}, {sizes}, {strides}, {dtype})"
         self._line(f"if {' or '.join(differences)}: {name} = {fixed}")
 
     # -- operands ----------------------------------------------------------------------------------------------------
@@ -123,6 +154,8 @@ class _Wrapper:
             return self._view(value)
         if isinstance(value, ScalarInput):
             return value.name
+        if isinstance(value, Size):
+            return self._size(value)
         if isinstance(value, (list, tuple)):
             inner = ", ".join(self._operand(v) for v in value)
             return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
@@ -136,7 +169,8 @@ class _Wrapper:
         buffer = self.schedule.buffers[view.buffer]
         if _is_whole(view, buffer):
             return view.buffer
-        return f"view({view.buffer}, {view.sizes}, {view.strides}, {view.offset})"
+        layout = f"{self._sizes(view.sizes)}, {self._sizes(view.strides)}, {self._size(view.offset)}"
+        return f"view({view.buffer}, {layout})"
 
     def _named(self, value: Any) -> str:
         """A constant that has no literal: dtypes under their own name."""
@@ -147,8 +181,8 @@ class _Wrapper:
         return self._value("constant", value)
 
     def _value(self, stem: str, value: Any) -> str:
-        for name, known in self.values.items():
-            if known is value:
+        for name, other in self.values.items():
+            if other is value:
                 return name
         name, number = stem, 1
         reserved = self.schedule.buffers.keys() | self.taken | self.values.keys()
@@ -181,10 +215,19 @@ def _viewed(operands: Any, schedule: Schedule) -> set[str]:
 
 
 def _is_whole(view: TensorView, buffer: Buffer) -> bool:
-    return (view.sizes, view.strides, view.offset) == (buffer.sizes, buffer.strides, 0)
+    """For all sizes."""
+    return is_constant(view.offset, 0) and same(view.sizes, buffer.sizes) and same(view.strides, buffer.strides)
+
+
+def _under_its_name(root: Root) -> Root:
+    """The root as the wrapper calls it."""
+    name = number_name(root)
+    return root if name == root.name else replace(root, name=name)
 
 
 def _short(step: ExternCall) -> str:
+    if isinstance(step.operator, FunctionType):
+        return f"call_{step.operator.__name__}"
     parts = str(step.operator).split(".")
     return f"call_{parts[1] if len(parts) > 1 else getattr(step.operator, '__name__', 'operator')}"
 

@@ -36,21 +36,31 @@ def doctor() -> int:
 
 
 def _interpreter() -> Finding:
-    from dynascope.command.requirements import PYTHONS
+    from dynascope.requirements import PYTHONS, spelled, unserved_python
 
     text = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
-    if sys.version_info[:2] in PYTHONS and sys.implementation.name == "cpython":
-        return Finding("interpreter", "ok", text)
-    return Finding("interpreter", "broken", text, "use CPython 3.11, 3.12 or 3.13")
+    if unserved_python() is not None:
+        return Finding("interpreter", "broken", text, f"use CPython {spelled(PYTHONS[0])} or later")
+    return Finding("interpreter", "ok", text + _beside_tested(sys.version_info[:2], PYTHONS))
 
 
 def _torch() -> Finding:
-    from dynascope.command.requirements import torch_version, unmet_requirement
+    from dynascope.requirements import TORCHES, numbers, torch_version, unmet_requirement
 
     unmet = unmet_requirement()
     if unmet is not None:
         return _from_reason("torch", "broken", unmet)
-    return Finding("torch", "ok", f"torch {torch_version() or 'without metadata'}")
+    found = torch_version()
+    return Finding("torch", "ok", f"torch {found or 'without metadata'}{_beside_tested(numbers(found), TORCHES)}")
+
+
+def _beside_tested(found: tuple | None, tested: tuple) -> str:
+    """Nothing for what was tested."""
+    from dynascope.requirements import spelled
+
+    if found is not None and found <= tested[1]:
+        return ""
+    return f" (newer than what was tested: {spelled(tested[0])} to {spelled(tested[1])})"
 
 
 def _frame_hook() -> Finding:

@@ -28,7 +28,9 @@ def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None
     after_import("torch", lambda torch: _patch_torch(torch, device))
     after_import("torch._dynamo", _patch_dynamo)
     _flush_on_hard_exit(recorder)
-    if not asks_for_compilation(text):
+    asks = asks_for_compilation(text)
+    recorder.program_asks(asks)
+    if not asks:
         from dynascope.watching import watch_folder
 
         watch_folder(os.path.dirname(os.path.abspath(file)))
@@ -50,14 +52,23 @@ def _is_regular_expression(node: ast.Attribute) -> bool:
 
 
 def _patch_torch(torch, device: str | None) -> None:
+    if not is_torch(torch):
+        return
     from dynascope import api
+    from dynascope.capture.layers import note_registrations
 
+    note_registrations()
     torch.compile = api.torch_compile
     torch.compiler.compile = api.torch_compile
     torch.compiler.reset = api.reset
     torch.compiler.disable = api.torch_disable
     if device is not None:
         torch.set_default_device(device)
+
+
+def is_torch(module) -> bool:
+    """Not the program's own `torch.py`."""
+    return hasattr(module, "_C") and hasattr(module, "compiler")
 
 
 def _patch_dynamo(module) -> None:

@@ -1,97 +1,139 @@
-"""The child of `dynascope run`: the user's file as `__main__`, with the engine serving `torch.compile`.
+"""The child of `dynascope run` is `python FILE ARGS` itself; the engine is in place before the file is opened.
 
-    python -m dynascope.command.program '{"report": "...", ...}' FILE ARGS
+    environment(settings)      for the child: its interpreter imports `start/sitecustomize.py`, as it would anybody's
+    begin()                    called from there: undo what the environment shows of it, serve `torch.compile`
 
-Everything the program can see is as under `python FILE`: `sys.argv`, `sys.path[0]`, `__main__`, tracebacks, exit code.
+So everything the program can see is as under `python FILE`: `__main__` and its loader, `sys.argv` and `sys.path`, frames and
+tracebacks, the words of a SyntaxError, the exit code. The engine is imported before the program's folder is on the path: a file
+there may have the name of a module that we need.
 """
 
 from __future__ import annotations
 
-import builtins
-import io
+import atexit
+import importlib.machinery
+import importlib.util
 import json
 import os
-import signal
 import sys
-import types
+import warnings
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 NO_TORCH = 78
+SETTINGS = "DYNASCOPE_PROGRAM"
+_START = str(Path(__file__).parent / "start")
 
 
-def main() -> None:
-    settings = json.loads(sys.argv[1])
-    file, arguments = sys.argv[2], sys.argv[3:]
-    from dynascope.command.requirements import unmet_requirement
+def environment(settings: dict[str, Any]) -> dict[str, str]:
+    """The child's environment variables: ours, with the way to `begin`."""
+    before = os.environ.get("PYTHONPATH")
+    path = _START + (os.pathsep + before if before else "")
+    return {**os.environ, "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
+
+
+def begin(loaded_before: Collection[str] = sys.modules) -> None:
+    """`loaded_before`: the modules that every Python program has from the start."""
+    settings = json.loads(os.environ.pop(SETTINGS))
+    _leave_no_trace(settings["python_path"])
+    file, arguments = settings["file"], settings["arguments"]
     from dynascope.recording import Recorder
     from dynascope.report.events import EventStream
+    from dynascope.requirements import unmet_requirement
 
     recorder = Recorder(file, tuple(arguments), Path(settings["report"]), EventStream(settings["events"]))
     unmet = unmet_requirement()
     if unmet is not None:
         recorder.problem(unmet.explain())
         print(f"dynascope: {unmet.message()} {unmet.remedy()}", file=sys.stderr)
+    if unmet is not None and unmet.code == "missing-torch":
         recorder.finish(NO_TORCH)
-        sys.exit(NO_TORCH)
-    _run_as_main(file, arguments, settings, recorder)
+        sys.stderr.flush()
+        os._exit(NO_TORCH)
+    # What writes the report at the end needs modules of its own, and then it is too late to import them: dataclasses call
+    # `exec`, which makes CPython forget that an interrupt ended the program.
+    own = ("report.store", "command.reasons", "native.toolchain", "reasons")
+    for needed in (*(f"dynascope.{name}" for name in own), "platform"):
+        importlib.import_module(needed)
+    importlib.import_module("concurrent.futures.thread")
+    # Registered before the program's own, so called after them.
+    atexit.register(_end, recorder)
+    if unmet is None:
+        _give_way(_serve(settings, recorder), loaded_before)
 
 
-def _run_as_main(file: str, arguments: list[str], settings: dict, recorder) -> None:
-    sys.argv[:] = [file, *arguments]
-    sys.path[0] = str(Path(file).resolve().parent)
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=file, __builtins__=builtins, __spec__=None, __cached__=None)
-    sys.modules["__main__"] = module
+def _give_way(folder: str, loaded_before: Collection[str]) -> None:
+    """Names of the program's own files mean those files to it, as if we had not imported others of these names."""
     try:
-        with io.open_code(file) as stream:
-            text = stream.read()
-        code = compile(text, file, "exec", dont_inherit=True)
-        _serve(text, file, settings, recorder)
-        exec(code, module.__dict__)
-    except SystemExit as leaving:
-        recorder.finish(_exit_code(leaving))
-        raise
-    except BaseException as error:
-        _end_with(error, recorder)
-    recorder.finish(0)
+        names = {name.partition(".")[0] for name in os.listdir(folder)}
+    except OSError:
+        return
+    for name in names & sys.modules.keys() - set(loaded_before) - {"dynascope", "torch", "sitecustomize"}:
+        del sys.modules[name]
 
 
-def _serve(text: bytes, file: str, settings: dict, recorder) -> None:
-    """Put the engine in place: `torch.compile` becomes ours as soon as the program has imported torch."""
+def _leave_no_trace(python_path: str | None) -> None:
+    """As if the interpreter had found the `sitecustomize` of this machine, or none."""
+    if python_path is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = python_path
+    sys.path[:] = [entry for entry in sys.path if entry != _START]
+    sys.path_importer_cache.pop(_START, None)
+    ours = sys.modules.pop("sitecustomize", None)
+    if importlib.util.find_spec("sitecustomize") is not None:
+        importlib.import_module("sitecustomize")
+    elif ours is not None:
+        # The interpreter looks for what it imported.
+        sys.modules["sitecustomize"] = ours
+
+
+def _serve(settings: dict[str, Any], recorder: Any) -> str:
+    """Put the engine in place: `torch.compile` becomes ours as soon as the program has imported torch. The program's folder."""
     from dynascope.command.interception import serve_torch_compile
 
     chosen = {
         name: settings[name] for name in ("dynamic", "fullgraph", "backend", "cache") if settings[name] is not None
     }
-    serve_torch_compile(text, file, chosen, settings["device"], recorder)
+    source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])
+    serve_torch_compile(_text_of(source), source, chosen, settings["device"], recorder)
+    return os.path.dirname(os.path.realpath(source)) if not settings["module"] else os.getcwd()
 
 
-def _exit_code(leaving: SystemExit) -> int:
-    if leaving.code is None:
-        return 0
-    return leaving.code if isinstance(leaving.code, int) else 1
+def _text_of(source: str) -> bytes:
+    """Empty where there is none to be read, or CPython will have something to say about it."""
+    try:
+        text = Path(source).read_bytes()
+        with warnings.catch_warnings():
+            # They are CPython's to give, when it compiles the file.
+            warnings.simplefilter("ignore")
+            compile(text, source, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return b""
+    return text
 
 
-def _end_with(error: BaseException, recorder) -> None:
-    """Print the traceback that `python FILE` would print, without our frames, and end as it would."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    error.__traceback__ = trace
-    recorder.program_raised(error)
-    interrupted = isinstance(error, KeyboardInterrupt)
-    recorder.finish(None if interrupted else 1, signal.SIGINT if interrupted else None)
-    sys.excepthook(type(error), error, trace)
-    if not interrupted:
-        sys.exit(1)
-    import atexit
-
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
+def _source_of_file(file: str) -> str:
+    return os.path.join(file, "__main__.py") if os.path.isdir(file) else file
 
 
-if __name__ == "__main__":
-    main()
+def _source_of_module(name: str) -> str:
+    """The file that `python -m NAME` runs, found without importing what it is in; the name itself where there is none."""
+    folders, found = [os.getcwd(), *sys.path], None
+    for part in [*name.split("."), "__main__"]:
+        spec = importlib.machinery.PathFinder.find_spec(part, folders)
+        if spec is None:
+            return name
+        found, folders = spec, spec.submodule_search_locations
+        if folders is None:
+            break
+    return found.origin or name
+
+
+def _end(recorder: Any) -> None:
+    """What the program raised, the interpreter has noted before it printed it. The exit code is seen by the parent."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if error is not None:
+        recorder.program_raised(error)
+    recorder.finish(None)

@@ -21,49 +21,6 @@ class MissingFile(Reason):
 
 
 @dataclass(frozen=True)
-class MissingTorch(Reason):
-    code = "missing-torch"
-    severity = "error"
-    interpreter: str
-    wanted: str
-
-    def message(self) -> str:
-        return f"The interpreter {self.interpreter} has no torch."
-
-    def remedy(self) -> str:
-        return f"Install it (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose an interpreter that has it."
-
-
-@dataclass(frozen=True)
-class WrongTorch(Reason):
-    code = "wrong-torch"
-    severity = "error"
-    interpreter: str
-    found: str
-    wanted: str
-
-    def message(self) -> str:
-        return f"The interpreter {self.interpreter} has torch {self.found}; Dynascope works with {self.wanted}."
-
-    def remedy(self) -> str:
-        return f"Install one of them (`{self.interpreter} -m pip install 'torch{self.wanted}'`), or choose another interpreter."
-
-
-@dataclass(frozen=True)
-class WrongPython(Reason):
-    code = "wrong-python"
-    severity = "error"
-    interpreter: str
-    found: str
-
-    def message(self) -> str:
-        return f"{self.interpreter} is Python {self.found}; Dynascope works with CPython 3.11, 3.12 and 3.13."
-
-    def remedy(self) -> str:
-        return "Choose an interpreter of one of these versions that has torch."
-
-
-@dataclass(frozen=True)
 class TimedOut(Reason):
     code = "timed-out"
     severity = "error"

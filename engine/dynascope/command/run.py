@@ -1,4 +1,4 @@
-"""`dynascope run FILE`: the program in a child process with our engine in it, then its annotated source.
+"""`dynascope run FILE`: the program in a child process with our engine in it, then the report.
 
 The child has the program's own standard streams and arguments, and its exit code or signal becomes ours. The parent reads
 the report from a file, so a program that calls `os._exit` or crashes its interpreter still gets what was known by then.
@@ -7,23 +7,30 @@ the report from a file, so a program that calls `os._exit` or crashes its interp
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from dynascope.command.output import failure, write_output
+from dynascope.command.program import environment
 from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
 from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
-from dynascope.report.store import ReportUnreadable, read_report
+from dynascope.report.store import ReportUnreadable, read_report, write_report
 
 TIMED_OUT = 124
 USAGE = 2
+FAILED = 1
+OWN_OPTIONS = frozenset({"--device", "--dynamic", "--fullgraph", "--backend", "--no-cache", "--guards", "--annotate", "--quiet"}) | {
+    "--json", "--output-format", "--output", "--fail-on", "--timeout"
+}  # fmt: skip
 FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
@@ -32,22 +39,58 @@ FORWARDED = tuple(
 def run(options: argparse.Namespace) -> int:
     """Run the file; the exit code is the program's own (124 after a time-out, 2 for a missing file)."""
     events = EventStream(options.events_fd)
-    if not Path(options.file).is_file():
+    if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
         _complain(MissingFile(options.file), events)
         return USAGE
     path = Path(options.json).absolute() if options.json else default_report_path(options.file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     code = execute(options, path, events)
-    if not options.quiet and options.events_fd is None:
-        _print_annotated(path)
+    report = None if options.events_fd is not None else _report_at(path)
+    if report is not None:
+        if not options.quiet:
+            write_output(report, options, path)
+            _point_out_misplaced(options, report)
+        code = _judged(report, options, code)
     return _leave(code)
+
+
+def _judged(report: CompileReport, options: argparse.Namespace, code: int) -> int:
+    """The program's own code; 1 where it went well but has what the options call a failure."""
+    found = failure(report, options.fail_on)
+    if code != 0 or not found:
+        return code
+    print(f"dynascope: {found} (--fail-on {', '.join(dict.fromkeys(options.fail_on))}).", file=sys.stderr)
+    return FAILED
+
+
+def _point_out_misplaced(options: argparse.Namespace, report: CompileReport) -> None:
+    """What stands after FILE belongs to the program. An option of ours there that the program does not name was meant for us."""
+    words = options.arguments[: options.arguments.index("--")] if "--" in options.arguments else options.arguments
+    try:
+        text = Path(report.program.file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for word in words:
+        name = word.partition("=")[0]
+        if name in OWN_OPTIONS and name not in text:
+            print(
+                f"dynascope: `{name}` stands after {options.file}, so it was given to the program. "
+                f"For Dynascope write it before: dynascope run {word} ... {options.file}",
+                file=sys.stderr,
+            )
+
+
+def _can_be_run(path: Path) -> bool:
+    """A file, or a folder with a `__main__.py`."""
+    return path.is_file() or (path / "__main__.py").is_file()
 
 
 def execute(options: argparse.Namespace, report_path: Path, events: EventStream) -> int:
     """The program from start to end; its return code, negative for a signal, as `subprocess` gives it."""
     child = subprocess.Popen(
-        child_command(options, report_path),
+        child_command(options),
+        env=environment(child_settings(options, report_path)),
         pass_fds=() if options.events_fd is None else (options.events_fd,),
         start_new_session=False,
     )
@@ -59,6 +102,7 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
         signal.signal(signal.SIGINT, interrupt)
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
+    _say_how_it_ended(code, report_path)
     if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
         _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
     events.end(code if code >= 0 else None, -code if code < 0 else None)
@@ -83,8 +127,11 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
-    settings = {
+def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, Any]:
+    return {
+        "file": options.file,
+        "arguments": options.arguments,
+        "module": getattr(options, "module", False),
         "report": str(report_path),
         "events": options.events_fd,
         "device": options.device,
@@ -93,7 +140,21 @@ def child_command(options: argparse.Namespace, report_path: Path) -> list[str]:
         "backend": options.backend,
         "cache": not options.no_cache,
     }
-    return [sys.executable, "-m", "dynascope.command.program", json.dumps(settings), options.file, *options.arguments]
+
+
+def child_command(options: argparse.Namespace) -> list[str]:
+    return [sys.executable, *(["-m"] if getattr(options, "module", False) else []), options.file, *options.arguments]
+
+
+def _say_how_it_ended(code: int, path: Path) -> None:
+    """The program cannot know its own exit code, nor the signal that ended it."""
+    try:
+        report = read_report(path)
+        program = replace(report.program, exit_code=code if code >= 0 else None, signal=-code if code < 0 else None)
+        write_report(replace(report, program=program), path)
+    except (OSError, ReportUnreadable):
+        # The program ended before there was a report, or somebody took it away.
+        return
 
 
 def _wait(child: subprocess.Popen, options: argparse.Namespace, events: EventStream) -> int:
@@ -139,17 +200,14 @@ def _deepest_first(process: int, children: dict[int, list[int]]) -> list[int]:
     return found
 
 
-def _print_annotated(path: Path) -> None:
-    from dynascope.report.terminal import print_report
-
+def _report_at(path: Path) -> CompileReport | None:
     try:
-        report: CompileReport = read_report(path)
+        return read_report(path)
     except FileNotFoundError:
-        return
+        return None
     except ReportUnreadable as error:
         print(f"dynascope: {error}", file=sys.stderr)
-        return
-    print_report(report, sys.stderr, path)
+        return None
 
 
 def _complain(reason: Reason, events: EventStream) -> None:

@@ -19,7 +19,15 @@ from dynascope.frame.line_table import write_line_table
 from dynascope.frame.operands import RULES, SLOT_OPERATIONS, OperandWriter
 from dynascope.frame.shape import CodeShape, names_in_code
 from dynascope.frame.stack_depth import stack_size
-from dynascope.frame.versions import CACHE_ENTRIES, INVERTED, JUMPS, OPCODE, RUNNING, UNCONDITIONAL_JUMPS
+from dynascope.frame.versions import (
+    BINARY_OPERATORS,
+    CACHE_ENTRIES,
+    INVERTED,
+    JUMPS,
+    OPCODE,
+    RUNNING,
+    UNCONDITIONAL_JUMPS,
+)
 
 EXTENDED_ARG = OPCODE["EXTENDED_ARG"]
 USES_SLOT = frozenset(SLOT_OPERATIONS)
@@ -129,6 +137,15 @@ class _Layout:
             self.lower_plain(instruction)
         else:
             self.add(instruction, "LOAD_METHOD", self.tables.name(instruction.value))
+
+    def lower_subscript(self, instruction: Instruction) -> None:
+        if "BINARY_SUBSCR" in OPCODE:
+            self.lower_plain(instruction)
+        else:
+            self.add(instruction, "BINARY_OP", BINARY_OPERATORS.index("[]"))
+
+    def lower_unpacking_call(self, instruction: Instruction) -> None:
+        self.add(instruction, "CALL_FUNCTION_EX", 0 if RUNNING.keywords_or_null else instruction.argument)
 
     def lower_free_variables(self, instruction: Instruction) -> None:
         self.add(instruction, "COPY_FREE_VARS", len(self.shape.free_variables))
@@ -243,6 +260,8 @@ LOWERING: dict[str, Callable[[_Layout, Instruction], None]] = {
     **dict.fromkeys(UNCONDITIONAL_JUMPS, _Layout.lower_jump),
     **dict.fromkeys(INVERTED, _Layout.lower_conditional_jump),
     "CALL": _Layout.lower_call,
+    "CALL_FUNCTION_EX": _Layout.lower_unpacking_call,
+    "BINARY_SUBSCR": _Layout.lower_subscript,
     "LOAD_ATTR": _Layout.lower_attribute_load,
     "COPY_FREE_VARS": _Layout.lower_free_variables,
     "LABEL": _Layout.lower_label,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dynascope.frame.instructions import Handler, Instruction
 from dynascope.frame.stack_shape import SlotKind, Stack
+from dynascope.frame.versions import RUNNING
 
 
 class BlockKind(enum.Enum):
@@ -26,7 +27,8 @@ class BlockKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`stack_position` is the slot that the block owns: the `__exit__` of WITH, the previous exception of EXCEPT.
+    """`stack_position` is the slot that the block owns: the `__exit__` of WITH (the lower of its pair on 3.14), the
+    previous exception of EXCEPT.
 
     For the others it is the depth that an exception cuts the stack to.
     """
@@ -64,6 +66,7 @@ def _block(handler: Handler, stack: Stack) -> Block:
         return Block(BlockKind.EXCEPT, handler, top)
     if handler.target.operation != "PUSH_EXC_INFO":
         return Block(BlockKind.CLEANUP, handler, handler.depth)
-    if owned is SlotKind.EXIT and handler.push_lasti:
-        return Block(BlockKind.WITH, handler, top)
+    leaving = top - 1 if RUNNING.exit_is_pair else top
+    if leaving >= 0 and stack[leaving].kind is SlotKind.EXIT and handler.push_lasti:
+        return Block(BlockKind.WITH, handler, leaving)
     return Block(BlockKind.TRY, handler, handler.depth)

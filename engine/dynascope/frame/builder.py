@@ -201,7 +201,9 @@ class CodeBuilder:
 
     def call_unpacked(self) -> None:
         """callable, tuple -> callable(*tuple)"""
-        self.emit("CALL_FUNCTION_EX", 0)
+        if RUNNING.keywords_or_null:
+            self.push_null()
+        self.emit("CALL_FUNCTION_EX", 1 if RUNNING.keywords_or_null else 0)
 
     def call_unpacked_with_keywords(self) -> None:
         """callable, tuple, dictionary -> callable(*tuple, **dictionary)"""
@@ -330,8 +332,15 @@ class CodeBuilder:
         self.emit(operation).target = target
 
     def get_iterator(self) -> None:
-        """iterable -> iterator"""
-        self.emit("GET_ITER")
+        """iterable -> iterator, in one slot"""
+        if RUNNING.iterator_slots == 1:
+            self.emit("GET_ITER")
+            return
+        self.load_constant(iter)
+        self.push_null()
+        for depth in (3, 2, 3, 2):
+            self.swap(depth)
+        self.call(1)
 
     def return_value(self) -> None:
         self.emit("RETURN_VALUE")

@@ -79,10 +79,12 @@ dispatcher_choose(Dispatcher *self, PyObject *const *arguments, Py_ssize_t count
     return function;
 }
 
+/* A debugger or tracer wants to see the program's own lines and calls: it runs as it was written meanwhile. */
 static inline bool
 wants_entries(const EntryTable *table, const PyFunctionObject *function)
 {
-    return suspended == 0 && !table->given_up && function->func_code == (PyObject *)table_code(table);
+    return suspended == 0 && !table->given_up && function->func_code == (PyObject *)table_code(table) && !thread_is_traced()
+        && !is_read_elsewhere();
 }
 
 /* A loop that breaks goes deeper at every turn. The original of a resumed region is the rest of the function, loop and all:
@@ -93,25 +95,43 @@ must_stay_plain(const EntryTable *table)
     return table->resumed && little_recursion_left();
 }
 
+/* `function` is released; `original` is what it was compiled from. */
 static PyObject *
-call_and_release(PyObject *function, PyObject *const *arguments, size_t count, PyObject *keyword_names)
+call_and_release(PyObject *function, PyFunctionObject *original, PyObject *const *arguments, size_t count,
+                 PyObject *keyword_names)
 {
     if (function == NULL) {
         return NULL;
     }
     PyObject *result = ((PyFunctionObject *)function)->vectorcall(function, arguments, count, keyword_names);
     Py_DECREF(function);
+    if (result == as_written) {
+        Py_DECREF(result);
+        result = original->vectorcall((PyObject *)original, arguments, count, keyword_names);
+    }
     return result;
+}
+
+static PyObject *
+dispatch(Dispatcher *self, PyObject *const *arguments, size_t count, PyObject *keyword_names)
+{
+    PyObject *function = wants_entries(self->table, self->function) && !must_stay_plain(self->table)
+        ? dispatcher_choose(self, arguments, PyVectorcall_NARGS(count), keyword_names)
+        : Py_NewRef((PyObject *)self->function);
+    return call_and_release(function, self->function, arguments, count, keyword_names);
 }
 
 static PyObject *
 dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *keyword_names)
 {
-    Dispatcher *self = (Dispatcher *)callable;
-    PyObject *function = wants_entries(self->table, self->function) && !must_stay_plain(self->table)
-        ? dispatcher_choose(self, arguments, PyVectorcall_NARGS(count), keyword_names)
-        : Py_NewRef((PyObject *)self->function);
-    return call_and_release(function, arguments, count, keyword_names);
+    return followed(dispatch((Dispatcher *)callable, arguments, count, keyword_names));
+}
+
+static PyObject *
+call_without_following(PyObject *callable, PyObject *const *arguments, size_t count)
+{
+    return Py_IS_TYPE(callable, &DispatcherType) ? dispatch((Dispatcher *)callable, arguments, count, NULL)
+                                                 : PyObject_Vectorcall(callable, arguments, count, NULL);
 }
 
 /* ---- the same for table(function, *arguments): compiled code calls its resume functions so ---- */
@@ -146,7 +166,8 @@ table_vectorcall(PyObject *callable, PyObject *const *arguments, size_t count, P
     PyObject *chosen = wants_entries(table, function)
         ? table_choose(table, function, arguments + 1, positional - 1, keyword_names)
         : Py_NewRef((PyObject *)function);
-    return call_and_release(chosen, arguments + 1, (size_t)(positional - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names);
+    return followed(call_and_release(chosen, function, arguments + 1, (size_t)(positional - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                     keyword_names));
 }
 
 /* ---- the Python type ---- */
@@ -254,6 +275,13 @@ dispatcher_reduce(Dispatcher *self, PyObject *Py_UNUSED(ignored))
     return Py_NewRef(self->function->func_qualname);
 }
 
+/* A compiled function is a function to whoever asks (`inspect.isfunction`, `isinstance`). */
+static PyObject *
+dispatcher_class(PyObject *Py_UNUSED(self), void *Py_UNUSED(name))
+{
+    return Py_NewRef((PyObject *)&PyFunction_Type);
+}
+
 static PyMethodDef dispatcher_methods[] = {
     {"__copy__", dispatcher_copy, METH_NOARGS, NULL},
     {"__deepcopy__", dispatcher_copy, METH_O, NULL},
@@ -278,6 +306,7 @@ static PyGetSetDef dispatcher_properties[] = {
     OF_FUNCTION("__defaults__"),
     OF_FUNCTION("__kwdefaults__"),
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {"__class__", dispatcher_class},
     {NULL},
 };
 

@@ -8,8 +8,13 @@ typedef struct {
     PyObject *globals;           /* of the functions it serves, or NULL for all: compiled code may hold them */
     PyObject *function;          /* of a table called with functions that have no closure: the last one made, or NULL */
     PyObject *positional_code;   /* `code` with every parameter positional, made when first needed, or NULL */
+    int leaves;                  /* the code may return a tail call or AS_WRITTEN */
     long long hits;
+    long long last_use;
 } Entry;
+
+/* Of all entries: the one used last has the highest `last_use`. */
+static long long uses;
 
 typedef struct {
     PyObject_HEAD
@@ -98,6 +103,7 @@ first_that_holds(EntryTable *table, PyObject *const *slots, PyFunctionObject *fu
         }
         if (program_holds(entry->program, slots, function)) {
             entry->hits++;
+            entry->last_use = ++uses;
             found = (Entry *)Py_NewRef((PyObject *)entry);
         }
     }
@@ -151,6 +157,9 @@ select_entry(EntryTable *table, PyObject *const *slots, PyFunctionObject *functi
         return 0;
     }
     *found = (Entry *)answer;
+    if (answer != NULL) {
+        (*found)->last_use = ++uses;
+    }
     return answer == NULL ? -1 : 1;
 }
 
@@ -207,10 +216,11 @@ static int never_watch(PyObject *code);
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"program", "code", "owner", "globals", NULL};
+    static char *names[] = {"program", "code", "owner", "globals", "leaves", NULL};
     PyObject *program, *code, *owner = Py_None, *globals = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!|OO!", names, &GuardProgramType, &program, &PyCode_Type, &code,
-                                     &owner, &PyDict_Type, &globals)) {
+    int leaves = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!|OO!p", names, &GuardProgramType, &program, &PyCode_Type, &code,
+                                     &owner, &PyDict_Type, &globals, &leaves)) {
         return NULL;
     }
     if (((GuardProgram *)program)->slots != parameter_count((PyCodeObject *)code)) {
@@ -226,6 +236,7 @@ entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
         entry->code = (PyCodeObject *)Py_NewRef(code);
         entry->owner = Py_NewRef(owner);
         entry->globals = Py_XNewRef(globals);
+        entry->leaves = leaves;
     }
     return (PyObject *)entry;
 }
@@ -268,13 +279,14 @@ static PyMemberDef entry_members[] = {
     {"code", T_OBJECT_EX, offsetof(Entry, code), READONLY},
     {"owner", T_OBJECT_EX, offsetof(Entry, owner), READONLY},
     {"hits", T_LONGLONG, offsetof(Entry, hits), 0},
+    {"last_use", T_LONGLONG, offsetof(Entry, last_use), READONLY},
     {NULL},
 };
 
 static PyTypeObject EntryType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "dynascope.frame.hook.Entry",
-    .tp_doc = "Entry(program, code, owner, globals): code with the original's parameters, and when it may run.",
+    .tp_doc = "Entry(program, code, owner, globals, leaves): code with the original's parameters, and when it may run.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

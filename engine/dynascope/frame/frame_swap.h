@@ -2,8 +2,8 @@
 
    At its first instruction a frame holds its bound arguments and nothing else. Swapping the code under it there is all it
    takes: the interpreter then runs, clears and pops the frame as its own. Where that cannot be done (a generator: its frame
-   moves to the heap by the size of the function's own code; no room in this chunk of the stack) the entry is called as a
-   function, and the frame is disposed of. */
+   moves to the heap by the size of the function's own code; no room in this chunk of the stack; code that may leave its place
+   to another call) the entry is called as a function, and the frame is disposed of. */
 
 static Py_ssize_t extra_index = -1;
 
@@ -16,7 +16,7 @@ static _PyFrameEvalFunction previous_evaluator;
 static int watchers;                       /* threads that watch */
 static __thread int watching;
 
-static PyCodeObject *return_stub, *raise_stub;   /* def stub(x): return x;  def stub(x): raise x */
+static PyCodeObject *return_stub, *raise_stub;   /* def stub(x): return x; one that raises x and leaves no line in its traceback */
 
 static PyObject *evaluate(PyThreadState *, _PyInterpreterFrame *, int);
 
@@ -94,16 +94,15 @@ frame_has_room(PyThreadState *thread, _PyInterpreterFrame *frame, PyCodeObject *
 static void
 swap_code(PyThreadState *thread, _PyInterpreterFrame *frame, PyCodeObject *code, int kept)
 {
-    PyCodeObject *old = frame_code(frame);
     PyObject **top = (PyObject **)frame + code_frame_size(code);
     for (int i = kept; i < code->co_nlocalsplus; i++) {
-        frame->localsplus[i] = NULL;
+        frame->localsplus[i] = EMPTY_SLOT;
     }
-    frame_set_code(frame, (PyCodeObject *)Py_NewRef((PyObject *)code));
+    FrameSlot old = frame_exchange_code(frame, (PyCodeObject *)Py_NewRef((PyObject *)code));
     if (thread->datastack_top < top) {
         thread->datastack_top = top;
     }
-    Py_DECREF(old);
+    slot_release(old);
 }
 
 #if CALLEE_CLEARS_FRAME
@@ -112,32 +111,12 @@ static void
 swap_to_stub(PyThreadState *thread, _PyInterpreterFrame *frame, PyCodeObject *stub, PyObject *value, int slots)
 {
     for (int i = 0; i < slots; i++) {
-        PyObject *slot = frame->localsplus[i];
-        frame->localsplus[i] = NULL;
-        Py_XDECREF(slot);
+        FrameSlot slot = frame->localsplus[i];
+        frame->localsplus[i] = EMPTY_SLOT;
+        slot_release(slot);
     }
-    frame->localsplus[0] = value;
+    frame->localsplus[0] = slot_of(value);
     swap_code(thread, frame, stub, 1);
-}
-
-/* The stub that raises looks like the function that the user called. */
-static PyCodeObject *
-raising_code_like(PyCodeObject *code)
-{
-    PyObject *replace = PyObject_GetAttrString((PyObject *)raise_stub, "replace");
-    PyObject *none = PyTuple_New(0);
-    PyObject *changes = Py_BuildValue("{sOsOsOsi}", "co_filename", code->co_filename, "co_name", code->co_name, "co_qualname",
-                                      code->co_qualname, "co_firstlineno", code->co_firstlineno);
-    PyObject *made = replace && none && changes ? PyObject_Call(replace, none, changes) : NULL;
-    Py_XDECREF(replace);
-    Py_XDECREF(none);
-    Py_XDECREF(changes);
-    if (made == NULL) {
-        PyErr_Clear();
-        return (PyCodeObject *)Py_NewRef((PyObject *)raise_stub);
-    }
-    never_watch(made);
-    return (PyCodeObject *)made;
 }
 
 static PyObject *
@@ -165,10 +144,7 @@ finish_frame(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject *answer
         swap_to_stub(thread, frame, return_stub, answer, slots);
         return true;
     }
-    PyObject *exception = take_exception();
-    PyCodeObject *stub = raising_code_like(frame_code(frame));
-    swap_to_stub(thread, frame, stub, exception, slots);
-    Py_DECREF(stub);
+    swap_to_stub(thread, frame, raise_stub, take_exception(), slots);
     return true;
 #else
     *result = answer;
@@ -207,16 +183,36 @@ call_entry(Entry *entry, PyFunctionObject *model, PyObject *const *slots, int co
 
 enum { GENERATORS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE };
 
+/* The frame's first slots as plain objects, borrowed: in the frame itself where they are kept so, else in `room`. */
+static inline PyObject *const *
+frame_arguments(_PyInterpreterFrame *frame, int slots, PyObject **room)
+{
+#if TAGGED_SLOTS
+    for (int i = 0; i < slots; i++) {
+        room[i] = slot_object(frame->localsplus[i]);
+    }
+    return room;
+#else
+    return frame->localsplus;
+#endif
+}
+
 /* True where the interpreter is to run the frame, as it is now; false where *result is the frame's. */
 static bool
-run_entry(PyThreadState *thread, _PyInterpreterFrame *frame, Entry *entry, int slots, PyObject **result)
+run_entry(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject *const *arguments, Entry *entry, int slots,
+          PyObject **result)
 {
-    if (!(entry->code->co_flags & GENERATORS) && frame_has_room(thread, frame, entry->code)) {
+    if (!entry->leaves && !(entry->code->co_flags & GENERATORS) && frame_has_room(thread, frame, entry->code)) {
         swap_code(thread, frame, entry->code, slots);
         return true;
     }
-    PyObject *answer = call_entry(entry, (PyFunctionObject *)frame_function(frame), frame->localsplus, slots);
-    return finish_frame(thread, frame, answer, slots, result);
+    PyObject *answer = call_entry(entry, (PyFunctionObject *)frame_function(frame), arguments, slots);
+    if (answer == as_written) {
+        /* The frame still holds its arguments, and its own code. */
+        Py_DECREF(answer);
+        return true;
+    }
+    return finish_frame(thread, frame, followed(answer), slots, result);
 }
 
 static __attribute__((noinline)) bool
@@ -229,18 +225,24 @@ consider_frame(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject **res
         return true;
     }
     EntryTable *table = table_of(code, function);
-    if (table == NULL || table->given_up || !can_finish(thread, frame)) {
+    if (table == NULL || table->given_up || thread_is_traced() || !can_finish(thread, frame)) {
         return true;
     }
     Entry *entry = NULL;
-    Py_INCREF((PyObject *)table);
     int slots = table->slots;
-    int choice = select_entry(table, frame->localsplus, (PyFunctionObject *)function, &entry);
+#if TAGGED_SLOTS
+    PyObject *room[slots + 1];
+#else
+    PyObject **room = NULL;
+#endif
+    PyObject *const *arguments = frame_arguments(frame, slots, room);
+    Py_INCREF((PyObject *)table);
+    int choice = select_entry(table, arguments, (PyFunctionObject *)function, &entry);
     Py_DECREF((PyObject *)table);
     if (choice == 0) {
         return true;
     }
-    bool runs = choice < 0 ? finish_frame(thread, frame, NULL, slots, result) : run_entry(thread, frame, entry, slots, result);
+    bool runs = choice < 0 ? finish_frame(thread, frame, NULL, slots, result) : run_entry(thread, frame, arguments, entry, slots, result);
     Py_XDECREF((PyObject *)entry);
     return runs;
 }
@@ -279,7 +281,10 @@ stack_is_short(const char *here)
 static __attribute__((noinline)) PyObject *
 evaluate_refused(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing)
 {
-#if CALLEE_CLEARS_FRAME
+#if TAGGED_SLOTS
+    /* It measures the C stack itself, and clears the frame. */
+    return previous_evaluator(thread, frame, throwing);
+#elif CALLEE_CLEARS_FRAME
     int remaining = thread->c_recursion_remaining;
     thread->c_recursion_remaining = 0;
     PyObject *result = previous_evaluator(thread, frame, throwing);
@@ -407,6 +412,16 @@ hook_is_suspended(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     return PyBool_FromLong(suspended > 0);
 }
+
+/* `raise x` with RERAISE in place of RAISE_VARARGS. */
+static const char raise_stub_text[] =
+    "import opcode\n"
+    "def stub(x): raise x\n"
+    "raising, again = opcode.opmap['RAISE_VARARGS'], opcode.opmap['RERAISE']\n"
+    "code = bytearray(stub.__code__.co_code)\n"
+    "at = next(i for i in range(0, len(code), 2) if code[i] == raising)\n"
+    "code[at:at + 2] = again, 0\n"
+    "stub.__code__ = stub.__code__.replace(co_code=bytes(code))\n";
 
 static int
 prepare_stub(PyCodeObject **place, const char *text)

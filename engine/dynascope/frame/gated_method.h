@@ -11,6 +11,7 @@ typedef struct {
     int program_place;           /* where the names were in the object's dictionary: guesses */
     int target_place;
     vectorcallfunc vectorcall;
+    PyObject *weak_references;
 } GatedMethod;
 
 /* A new reference to what the object holds for this call; NULL for `otherwise`. */
@@ -38,7 +39,7 @@ gated_vectorcall(PyObject *callable, PyObject *const *arguments, size_t flags, P
 {
     GatedMethod *self = (GatedMethod *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);
-    PyObject *target = count > 0 && suspended == 0 ? gated_target(self, arguments) : NULL;
+    PyObject *target = count > 0 && suspended == 0 && !thread_is_traced() && !is_read_elsewhere() ? gated_target(self, arguments) : NULL;
     if (target == NULL) {
         return PyErr_Occurred() ? NULL : PyObject_Vectorcall(self->otherwise, arguments, flags, keyword_names);
     }
@@ -53,6 +54,23 @@ gated_get(PyObject *self, PyObject *object, PyObject *Py_UNUSED(type))
 {
     return object == NULL || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
 }
+
+/* To whoever reads it, the method is the Python function that it stands before. */
+static PyObject *
+gated_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        found = PyObject_GetAttr(((GatedMethod *)self)->otherwise, name);
+    }
+    return found;
+}
+
+static PyGetSetDef gated_properties[] = {
+    {"__class__", dispatcher_class},
+    {NULL},
+};
 
 static PyObject *
 gated_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
@@ -82,6 +100,9 @@ static void
 gated_dealloc(GatedMethod *self)
 {
     PyObject_GC_UnTrack(self);
+    if (self->weak_references != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
     Py_XDECREF(self->program_name);
     Py_XDECREF(self->target_name);
     Py_XDECREF(self->otherwise);
@@ -100,10 +121,13 @@ static PyTypeObject GatedMethodType = {
     .tp_basicsize = sizeof(GatedMethod),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_vectorcall_offset = offsetof(GatedMethod, vectorcall),
+    .tp_weaklistoffset = offsetof(GatedMethod, weak_references),
     .tp_call = PyVectorcall_Call,
     .tp_descr_get = gated_get,
     .tp_new = gated_new,
     .tp_traverse = (traverseproc)gated_traverse,
     .tp_dealloc = (destructor)gated_dealloc,
     .tp_members = gated_members,
+    .tp_getset = gated_properties,
+    .tp_getattro = gated_getattro,
 };

@@ -145,6 +145,12 @@ check(const GuardRun *run, Instruction *instruction)
     if (instruction->operation == CHECK_STATE) {
         return state_holds(instruction->data);
     }
+    if (instruction->operation == CHECK_WORLD) {
+        return world_holds(instruction->data);
+    }
+    if (instruction->operation == CHECK_CALL) {
+        return call_returns(operand);
+    }
     if (instruction->operation == CHECK_PYTHON) {
         return check_python(run, operand);
     }
@@ -170,6 +176,8 @@ check(const GuardRun *run, Instruction *instruction)
         return check_keys(value, operand);
     case CHECK_NO_KEY:
         return check_no_key(value, operand, &instruction->version);
+    case CHECK_NO_KEYS:
+        return PyDict_Check(value) ? has_none_of(value, operand, &instruction->version) : 0;
     case CHECK_NO_ATTRIBUTE:
         return check_no_attribute(value, operand);
     case CHECK_SAME:

@@ -107,9 +107,14 @@ parse_operand(Instruction *instruction)
 {
     PyObject *object = instruction->object;
     bool wants_tuple = instruction->operation == CHECK_KEYS || instruction->operation == CHECK_PYTHON
-        || instruction->operation == LOAD_MODULE_GLOBAL || instruction->operation == CHECK_EMPTY_AT;
+        || instruction->operation == LOAD_MODULE_GLOBAL || instruction->operation == CHECK_EMPTY_AT
+        || instruction->operation == CHECK_NO_KEYS || instruction->operation == CHECK_CALL;
     if (wants_tuple && (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < (instruction->operation != CHECK_KEYS))) {
         PyErr_SetString(PyExc_TypeError, "this operation takes a tuple");
+        return -1;
+    }
+    if (instruction->operation == CHECK_CALL && PyTuple_GET_SIZE(object) != 2) {
+        PyErr_SetString(PyExc_TypeError, "this operation takes a function and its result");
         return -1;
     }
     if (instruction->operation == CHECK_WEAK_IDENTITY && !PyWeakref_Check(object)) {
@@ -122,6 +127,9 @@ parse_operand(Instruction *instruction)
         break;
     case CHECK_STATE:
         instruction->data = state_facts(object);
+        break;
+    case CHECK_WORLD:
+        instruction->data = world_facts(object);
         break;
     case CHECK_EMPTY_AT:
         instruction->data = key_places(object);
@@ -210,13 +218,23 @@ program_traverse(GuardProgram *program, visitproc visit, void *arg)
     return 0;
 }
 
+static void
+free_data(Instruction *instruction)
+{
+    if (instruction->operation == CHECK_WORLD && instruction->data != NULL) {
+        free_world(instruction->data);
+    } else {
+        PyMem_Free(instruction->data);
+    }
+}
+
 static int
 program_clear(GuardProgram *program)
 {
     Py_ssize_t count = program->count;
     program->count = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyMem_Free(program->instructions[i].data);
+        free_data(&program->instructions[i]);
         Py_DECREF(program->instructions[i].object);
     }
     return 0;

@@ -218,6 +218,12 @@ quick_check(const GuardRun *run, Instruction *instruction, PyObject *value)
         return quick_truth(value, instruction->operation == CHECK_TRUE);
     case CHECK_IDENTITY: case CHECK_WEAK_IDENTITY: case CHECK_SAME: case CHECK_NOT_SAME:
         return check(run, instruction);
+    case CHECK_NO_KEYS:
+        return has_plain_keys(value) ? has_none_of(value, operand, &instruction->version) : UNSURE;
+    case CHECK_WORLD:
+        return world_holds(instruction->data);
+    case CHECK_CALL:
+        return run->made > 0 ? UNSURE : call_returns(operand);
     case CHECK_STATE:
         return state->asks_python && run->made > 0 ? UNSURE : state_holds(state);
     default:

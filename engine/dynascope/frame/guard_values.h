@@ -8,7 +8,7 @@
     _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) \
     _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_EMPTY_AT) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
-    _(CHECK_PYTHON)
+    _(CHECK_PYTHON) _(CHECK_WORLD) _(CHECK_NO_KEYS) _(CHECK_CALL)
 
 typedef enum {
 #define AS_ENUM(name) name,
@@ -29,8 +29,8 @@ typedef struct {
     int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, CHECK_LENGTH: the number */
     int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
-    void *data;                  /* the operand parsed, owned; points into `object`: TensorFacts, StateFacts, KeyPlaces */
-    uint64_t version;            /* of the dictionary when CHECK_NO_KEY last held; see DICTIONARY_VERSION */
+    void *data;                  /* the operand parsed, owned; points into `object`: TensorFacts, StateFacts, KeyPlaces, World */
+    uint64_t version;            /* of the dictionary when CHECK_NO_KEY or CHECK_NO_KEYS last held; see DICTIONARY_VERSION */
 } Instruction;
 
 /* CHECK_EMPTY_AT: the keys, and where each was in the dictionary at the last run. */
@@ -76,7 +76,7 @@ static inline bool
 has_source(const Instruction *instruction)
 {
     enum { WITHOUT = 1 << LOAD_CELL | 1 << LOAD_GLOBAL | 1 << LOAD_MODULE_GLOBAL | 1 << LOAD_CONSTANT | 1 << LOAD_PYTHON
-                   | 1 << CHECK_STATE | 1 << CHECK_PYTHON };
+                   | 1 << CHECK_STATE | 1 << CHECK_PYTHON | 1 << CHECK_WORLD | 1 << CHECK_CALL };
     return !(1 << instruction->operation & WITHOUT);
 }
 

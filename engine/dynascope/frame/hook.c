@@ -11,11 +11,14 @@
 #include "tensor_reader.h"
 #include "state_reader.h"
 #include "guard_values.h"
+#include "world.h"
 #include "guard_checks.h"
 #include "guard_quick.h"
 #include "guard_program.h"
 #include "entries.h"
 #include "binding.h"
+#include "tail_call.h"
+#include "traced.h"
 #include "dispatcher.h"
 #include "gated_method.h"
 #include "loading_call.h"
@@ -36,7 +39,10 @@ static PyMethodDef hook_functions[] = {
     {"suspend", hook_suspend, METH_NOARGS, "No capture and no watching in this thread until resume()."},
     {"resume", hook_resume, METH_NOARGS, "Undo one suspend()."},
     {"is_suspended", hook_is_suspended, METH_NOARGS, "Whether this thread's capture is off now."},
+    {"tail_call", (PyCFunction)hook_tail_call, METH_FASTCALL, "Returned by compiled code: the call that takes its place."},
+    {"complete", (PyCFunction)hook_complete, METH_FASTCALL, "Call compiled code, and what takes its place."},
     {"use_values", use_values, METH_O, "The type of a call's values: called with locals, globals, builtins, cells."},
+    {"use_tracer_test", use_tracer_test, METH_O, "What says whether another frame evaluator compiles this thread's frames."},
     {"configure_tensors", configure_tensors, METH_VARARGS, "Where a tensor's facts lie in memory."},
     {"try_probe", try_probe, METH_O, "Whether one probe of the global state answers as expected now."},
     {NULL},
@@ -65,6 +71,13 @@ add_operations(PyObject *module)
     return added;
 }
 
+static int
+add_as_written(PyObject *module)
+{
+    as_written = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    return as_written == NULL ? -1 : PyModule_AddObjectRef(module, "AS_WRITTEN", as_written);
+}
+
 PyMODINIT_FUNC
 PyInit_dynascope_hook(void)
 {
@@ -79,9 +92,9 @@ PyInit_dynascope_hook(void)
     if (module == NULL || PyModule_AddType(module, &GuardProgramType) < 0 || PyModule_AddType(module, &EntryType) < 0
         || PyModule_AddType(module, &EntryTableType) < 0 || PyModule_AddType(module, &DispatcherType) < 0
         || PyModule_AddType(module, &GatedMethodType) < 0 || PyModule_AddType(module, &LoadingCallType) < 0
-        || add_operations(module) < 0 || prepare_names() < 0
+        || add_operations(module) < 0 || PyType_Ready(&TailCallType) < 0 || add_as_written(module) < 0 || prepare_names() < 0
         || prepare_stub(&return_stub, "def stub(x): return x") < 0
-        || prepare_stub(&raise_stub, "def stub(x): raise x") < 0) {
+        || prepare_stub(&raise_stub, raise_stub_text) < 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -5,6 +5,9 @@
     compiled = table.bind(function)                      a callable: the first entry that holds runs, else on_miss
     watch(choose)                                        frames of chosen codes go through their tables too (PEP 523)
 
+Compiled code may return `tail_call(callable, *arguments)`, a call that takes its place, or `AS_WRITTEN`: the function as it
+was written takes its place. Whoever calls compiled code otherwise than through the hook calls it by `complete`.
+
 The C part is loaded when one of its names is first used, so that the compiler may be at work until then. Where it
 cannot be built, the same names come from `hook_fallback` (right, and slower; nothing can be watched): `note()` says
 why, `is_native()` whether.
@@ -27,6 +30,9 @@ _NAMES = (
     "GuardProgram",
     "GatedMethod",
     "LoadingCall",
+    "AS_WRITTEN",
+    "tail_call",
+    "complete",
     "OPERATIONS",
     "watch",
     "unwatch",
@@ -35,6 +41,7 @@ _NAMES = (
     "is_suspended",
     "configure_tensors",
     "try_probe",
+    "use_tracer_test",
     "use_values",
 )
 

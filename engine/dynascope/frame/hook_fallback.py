@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import threading
 import types
@@ -36,15 +37,57 @@ class GuardProgram:
         self.check = check
 
 
+_uses = itertools.count(1)
+"""Of all entries: the one used last has the highest `last_use`."""
+
+
 class Entry:
     """Code with the original's parameters, and when it may run: for functions with these globals, if given."""
 
-    def __init__(self, program: GuardProgram, code: types.CodeType, owner: Any = None, globals: dict | None = None):
+    def __init__(
+        self,
+        program: GuardProgram,
+        code: types.CodeType,
+        owner: Any = None,
+        globals: dict | None = None,
+        leaves: bool = False,
+    ):
         self.program = program
         self.code = code
         self.owner = owner
         self.globals = globals
         self.hits = 0
+        self.last_use = 0
+
+
+AS_WRITTEN = object()
+
+
+class TailCall:
+    """What compiled code returns to be followed by another call in its place."""
+
+    __slots__ = ("arguments", "callable")
+
+    def __init__(self, callable: Callable[..., Any], arguments: tuple) -> None:
+        self.callable, self.arguments = callable, arguments
+
+
+def tail_call(callable: Callable[..., Any], /, *arguments: Any) -> TailCall:
+    return TailCall(callable, arguments)
+
+
+def complete(callable: Callable[..., Any], /, *arguments: Any) -> Any:
+    return _followed(callable(*arguments))
+
+
+def _followed(result: Any) -> Any:
+    while type(result) is TailCall:
+        callable, arguments = result.callable, result.arguments
+        if type(callable) is Dispatcher:
+            result = _run(callable.table, callable.__wrapped__, arguments, {})
+        else:
+            result = callable(*arguments)
+    return result
 
 
 class EntryTable:
@@ -78,7 +121,7 @@ class EntryTable:
         return Dispatcher(self, function)
 
     def __call__(self, function: types.FunctionType, /, *arguments: Any, **keywords: Any) -> Any:
-        return _serving(self, function, arguments, keywords)(*arguments, **keywords)
+        return _followed(_run(self, function, arguments, keywords))
 
 
 class Dispatcher:
@@ -88,8 +131,10 @@ class Dispatcher:
         functools.update_wrapper(self, function)
         self.table = table
 
+    __class__ = property(lambda self: types.FunctionType)  # a function to whoever asks (`inspect.isfunction`)
+
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
-        return _serving(self.table, self.__wrapped__, arguments, keywords)(*arguments, **keywords)
+        return _followed(_run(self.table, self.__wrapped__, arguments, keywords))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -162,6 +207,10 @@ def is_suspended() -> bool:
     return _thread.suspended > 0
 
 
+def use_tracer_test(test: Callable[[], bool]) -> None:
+    """Nothing: without the C hook nobody can see what evaluates frames."""
+
+
 def use_values(values_type: Callable[..., Any]) -> None:
     global _values_type
     _values_type = values_type
@@ -185,9 +234,22 @@ def _must_stay_plain(table: EntryTable) -> bool:
     return depth > sys.getrecursionlimit() * 2 // 3
 
 
+def _run(table: EntryTable, function: types.FunctionType, arguments: tuple, keywords: dict) -> Any:
+    """What serves the call gives; what takes its place is for `_followed`."""
+    result = _serving(table, function, arguments, keywords)(*arguments, **keywords)
+    return function(*arguments, **keywords) if result is AS_WRITTEN else result
+
+
+def _thread_is_traced() -> bool:
+    """A debugger, a tracer or a profiler written in Python wants to see the program's own lines and calls."""
+    return sys.gettrace() is not None or callable(sys.getprofile())
+
+
 def _serving(table: EntryTable, function: types.FunctionType, arguments: tuple, keywords: dict) -> Callable[..., Any]:
     """The function that serves this call: an entry's, or the user's own."""
     if _thread.suspended or table.given_up or function.__code__ is not table.code or _must_stay_plain(table):
+        return function
+    if _thread_is_traced():
         return function
     values = _values_of(function, arguments, keywords)
     entry = None if values is None else _select(table, function, values)
@@ -230,12 +292,16 @@ def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Ent
     for entry in table.entries:
         if (entry.globals is None or entry.globals is function.__globals__) and _program_holds(entry.program, values):
             entry.hits += 1
+            entry.last_use = next(_uses)
             return entry
     if table.on_miss is None:
         return None
     suspend()
     try:
-        return table.on_miss(table, function, values)
+        made = table.on_miss(table, function, values)
+        if made is not None:
+            made.last_use = next(_uses)
+        return made
     finally:
         resume()
 

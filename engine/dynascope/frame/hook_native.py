@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType
 
 from dynascope.frame import hook_build
 from dynascope.frame.hook_reasons import HookNotBuilt, HookUnfit, PythonHeadersMissing
+from dynascope.frame.versions import FREE_THREADED, KNOWS_FRAMES
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Reason
 
@@ -38,10 +38,10 @@ class _SelfTestFailed(Exception):
 
 
 def _why_unfit() -> Reason | None:
-    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        return HookUnfit(_version(), "it knows the frames of CPython 3.11, 3.12 and 3.13 only")
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if FREE_THREADED:
         return HookUnfit(_version(), "it relies on the GIL, which this build is without")
+    if sys.implementation.name != "cpython" or not KNOWS_FRAMES:
+        return HookUnfit(_version(), "it knows the frames of CPython 3.11, 3.12, 3.13 and 3.14 only")
     return None
 
 

@@ -13,6 +13,8 @@ class HookNotBuilt(Reason):
     """The C hook could not be built. `cause` and `cure` are the toolchain's."""
 
     code: ClassVar[str] = "hook-not-built"
+    # Kernels that were not built for want of the same compiler are a warning; this costs microseconds.
+    severity: ClassVar[Severity] = "information"
     cause: str
     cure: str
 
@@ -43,10 +45,10 @@ class PythonHeadersMissing(Reason):
 
 @dataclass(frozen=True)
 class HookUnfit(Reason):
-    """The hook was built and does not work in this interpreter."""
+    """The hook was built and does not work in this interpreter, or nobody knows whether it would."""
 
     code: ClassVar[str] = "hook-unfit"
-    severity: ClassVar[Severity] = "warning"
+    severity: ClassVar[Severity] = "information"
     python: str
     cause: str
 
@@ -54,7 +56,7 @@ class HookUnfit(Reason):
         return f"The frame hook does not work in this interpreter (Python {self.python}): {self.cause}."
 
     def remedy(self) -> str:
-        return "Use CPython 3.11, 3.12 or 3.13 with the GIL; until then compiled functions are called more slowly."
+        return "Use CPython 3.11 to 3.14 with the GIL; until then compiled functions are called more slowly."
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@
   version (3.13's `LOAD_CONST names; CALL_KW` too). `argument` counts all arguments, keywords included.
 - Fused operations are split (`LOAD_FAST_LOAD_FAST`, `RETURN_CONST`, ...). Both halves have the same offset.
 - 3.11's LOAD_METHOD is `LOAD_ATTR` with `is_method`, its POP_JUMP_FORWARD_IF_TRUE and POP_JUMP_BACKWARD_IF_TRUE are
-  `POP_JUMP_IF_TRUE`; jumps have a `target`.
+  `POP_JUMP_IF_TRUE`; jumps have a `target`. 3.14's LOAD_FAST_BORROW is LOAD_FAST, its LOAD_SMALL_INT and
+  LOAD_COMMON_CONSTANT are LOAD_CONST, its `BINARY_OP []` is BINARY_SUBSCR; the lowest bit of CALL_FUNCTION_EX's argument
+  says that there is a slot for keywords (which 3.14 always has, with NULL for none).
 
 What an interpreter of these must know by version is in `versions.RUNNING`: where a call's NULL lies
 (`null_above_callable`), and that an exhausted FOR_ITER leaves its iterator and one more value for the END_FOR (and
@@ -36,7 +38,17 @@ from dynascope.frame.operands import (
     RULES,
     OperandReader,
 )
-from dynascope.frame.versions import CACHE_ENTRIES, FUSED, JUMPS, NAME, OPCODE, TAKES_ARGUMENT
+from dynascope.frame.versions import (
+    BINARY_OPERATORS,
+    CACHE_ENTRIES,
+    COMMON_CONSTANTS,
+    FUSED,
+    JUMPS,
+    NAME,
+    OPCODE,
+    RUNNING,
+    TAKES_ARGUMENT,
+)
 
 EXTENDED_ARG = OPCODE["EXTENDED_ARG"]
 CACHE = OPCODE["CACHE"]
@@ -168,6 +180,7 @@ PLAIN_NAMES = {
     for condition in ("TRUE", "FALSE", "NONE", "NOT_NONE")
 }
 PLAIN_NAMES["LOAD_METHOD"] = "LOAD_ATTR"
+PLAIN_NAMES["LOAD_FAST_BORROW"] = "LOAD_FAST"
 PLAIN_NAME = [PLAIN_NAMES.get(name, name) for name in NAME]
 IS_BACKWARD = ["BACKWARD" in name for name in NAME]
 
@@ -251,6 +264,22 @@ class _Decoding:
         self.append(raw, "LOAD_CONST", self.tables.constants[raw.argument])
         self.append(raw, "RETURN_VALUE")
 
+    def add_small_integer(self, raw: RawOperation) -> None:
+        self.append(raw, "LOAD_CONST", raw.argument)
+
+    def add_common_constant(self, raw: RawOperation) -> None:
+        self.append(raw, "LOAD_CONST", COMMON_CONSTANTS[raw.argument])
+
+    def add_operator(self, raw: RawOperation) -> None:
+        operator = BINARY_OPERATORS[raw.argument]
+        if operator == "[]":
+            self.append(raw, "BINARY_SUBSCR")
+        else:
+            self.append(raw, "BINARY_OP", operator)
+
+    def add_unpacking_call(self, raw: RawOperation) -> None:
+        self.append(raw, "CALL_FUNCTION_EX").argument = 1 if RUNNING.keywords_or_null else raw.argument
+
     def add_fused(self, raw: RawOperation) -> None:
         first, second = FUSED[NAME[raw.opcode]]
         self.append(raw, first, self.tables.slots[raw.argument >> 4])
@@ -294,6 +323,10 @@ SPECIAL = {
         "CALL_KW": _Decoding.add_keyword_call,
         "LOAD_METHOD": _Decoding.add_method_load,
         "RETURN_CONST": _Decoding.add_constant_return,
+        "LOAD_SMALL_INT": _Decoding.add_small_integer,
+        "LOAD_COMMON_CONSTANT": _Decoding.add_common_constant,
+        "BINARY_OP": _Decoding.add_operator,
+        "CALL_FUNCTION_EX": _Decoding.add_unpacking_call,
         **dict.fromkeys(FUSED, _Decoding.add_fused),
     }.items()
     if name in OPCODE

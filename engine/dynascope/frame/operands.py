@@ -23,6 +23,7 @@ from dynascope.frame.versions import (
     INTRINSICS_2,
     OPCODE,
     RUNNING,
+    SPECIAL_METHODS,
 )
 
 PUSHES_NULL = IS_METHOD = COERCES_TO_BOOL = 1
@@ -108,7 +109,7 @@ def _mask_of_attributes(_: OperandWriter, names: tuple[str, ...], __: int) -> in
 
 
 # In the order in which they lie on the stack, lowest first.
-FUNCTION_ATTRIBUTES = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__")
+FUNCTION_ATTRIBUTES = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__annotate__")
 CONVERSIONS = (None, "str", "repr", "ascii")
 
 CONSTANT = OperandRule(lambda tables, number: (tables.constants[number], 0), lambda tables, v, _: tables.constant(v))
@@ -132,7 +133,7 @@ NAME_OPERATIONS = (
 )
 SLOT_OPERATIONS = (
     *("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "LOAD_CLOSURE", "MAKE_CELL"),
-    *("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"),
+    *("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FAST_BORROW"),
 )
 
 RULES: dict[str, OperandRule] = {
@@ -144,6 +145,7 @@ RULES: dict[str, OperandRule] = {
     "LOAD_GLOBAL": _name_with_bits(1),
     "LOAD_ATTR": _name_with_bits(1 if RUNNING.attribute_has_method_bit else 0),
     "LOAD_SUPER_ATTR": _name_with_bits(2),
+    "IMPORT_NAME": _name_with_bits(2 if RUNNING.import_has_bits else 0),
     "COMPARE_OP": COMPARISON,
     "BINARY_OP": _choice(BINARY_OPERATORS),
     "IS_OP": _choice(("is", "is not")),
@@ -153,6 +155,7 @@ RULES: dict[str, OperandRule] = {
     "FORMAT_VALUE": FORMAT,
     "CONVERT_VALUE": _choice(CONVERSIONS),
     "SET_FUNCTION_ATTRIBUTE": ONE_ATTRIBUTE,
+    "LOAD_SPECIAL": _choice(SPECIAL_METHODS),
 }
 if not RUNNING.function_attributes_follow:
     RULES["MAKE_FUNCTION"] = ATTRIBUTE_MASK

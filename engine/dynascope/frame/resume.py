@@ -267,7 +267,7 @@ class _ResumeWriter:
         if position in self.null_positions:
             builder.push_null()
         elif slot.kind is SlotKind.OFFSET:
-            builder.load_constant(0)  # RERAISE wants a number there; which one only a debugger sees
+            self.write_offset(builder, position)
         elif self.is_second_previous_exception(position, slot):
             builder.copy(position - self.stack.index(slot))
         else:
@@ -275,6 +275,17 @@ class _ResumeWriter:
             if slot.kind is SlotKind.PREVIOUS_EXCEPTION:
                 builder.emit("PUSH_EXC_INFO")
                 builder.pop()
+
+    def write_offset(self, builder: CodeBuilder, depth: int) -> None:
+        """RERAISE wants a number there, which one only a debugger sees. Where it is no object, raising makes it."""
+        if not RUNNING.offsets_are_tagged:
+            builder.load_constant(0)
+            return
+        caught = Instruction("POP_TOP", position=builder.position)
+        with builder.protected_by(Handler(caught, depth, push_lasti=True)):
+            builder.load_constant(InterruptedError)
+            builder.raise_()
+        builder.extend([caught])
 
     def entry_position(self) -> Position | None:
         """The first place known from the resume point on: compiler-made instructions may have none."""

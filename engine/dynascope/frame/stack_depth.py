@@ -50,6 +50,8 @@ def _function_attributes(instruction: Instruction) -> int:
 EFFECTS = {
     "LABEL": lambda _: 0,
     "CALL": lambda instruction: -1 - instruction.argument,
+    "CALL_FUNCTION_EX": lambda instruction: -2 - (instruction.argument & 1),
+    "BINARY_SUBSCR": lambda _: -1,
     "LOAD_ATTR": lambda instruction: instruction.bits & 1,
     "LOAD_GLOBAL": lambda instruction: 1 + (instruction.bits & 1),
     "LOAD_SUPER_ATTR": lambda instruction: -2 + (instruction.bits & 1),

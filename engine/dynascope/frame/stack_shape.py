@@ -22,7 +22,7 @@ class SlotKind(enum.Enum):
     NULL = "null"
     MAYBE_NULL = "maybe null"  # below a method's object, or a local put aside by an inlined comprehension
     ITERATOR = "iterator"
-    EXIT = "exit"  # the bound __exit__ of an active `with`
+    EXIT = "exit"  # the __exit__ of an active `with`: bound, or below its object (3.14)
     PREVIOUS_EXCEPTION = "previous exception"  # of an active handler; POP_EXCEPT restores it
     EXCEPTION = "exception"
     OFFSET = "offset"  # where an exception came from (`push_lasti`)
@@ -39,6 +39,7 @@ class StackSlot:
 Stack = tuple[StackSlot, ...]
 VALUE, NULL, OFFSET = StackSlot(SlotKind.VALUE), StackSlot(SlotKind.NULL), StackSlot(SlotKind.OFFSET)
 EXCEPTION = StackSlot(SlotKind.EXCEPTION)
+EXITS = frozenset({"__exit__", "__aexit__"})
 # First in the range of the clean-up whose stack it only now makes.
 NEVER_RAISES = frozenset({"PUSH_EXC_INFO"})
 
@@ -63,8 +64,10 @@ def stack_shapes(instructions: Sequence[Instruction]) -> dict[Instruction, Stack
 def _successors(
     instruction: Instruction, stack: Stack, following: Instruction | None
 ) -> Iterator[tuple[Instruction, Stack]]:
-    if instruction.handler is not None and instruction.operation not in NEVER_RAISES:
-        yield instruction.handler.target, _at_handler(stack, instruction.handler)
+    handler = instruction.handler
+    # 3.15 leaves the end of a generator, where nothing raises and less is on the stack, in its handler's range.
+    if handler is not None and instruction.operation not in NEVER_RAISES and len(stack) >= handler.depth:
+        yield handler.target, _at_handler(stack, handler)
     if instruction.target is not None:
         yield instruction.target, stack_after(instruction, stack, jumps=True)
     if following is not None and instruction.operation not in ENDS:
@@ -141,10 +144,16 @@ def _pop_except(_: Instruction, stack: Stack) -> Stack:
     return tuple(VALUE if slot == popped else slot for slot in stack[:-1])
 
 
+def _special(instruction: Instruction, stack: Stack) -> Stack:
+    kind = SlotKind.EXIT if instruction.value in EXITS else SlotKind.VALUE
+    return (*stack[:-1], StackSlot(kind, instruction), StackSlot(SlotKind.MAYBE_NULL, instruction))
+
+
 def _top_becomes(*kinds: SlotKind) -> Callable[[Instruction, Stack], Stack]:
     return lambda instruction, stack: (*stack[:-1], *(StackSlot(kind, instruction) for kind in kinds))
 
 
+ITERATORS = (SlotKind.ITERATOR, *[SlotKind.MAYBE_NULL] * (RUNNING.iterator_slots - 1))
 RULES: dict[str, Callable[[Instruction, Stack], Stack]] = {
     "PUSH_NULL": lambda _, stack: (*stack, NULL),
     "LOAD_GLOBAL": _global,
@@ -156,11 +165,12 @@ RULES: dict[str, Callable[[Instruction, Stack], Stack]] = {
     "CALL": _call(2),
     "CALL_KW": _call(3),
     "CALL_FUNCTION_EX": _unpacking_call,
-    "GET_ITER": _top_becomes(SlotKind.ITERATOR),
+    "GET_ITER": _top_becomes(*ITERATORS),
     "GET_AITER": _top_becomes(SlotKind.ITERATOR),
     "GET_YIELD_FROM_ITER": _top_becomes(SlotKind.ITERATOR),
     "BEFORE_WITH": _top_becomes(SlotKind.EXIT, SlotKind.VALUE),
     "BEFORE_ASYNC_WITH": _top_becomes(SlotKind.EXIT, SlotKind.VALUE),
+    "LOAD_SPECIAL": _special,
     "PUSH_EXC_INFO": _top_becomes(SlotKind.PREVIOUS_EXCEPTION, SlotKind.EXCEPTION),
     "POP_EXCEPT": _pop_except,
 }

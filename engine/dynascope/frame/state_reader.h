@@ -2,11 +2,11 @@
 
    Again nothing here knows torch: `guards/global_state.py` names the functions, and proves them before use. */
 
-typedef enum { PROBE_BYTE, PROBE_LONG, PROBE_BYTE_OF_POINTER, PROBE_BYTE_OF_BYTE, PROBE_THREAD_WORDS, PROBE_PYTHON } ProbeKind;
+typedef enum { PROBE_BYTE, PROBE_LONG, PROBE_BYTE_OF_POINTER, PROBE_BYTE_OF_BYTE, PROBE_THREAD_WORDS, PROBE_PYTHON, PROBE_MEMORY } ProbeKind;
 
 typedef struct {
     int kind;
-    void *address;               /* of the function; of the library's handle for PROBE_THREAD_WORDS */
+    void *address;               /* of the function; of the byte for PROBE_MEMORY; of the library's handle for PROBE_THREAD_WORDS */
     uint64_t argument;
     uint64_t expected[2];
     PyObject *getter;            /* PROBE_PYTHON: called without arguments */
@@ -50,6 +50,8 @@ probe_holds(const Probe *probe)
     switch (probe->kind) {
     case PROBE_BYTE:
         return ((uint8_t (*)(void))probe->address)() == (uint8_t)probe->expected[0];
+    case PROBE_MEMORY:
+        return *(const uint8_t *)probe->address == (uint8_t)probe->expected[0];
     case PROBE_LONG:
         return ((int64_t (*)(void))probe->address)() == (int64_t)probe->expected[0];
     case PROBE_BYTE_OF_POINTER:

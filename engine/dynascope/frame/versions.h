@@ -1,4 +1,4 @@
-/* What differs between CPython 3.11, 3.12 and 3.13. No other file names a version. */
+/* What differs between CPython 3.11, 3.12, 3.13 and 3.14. No other file names a version. */
 
 #define _GNU_SOURCE 1
 #define Py_BUILD_CORE 1
@@ -16,13 +16,21 @@
 #include "internal/pycore_frame.h"
 #include "internal/pycore_object.h"
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
-#error "this file knows the frames of CPython 3.11, 3.12 and 3.13"
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030F0000
+#error "this file knows the frames of CPython 3.11, 3.12, 3.13 and 3.14"
+#endif
+
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_interpframe.h"
+#include "internal/pycore_tstate.h"
+#define TAGGED_SLOTS 1
+#else
+#define TAGGED_SLOTS 0
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
 #define CALLEE_CLEARS_FRAME 1
-/* What one evaluation takes off c_recursion_remaining (PY_EVAL_C_STACK_UNITS of ceval.c). */
+/* What one evaluation takes off c_recursion_remaining (PY_EVAL_C_STACK_UNITS of ceval.c); 3.14 measures the stack itself. */
 #define EVALUATION_UNITS 2
 #else
 #define CALLEE_CLEARS_FRAME 0
@@ -32,11 +40,27 @@
 #define PyUnstable_Code_SetExtra _PyCode_SetExtra
 #endif
 
+/* What a frame's slot holds: a reference, since 3.14 with a tag that says whether it is counted. */
+#if TAGGED_SLOTS
+typedef _PyStackRef FrameSlot;
+#define EMPTY_SLOT PyStackRef_NULL
+#define slot_object(slot) (PyStackRef_IsNull(slot) ? NULL : PyStackRef_AsPyObjectBorrow(slot))
+/* Takes over the reference. */
+#define slot_of(object) PyStackRef_FromPyObjectSteal(object)
+#define slot_release(slot) PyStackRef_XCLOSE(slot)
+#else
+typedef PyObject *FrameSlot;
+#define EMPTY_SLOT NULL
+#define slot_object(slot) (slot)
+#define slot_of(object) (object)
+#define slot_release(slot) Py_XDECREF(slot)
+#endif
+
 static inline PyCodeObject *
 frame_code(_PyInterpreterFrame *frame)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    return (PyCodeObject *)frame->f_executable;
+    return (PyCodeObject *)slot_object(frame->f_executable);
 #else
     return frame->f_code;
 #endif
@@ -46,7 +70,7 @@ static inline PyObject *
 frame_function(_PyInterpreterFrame *frame)
 {
 #if PY_VERSION_HEX >= 0x030C0000
-    return frame->f_funcobj;
+    return slot_object(frame->f_funcobj);
 #else
     return (PyObject *)frame->f_func;
 #endif
@@ -62,18 +86,25 @@ frame_at_start(_PyInterpreterFrame *frame)
 #endif
 }
 
-/* Takes over the reference to `code`; the reference to the old code becomes the caller's. */
-static inline void
-frame_set_code(_PyInterpreterFrame *frame, PyCodeObject *code)
+/* Takes over the reference to `code`; that to the old code, which is returned, becomes the caller's. */
+static inline FrameSlot
+frame_exchange_code(_PyInterpreterFrame *frame, PyCodeObject *code)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    frame->f_executable = (PyObject *)code;
+    FrameSlot old = frame->f_executable;
+    frame->f_executable = slot_of((PyObject *)code);
     frame->instr_ptr = _PyCode_CODE(code);
 #else
+    FrameSlot old = (PyObject *)frame->f_code;
     frame->f_code = code;
     frame->prev_instr = _PyCode_CODE(code) - 1;
 #endif
+#if TAGGED_SLOTS
+    frame->stackpointer = frame->localsplus + code->co_nlocalsplus;
+#else
     frame->stacktop = code->co_nlocalsplus;
+#endif
+    return old;
 }
 
 static inline Py_ssize_t
@@ -89,7 +120,7 @@ code_frame_size(PyCodeObject *code)
 static inline void
 lend_recursion(PyThreadState *thread, int units)
 {
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
     thread->c_recursion_remaining += units;
 #endif
 }
@@ -99,7 +130,12 @@ static inline bool
 little_recursion_left(void)
 {
     PyThreadState *thread = PyThreadState_Get();
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
+    _PyThreadStateImpl *stack = (_PyThreadStateImpl *)thread;
+    uintptr_t here = (uintptr_t)&thread;
+    return thread->py_recursion_remaining < thread->py_recursion_limit / 3
+        || here < stack->c_stack_soft_limit + (stack->c_stack_top - stack->c_stack_soft_limit) / 3;
+#elif PY_VERSION_HEX >= 0x030D0000
     return thread->py_recursion_remaining < thread->py_recursion_limit / 3
         || thread->c_recursion_remaining < Py_C_RECURSION_LIMIT / 3;
 #elif PY_VERSION_HEX >= 0x030C0000
@@ -108,6 +144,16 @@ little_recursion_left(void)
 #else
     return thread->recursion_remaining < thread->recursion_limit / 3;
 #endif
+}
+
+/* Whether a tracer (a debugger, coverage) or a profiler written in Python follows this thread. Profilers in C, such as cProfile
+   and torch's own, measure what runs, and want it as it is. */
+static inline bool
+thread_is_traced(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    return thread->c_tracefunc != NULL
+        || (thread->c_profilefunc != NULL && thread->c_profileobj != NULL && PyCallable_Check(thread->c_profileobj));
 }
 
 /* Two strings of one text need not be one object. `key` may be anything; the other one is a plain string. */
@@ -146,6 +192,8 @@ dictionary_places(PyObject *dictionary)
 #define DICTIONARY_VERSION(dictionary) (((PyDictObject *)(dictionary))->ma_version_tag)
 #else
 #define DICTIONARY_VERSION(dictionary) ((uint64_t)0)
+/* They can be watched instead; see world.h. */
+#define WATCHED_DICTIONARIES 1
 #endif
 
 /* The object's own `__dict__`, borrowed; NULL where it has none, or has none yet: it is made when it is first asked for. */

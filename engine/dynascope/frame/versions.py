@@ -1,4 +1,4 @@
-"""What differs between CPython 3.11, 3.12 and 3.13: the one table of facts by version.
+"""What differs between CPython 3.11, 3.12, 3.13, 3.14 and 3.15: the one table of facts by version.
 
 Everything else in `frame/` asks here and never looks at `sys.version_info`. What the standard library's `opcode` module
 knows (numbers, cache entries, operators) is read from it; what only the interpreter's source says is written here.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import opcode
 import sys
+import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -40,6 +42,20 @@ class VersionFacts:
     loop_exit_length: int
     # sum() of floats keeps what the additions round off, and adds it at the end.
     sum_is_compensated: bool
+    # CALL_FUNCTION_EX finds a dictionary or NULL on the stack, always; before, its lowest bit says whether one is there.
+    keywords_or_null: bool
+    # `with` keeps a pair (callable, object or NULL) on the stack that LOAD_SPECIAL makes, or the bound `__exit__`.
+    exit_is_pair: bool
+    # An iterator has a second slot above it, for the index into a list or tuple, or NULL.
+    iterator_slots: int
+    # The number that `push_lasti` pushes is no object: only the interpreter can make one.
+    offsets_are_tagged: bool
+    # Unpacking too long a list, tuple or dict says how long it is.
+    tells_length_unpacked: bool
+    # dict([1]) says that an object is not iterable, and which element it was in a note.
+    pair_refusal_has_note: bool
+    # IMPORT_NAME's lowest two bits say whether the import is lazy.
+    import_has_bits: bool
 
 
 FACTS = {
@@ -57,6 +73,13 @@ FACTS = {
         function_attributes_follow=False,
         loop_exit_length=0,
         sum_is_compensated=False,
+        keywords_or_null=False,
+        exit_is_pair=False,
+        iterator_slots=1,
+        offsets_are_tagged=False,
+        tells_length_unpacked=False,
+        pair_refusal_has_note=False,
+        import_has_bits=False,
     ),
     (3, 12): VersionFacts(
         null_above_callable=False,
@@ -72,6 +95,13 @@ FACTS = {
         function_attributes_follow=False,
         loop_exit_length=1,
         sum_is_compensated=True,
+        keywords_or_null=False,
+        exit_is_pair=False,
+        iterator_slots=1,
+        offsets_are_tagged=False,
+        tells_length_unpacked=False,
+        pair_refusal_has_note=False,
+        import_has_bits=False,
     ),
     (3, 13): VersionFacts(
         null_above_callable=True,
@@ -87,14 +117,77 @@ FACTS = {
         function_attributes_follow=True,
         loop_exit_length=2,
         sum_is_compensated=True,
+        keywords_or_null=False,
+        exit_is_pair=False,
+        iterator_slots=1,
+        offsets_are_tagged=False,
+        tells_length_unpacked=False,
+        pair_refusal_has_note=False,
+        import_has_bits=False,
+    ),
+    (3, 14): VersionFacts(
+        null_above_callable=True,
+        attribute_has_method_bit=True,
+        comparison_shift=5,
+        comparison_has_mask=True,
+        comparison_bool_bit=16,
+        keyword_names_on_stack=True,
+        has_precall=False,
+        has_backward_conditional_jumps=False,
+        jumps_need_bool=True,
+        has_unchecked_loads=True,
+        function_attributes_follow=True,
+        loop_exit_length=2,
+        sum_is_compensated=True,
+        keywords_or_null=True,
+        exit_is_pair=True,
+        iterator_slots=1,
+        offsets_are_tagged=True,
+        tells_length_unpacked=True,
+        pair_refusal_has_note=True,
+        import_has_bits=False,
+    ),
+    (3, 15): VersionFacts(
+        null_above_callable=True,
+        attribute_has_method_bit=True,
+        comparison_shift=5,
+        comparison_has_mask=True,
+        comparison_bool_bit=16,
+        keyword_names_on_stack=True,
+        has_precall=False,
+        has_backward_conditional_jumps=False,
+        jumps_need_bool=True,
+        has_unchecked_loads=True,
+        function_attributes_follow=True,
+        loop_exit_length=2,
+        sum_is_compensated=True,
+        keywords_or_null=True,
+        exit_is_pair=True,
+        iterator_slots=2,
+        offsets_are_tagged=True,
+        tells_length_unpacked=True,
+        pair_refusal_has_note=True,
+        import_has_bits=True,
     ),
 }
 
-RUNNING = FACTS.get(sys.version_info[:2])
-if RUNNING is None:
+NEWEST = max(FACTS)
+if sys.version_info[:2] < min(FACTS):
     raise ImportError(
-        f"Dynascope reads the bytecode of CPython 3.11 to 3.13; this is {sys.version_info[0]}.{sys.version_info[1]}."
+        f"Dynascope reads the bytecode of CPython 3.11 and later; this is {sys.version_info[0]}.{sys.version_info[1]}."
     )
+# A version that is not known yet is taken for the newest one; the engine's self-check tries whether that holds.
+RUNNING = FACTS.get(sys.version_info[:2], FACTS[NEWEST])
+
+# What the C hook and resume functions depend on, and the bytecode does not tell, is known of these only.
+KNOWN_FRAMES = ((3, 11), (3, 14))
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+KNOWS_FRAMES = KNOWN_FRAMES[0] <= sys.version_info[:2] <= KNOWN_FRAMES[1] and not FREE_THREADED
+
+
+def python_name() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}{' (free-threaded)' if FREE_THREADED else ''}"
+
 
 # Numbers and names of operations. Pseudo operations (above 255) exist only inside CPython's compiler.
 OPCODE = {name: number for name, number in opcode.opmap.items() if number < 256}
@@ -106,7 +199,7 @@ for _name, _number in OPCODE.items():
 def _cache_entries() -> list[int]:
     """By opcode, the code units after the operation that the interpreter uses as inline cache."""
     entries = opcode._inline_cache_entries
-    if isinstance(entries, dict):
+    if isinstance(entries, Mapping):
         return [entries.get(name, 0) for name in NAME]
     return list(entries)
 
@@ -118,6 +211,8 @@ COMPARISONS = opcode.cmp_op
 COMPARISON_MASKS = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 INTRINSICS_1 = tuple(getattr(opcode, "_intrinsic_1_descs", ()))
 INTRINSICS_2 = tuple(getattr(opcode, "_intrinsic_2_descs", ()))
+COMMON_CONSTANTS = tuple(getattr(opcode, "_common_constants", ()))
+SPECIAL_METHODS = tuple(getattr(opcode, "_special_method_names", ()))
 TAKES_ARGUMENT = [
     number in opcode.hasarg if hasattr(opcode, "hasarg") else number >= opcode.HAVE_ARGUMENT for number in range(256)
 ]
@@ -143,4 +238,5 @@ FUSED = {
     "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
 }

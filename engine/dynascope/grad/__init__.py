@@ -5,5 +5,6 @@ from dynascope.grad.differentiate import differentiate
 from dynascope.grad.options import GradOptions
 from dynascope.grad.pair import GradPair
 from dynascope.grad.reasons import DifferentiationRefused
+from dynascope.grad.tangents import Backends
 
-__all__ = ["DifferentiationRefused", "GradOptions", "GradPair", "bridge", "differentiate"]
+__all__ = ["Backends", "DifferentiationRefused", "GradOptions", "GradPair", "bridge", "differentiate"]

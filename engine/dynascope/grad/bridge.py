@@ -5,9 +5,15 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
     class Region(Function):
         def forward(ctx, *inputs):
             outputs = run_forward(*inputs)
-            anchor = EMPTY.detach()         # leads to the region from a second derivative
-            ctx.save_for_backward(inputs[1], outputs[2], anchor)
-            return outputs[0], outputs[1], anchor
+            ctx.save_for_backward(inputs[1], outputs[2])
+            ctx.kept = (keep(inputs[0]),)                 # for a second derivative alone
+            return outputs[0], outputs[1]
+
+        def backward(ctx, *tangents):
+            if is_grad_enabled() or not fits(tangents):   # second derivatives; undefined or unusual tangents
+                return otherwise(ctx, tangents)
+            saved = ctx.saved_tensors
+            return run_backward(saved[0], saved[1], tangents[0])
 
     def call(x, w):
         outputs = apply(x, w)
@@ -17,54 +23,57 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
 
 from __future__ import annotations
 
+import math
+import operator
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
-from dynascope.grad.pair import Computed, Constant, GradPair, InputItself, Mutation, Saved, ViewOf
+from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Mutation, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
-from dynascope.grad.reach import without_unreached
-from dynascope.grad.tape import Layout
+from dynascope.grad.second_derivative import Keeping, plan_keeping
+from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
+from dynascope.grad.tape import names_of, numbers_at, sizes_in
+from dynascope.grad.versions import check_of, renamed
 from dynascope.grad.views import ViewRecipe
+from dynascope.sizes.building import build
 
 aten = torch.ops.aten
 
 
 def bridge(
-    pair: GradPair, forward_callable: Callable[..., Any], backward_callable: Callable[..., Any] | None
+    pair: GradPair,
+    forward_callable: Callable[..., Any],
+    backward_callable: Callable[..., Any] | None,
+    backends: Backends = AS_WRITTEN,
 ) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
-    environment = {
-        "run_forward": forward_callable,
-        "run_backward": backward_callable,
-        "Function": torch.autograd.Function,
-        "no_grad": torch.no_grad,
-        "is_grad_enabled": torch.is_grad_enabled,
-        "zeros": _zeros,
-        "laid_out": _laid_out,
-        "EMPTY": torch.empty(0),
-        "refuse_second_derivative": _SecondDerivative.apply,
-        "view": _view,
-        "REGION": pair.region,
-    }
-    if pair.backward is not None:
-        environment |= {"SOURCES": tuple(t.sources for t in pair.tangents), "without_unreached": without_unreached}
-    environment |= {f"layout_{i}": tangent.layout for i, tangent in enumerate(pair.tangents)}
-    exec(compile(bridge_source(pair, environment), f"<bridge of {pair.region}>", "exec"), environment)
+    environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
+    environment |= {"operator": operator, "math": math}
+    lines: list[str] = []
+    if backward_callable is not None:
+        keeping = plan_keeping(pair)
+        environment |= {
+            "run_backward": backward_callable,
+            "Function": torch.autograd.Function,
+            "is_grad_enabled": torch.is_grad_enabled,
+        }
+        environment |= {
+            "ref": weakref.ref,
+            "check": check_of(pair.watched),
+            "renamed": lambda error: renamed(error, pair),
+        }
+        Otherwise(pair, keeping, backward_callable, backends).install(environment)
+        lines += [*_function_source(pair, keeping), ""]
+    source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
+    exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
 
 
-def bridge_source(pair: GradPair, environment: dict[str, Any]) -> str:
-    """The text of the bridge; constants it needs are put into `environment`."""
-    lines: list[str] = []
-    if pair.backward is not None:
-        lines += [*_function_source(pair, environment["SOURCES"]), ""]
-    return "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
-
-
-def _function_source(pair: GradPair, sources: tuple[frozenset[int], ...]) -> list[str]:
+def _function_source(pair: GradPair, keeping: Keeping) -> list[str]:
     count = pair.visible_count
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
@@ -74,56 +83,55 @@ def _function_source(pair: GradPair, sources: tuple[frozenset[int], ...]) -> lis
         "class Region(Function):",
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
+        *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
-        "        anchor = EMPTY.detach()",
-        f"        ctx.save_for_backward({''.join(_saved_source(s, pair, views) + ', ' for s in tensors)}anchor)",
-        f"        ctx.numbers = ({''.join(_saved_source(n, pair, views) + ', ' for n in numbers)})",
+        f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors)})",
+        *_tuple_source("ctx.numbers", [_saved_source(n, pair, views) for n in numbers]),
+        *_tuple_source("ctx.kept", [f"inputs[{i}]" if held else f"keep(inputs[{i}])" for i, held in keeping.tensors]),
+        *_tuple_source("ctx.versions", [f"inputs[{i}]._version" for i, _ in keeping.tensors]),
+        *_tuple_source("ctx.values", [f"inputs[{i}]" for i in keeping.values]),
+        *_tuple_source("ctx.watched", [f"(ref({t}), {t}._version)" for t in map(_watched_source, pair.watched)]),
         *([f"        ctx.mark_non_differentiable({', '.join(f'o{i}' for i in plain)})"] if plain else []),
         "        ctx.set_materialize_grads(False)",
-        f"        return ({''.join(f'o{i}, ' for i in range(count))}anchor)",
+        f"        return ({''.join(f'o{i}, ' for i in range(count))})",
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
-        *_backward_source(pair, tensors, numbers, sources),
+        "        if is_grad_enabled() or not fits(tangents):",
+        "            return otherwise(ctx, tangents)",
+        *_backward_source(pair, tensors, numbers),
         "",
         "apply = Region.apply",
     ]
 
 
-def _backward_source(
-    pair: GradPair, tensors: list[Saved], numbers: list[Saved], sources: tuple[frozenset[int], ...]
-) -> list[str]:
+def _tuple_source(name: str, items: list[str]) -> list[str]:
+    return [f"        {name} = ({''.join(item + ', ' for item in items)})"] if items else []
+
+
+def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved]) -> list[str]:
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
-    arguments = [names[id(saved)] for saved in pair.saved] + [f"t{i}" for i in range(len(pair.tangents))]
-    lines = ["        saved = ctx.saved_tensors"]
-    for i, tangent in enumerate(pair.tangents):
-        lines.append(f"        t{i} = tangents[{tangent.output}]")
-    lines += _nothing_given_source(pair)
-    may_be_unreached = any(found != sources[0] for found in sources)
-    if may_be_unreached:
-        given = "".join(f"t{i} is not None, " for i in range(len(pair.tangents)))
-        lines.append(f"        given = ({given})")
-    for i in range(len(pair.tangents)):
-        lines.append(f"        if t{i} is None: t{i} = zeros(layout_{i})")
-        lines.append(f"        elif t{i}.stride() != layout_{i}.strides: t{i} = laid_out(t{i}, layout_{i})")
-    leave_out = "without_unreached({}, given, SOURCES)" if may_be_unreached else "{}"
-    run = leave_out.format(f"tuple(run_backward({', '.join(arguments)}))")
-    return [
-        *lines,
-        "        if is_grad_enabled():",
-        "            with no_grad():",
-        f"                gradients = {run}",
-        "            return refuse_second_derivative(REGION, saved[-1], *gradients)",
-        f"        return {run}",
-    ]
+    arguments = [names[id(saved)] for saved in pair.saved]
+    arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
+    read = ["        check(ctx.watched)"] if pair.watched else []
+    if tensors:
+        read += [
+            "        try: saved = ctx.saved_tensors",
+            "        except RuntimeError as error: raise renamed(error) from None",
+        ]
+    run = f"run_backward({', '.join(arguments)})"
+    if not pair.twins:
+        return [*read, f"        return tuple({run})"]
+    twins = {t.index: f"gradients[{t.first}]" + ("" if t.is_same_object else ".detach()") for t in pair.twins}
+    results = "".join(twins.get(i, f"gradients[{i}]") + ", " for i in range(pair.input_count))
+    return [*read, f"        gradients = {run}", f"        return ({results})"]
 
 
-def _nothing_given_source(pair: GradPair) -> list[str]:
-    """A later region may use none of these outputs for a gradient, and yet hand its Nones on to this one."""
-    none_given = " and ".join(f"t{i} is None" for i in range(len(pair.tangents)))
-    return [f"        if {none_given}:", f"            return {'None, ' * pair.input_count}"]
+def _watched_source(watched: Watched) -> str:
+    index = watched.origin.index
+    return f"inputs[{index}]" if isinstance(watched.origin, InputItself) else f"o{index}"
 
 
 def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> str:
@@ -167,7 +175,7 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
         lines.append(f"    outputs = {run}({parameters})")
     for mutation in pair.mutations:
         lines += _copy_back(mutation)
-    results = "".join(_output_source(output, environment) + ", " for output in pair.outputs)
+    results = "".join(_output_source(output, environment, pair) + ", " for output in pair.outputs)
     return [*lines, f"    return ({results})"]
 
 
@@ -180,20 +188,48 @@ def _copy_back(mutation: Mutation) -> list[str]:
     return ["    with no_grad():", f"        {target}.copy_({value})"]
 
 
-def _output_source(output: Any, environment: dict[str, Any]) -> str:
+def _output_source(output: Any, environment: dict[str, Any], pair: GradPair) -> str:
     if isinstance(output, Computed):
         return f"outputs[{output.index}]"
     if isinstance(output, InputItself):
         return f"i{output.index}"
+    if isinstance(output, Expression):
+        return _number_source(output.size.expression, pair)
     if isinstance(output, Constant):
         name = f"constant_{len(environment)}"
         environment[name] = output.value
         return name
     assert isinstance(output, ViewOf)
+    source = _output_source(output.base, environment, pair) + (".detach()" if output.detached == "before" else "")
+    if output.recipes:
+        source = f"view({source}, {_recipes_source(output.recipes, environment, pair)})"
+    return source + (".detach()" if output.detached == "after" else "")
+
+
+def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
     name = f"recipes_{len(environment)}"
-    environment[name] = output.recipes
-    base = _output_source(output.base, environment)
-    return f"view({base}{'.detach()' if output.detached else ''}, {name})"
+    roots = sorted(names_of(sizes_in([recipe.arguments for recipe in recipes])))
+    if not roots:
+        environment[name] = recipes
+        return name
+    environment[name] = lambda **values: tuple(
+        ViewRecipe(recipe.operator, numbers_at(recipe.arguments, values)) for recipe in recipes
+    )
+    return f"{name}({', '.join(f'{root}=i{pair.roots[root]}' for root in roots)})"
+
+
+def _number_source(expression: Any, pair: GradPair) -> str:
+    """The text that computes a number from the inputs."""
+    return build(
+        expression,
+        lambda root: f"i{pair.roots[root.name]}",
+        lambda function, arguments: f"{_function_name(function)}({', '.join(map(str, arguments))})",
+    )
+
+
+def _function_name(function: Any) -> str:
+    module = function.__module__.removeprefix("_")
+    return function.__name__ if module == "builtins" else f"{module}.{function.__name__}"
 
 
 def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
@@ -204,28 +240,3 @@ def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
         else:
             base = recipe.operator(base, *recipe.arguments)
     return base
-
-
-def _zeros(layout: Layout) -> torch.Tensor:
-    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).zero_()
-
-
-def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """The backward graph was made for one layout; autograd may hand over another, such as an expanded scalar."""
-    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).copy_(tangent)
-
-
-class _SecondDerivative(torch.autograd.Function):
-    """Hands the gradients on, with a history that leads through the region and says why it cannot be followed."""
-
-    @staticmethod
-    def forward(ctx: Any, region: str, anchor: torch.Tensor, *gradients: Any) -> tuple[Any, ...]:
-        ctx.region = region
-        return gradients
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(
-            f"dynascope: {ctx.region} was compiled for first derivatives; differentiating its gradients again is not "
-            "supported. Run it uncompiled (dynascope.disable) where a second derivative is taken through it."
-        )

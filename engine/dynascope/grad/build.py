@@ -8,13 +8,15 @@ An operator that has a decomposition is never written itself; views go through `
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import torch
 
+from dynascope.grad import convolution_layouts  # noqa: F401  (registers its rules)
 from dynascope.grad.eager_layouts import laid_out_as_eager
 from dynascope.grad.metadata import output_layouts
-from dynascope.grad.tape import Layout, Tape, Value
+from dynascope.grad.tape import Layout, Tape, Value, leaves
 from dynascope.grad.views import APPLY
 
 aten = torch.ops.aten
@@ -33,7 +35,7 @@ class StepBuilder:
         if target in APPLY:
             return APPLY[target](self, *arguments, **keywords)
         decompose = self.decompositions.get(target)
-        if decompose is not None:
+        if decompose is not None and not _overflows(arguments, keywords):
             result = decompose(self, *arguments, **keywords)
             if result is not NotImplemented:
                 return laid_out_as_eager(self, target, result, arguments, keywords)
@@ -43,6 +45,8 @@ class StepBuilder:
         outputs = tuple(
             layout if isinstance(layout, int) else out for layout, out in zip(layouts, outputs, strict=True)
         )
+        if not target._schema.returns:
+            return None
         return outputs if len(target._schema.returns) > 1 or _returns_list(target) else outputs[0]
 
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value:
@@ -68,6 +72,18 @@ class StepBuilder:
 
     def compare(self, name: str, a: Value, b: Any) -> Value:
         return self.op(getattr(getattr(aten, name), "Tensor" if isinstance(b, Value) else "Scalar"), a, b)
+
+
+def _overflows(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a number is out of the range of the first operand's type. The operator itself knows if that is an error."""
+    numbers = [n for n in (*arguments, *keywords.values()) if type(n) in (int, float) and not -1 <= n <= 127]
+    if not numbers:
+        return False
+    dtype = next((leaf.dtype for leaf in leaves(arguments) if isinstance(leaf, Value)), keywords.get("dtype"))
+    if dtype is None or dtype.is_complex or dtype is torch.bool:
+        return False
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return any(isfinite(number) and not limits.min <= number <= limits.max for number in numbers)
 
 
 def _returns_list(target: Any) -> bool:

@@ -15,84 +15,111 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.grad.decompose import table_for
-from dynascope.grad.emit import emit_graphs
-from dynascope.grad.interpret import make_inputs, refusal_within, run
+from dynascope.grad.at_sizes import for_all_sizes
+from dynascope.grad.emit import emit_backward, emit_graphs
+from dynascope.grad.gradients import Gradients, describe_gradients
+from dynascope.grad.inputs import scope_of
+from dynascope.grad.interpret import refusal_within
+from dynascope.grad.leaves_inside import leads_to_leaf_inside
 from dynascope.grad.options import GradOptions
-from dynascope.grad.outputs import Results, check_inputs, describe_results
-from dynascope.grad.pair import GradPair
-from dynascope.grad.partition import partition
-from dynascope.grad.reach import inputs_reached
-from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged, OperatorFailed
-from dynascope.grad.record import Recorder
+from dynascope.grad.outputs import check_inputs, overlapping_input
+from dynascope.grad.pair import GradPair, PartialBackward
+from dynascope.grad.partition import Parts, partition, recomputed
+from dynascope.grad.program import Program, Recorded, record
+from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.simplify import simplify
-from dynascope.grad.tape import Layout, Value, contiguous_strides
-from dynascope.meta_kernels.autocast import AutocastState
+from dynascope.grad.tape import Layout, Step, Value, contiguous_strides
+from dynascope.grad.trails import Trail
+from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 
 DEFAULT = GradOptions()
+
+Given = bool | tuple[int, ...]
+"""Whether a tangent is defined; or the order, outermost first, in which its dimensions lie, where that is not the output's."""
 
 
 def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: GradOptions = DEFAULT) -> GradPair:
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
-    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    check_inputs(names, example_inputs)
-    recorder = Recorder(table_for(options), _main_device(example_inputs))
-    grad_mode, autocast = torch.is_grad_enabled(), AutocastState.now()
-    try:
-        with torch.set_grad_enabled(grad_mode and options.gradients == "as-needed"), recorder:
-            values, leaves, handles = make_inputs(names, example_inputs, recorder)
-            before = [
-                (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
-            ]
-            outputs = run(graph, handles, recorder)
-            _check_metadata(names, handles, before)
-            results = describe_results(recorder, names, example_inputs, handles, before, outputs)
-            tangents, gradients = _backward(recorder, leaves, values, results)
-    finally:
-        torch._C._set_grad_enabled(grad_mode)
-        autocast.restore()
-    simplify(recorder.tape, results, gradients)
-    parts = partition(recorder.tape, values, results, tangents, gradients, options)
-    return emit_graphs(recorder.tape, values, results, tangents, gradients, parts, options)
+    program = Program.of(graph, example_inputs, options)
+    check_inputs(program.names, example_inputs)
+
+    def run(program: Program, trail: Trail | None) -> tuple:
+        recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
+        _check_leaves(recorded)
+        steps = list(recorded.recorder.tape.steps)
+        return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
+
+    with program.state(), without_saved_tensors_hooks():
+        recorded, steps, tangents, gradients = for_all_sizes(program, run)
+    tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
+    simplify(tape, results, gradients.values)
+    parts = partition(tape, values, results, tangents, gradients.values, options)
+    return emit_graphs(program, recorded, tangents, gradients, parts, steps)
 
 
-def _main_device(example_inputs: list[Any]) -> torch.device:
-    """Where most of the program runs: the first input that is not on the CPU says."""
-    devices = [example.device for example in example_inputs if isinstance(example, torch.Tensor)]
-    return next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.device("cpu"))
+def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
+    """The backward pass from the values that `pair` saves, where only some of its tangents are defined.
+
+    A tangent that is not given is undefined, as in eager, not zero: zeros pushed through the derivative of a square root at
+    zero are NaN. Gradients lie in memory as the tangents do. Raises `DifferentiationRefused` where this needs a value that was not saved.
+    """
+    program = pair.program
+    assert program is not None
+    scope = scope_of(program.inputs)
+    relied_on = 0 if scope is None else len(scope.log)
+
+    def run(program: Program, trail: Trail | None) -> tuple:
+        recorded = record(program, trail=trail)
+        return recorded, list(recorded.recorder.tape.steps), *_backward(recorded, given)
+
+    with program.state(), without_saved_tensors_hooks():
+        recorded, steps, tangents, gradients = for_all_sizes(program, run)
+    if scope is not None and len(scope.log) > relied_on:
+        raise DifferentiationRefused(VaryingNumberNeeded("what no guard checks", frozenset()))
+    tape = recorded.recorder.tape
+    saved = [_saved_value(place.step, place.index, steps, recorded.values) for place in pair.saved]
+    simplify(tape, recorded.results, gradients.values)
+    parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
+    names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
+    return emit_backward(tape, parts, tangents, gradients, names)
 
 
-def _check_metadata(names: list[str], handles: list[Any], before: list[Any]) -> None:
-    for name, handle, state in zip(names, handles, before, strict=True):
-        if state is not None and (handle.shape, handle.stride()) != state[2:]:
-            raise DifferentiationRefused(InputMetadataChanged(name), name)
+def _check_leaves(recorded: Recorded) -> None:
+    outputs = [output for output, _ in recorded.results.differentiable]
+    if leads_to_leaf_inside(outputs, recorded.leaves):
+        raise DifferentiationRefused(LeafMadeInside(str(recorded.results.differentiable_outputs[0])))
 
 
-def _backward(
-    recorder: Recorder, leaves: list[Any], values: list[Any], results: Results
-) -> tuple[list[Value], list[Value | None]]:
-    """The tangents' values, and for each input its gradient's value or None."""
+def _saved_value(step: int | None, index: int, steps: list[Step], inputs: list[Any]) -> Any:
+    return inputs[index] if step is None else steps[step].outputs[index]
+
+
+def _backward(recorded: Recorded, given: tuple[Given, ...]) -> tuple[list[Value], Gradients]:
+    """The values of the tangents that are given, and the inputs' gradients."""
+    recorder, leaves, results = recorded.recorder, recorded.leaves, recorded.results
     wanted = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not wanted or not results.differentiable:
-        return [], [None] * len(leaves)
-    results.sources = inputs_reached([tensor for tensor, _ in results.differentiable], leaves)
-    recorder.start_backward()
-    tangents, handles = [], []
-    for number, (_, value) in enumerate(results.differentiable, 1):
-        tangent = Value(_tangent_layout(value.layout), name=f"tangents_{number}")
-        tangents.append(tangent)
-        handles.append(recorder.wrap(tangent))
-    found = _run_autograd([tensor for tensor, _ in results.differentiable], handles, [leaves[i] for i in wanted])
-    gradients: list[Value | None] = [None] * len(leaves)
-    for index, gradient in zip(wanted, found, strict=True):
-        if gradient is not None:
-            gradients[index] = _gradient_value(recorder, gradient, values[index])
-    return tangents, gradients
+        return [], Gradients.none(len(leaves))
+    with recorder:
+        recorder.start_backward()
+        tangents, handles, outputs = [], [], []
+        for number, ((output, value), is_given) in enumerate(zip(results.differentiable, given, strict=True), 1):
+            if is_given:
+                tangents.append(Value(_tangent_layout(value.layout, is_given), name=f"tangents_{number}"))
+                handles.append(recorder.wrap(tangents[-1]))
+                outputs.append(output)
+        earlier = recorder.memory.storages()
+        found = _run_autograd(outputs, handles, [leaves[i] for i in wanted])
+        by_input = dict(zip(wanted, found, strict=True))
+        return tangents, describe_gradients(recorder, recorded.values, by_input, earlier)
 
 
-def _tangent_layout(layout: Layout) -> Layout:
+def _tangent_layout(layout: Layout, given: Given = True) -> Layout:
     """As the output, unless its elements share places or leave some out: an element of a tangent has a place of its own."""
+    if isinstance(given, tuple):
+        steps = dict(zip(given, contiguous_strides(tuple(layout.sizes[d] for d in given)), strict=True))
+        return replace(layout, strides=tuple(steps[d] for d in range(len(layout.sizes))))
     if is_dense(layout.sizes, layout.strides):
         return layout
     return replace(layout, strides=contiguous_strides(layout.sizes))
@@ -111,10 +138,3 @@ def _run_autograd(outputs: list[torch.Tensor], tangents: list[torch.Tensor], inp
         cause = refusal_within(error)
         reason = cause.reason if cause else OperatorFailed("backward", f"{type(error).__name__}: {error}")
         raise DifferentiationRefused(reason) from error
-
-
-def _gradient_value(recorder: Recorder, gradient: torch.Tensor, source: Value) -> Value:
-    value = recorder.value(gradient)
-    if value.device != source.device:
-        value = recorder.builder.op(torch.ops.aten._to_copy.default, value, device=source.device)
-    return value

@@ -8,15 +8,17 @@ Found by running torch's operator database on the CPU and comparing each ATen ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from dynascope.grad.metadata import Rule, layouts_by_torch, overloads, rule
-from dynascope.grad.shapes import broadcast, floating, fresh, iterator_strides, promoted
-from dynascope.grad.tape import META, Layout, Value, contiguous_strides
+from dynascope.grad.metadata import Rule, joined, kept_strides, layouts_by_torch, overloads, rule
+from dynascope.grad.shapes import broadcast, channels_last_strides, floating, fresh, iterator_strides, promoted
+from dynascope.grad.tape import Layout, Value, contiguous_strides, leaves
 from dynascope.grad.views import Builder, with_strides
+from dynascope.sizes import hints_of
 
 aten = torch.ops.aten
 LAYOUTS: dict[Any, Rule] = {}
@@ -34,7 +36,8 @@ def laid_out_as_eager(builder: Builder, target: Any, result: Any, arguments: Any
     """The result of the decomposition of `target`, with the strides that its own kernel would give."""
     known = LAYOUTS.get(target)
     if known is None:
-        return result
+        is_pointwise = isinstance(result, Value) and torch.Tag.pointwise in target.tags
+        return _as_iterated(builder, result, arguments, keywords) if is_pointwise else result
     layouts = known(*arguments, **keywords)
     if isinstance(result, Value):
         return with_strides(builder, result, (layouts[0] if isinstance(layouts, list) else layouts).strides)
@@ -43,6 +46,14 @@ def laid_out_as_eager(builder: Builder, target: Any, result: Any, arguments: Any
         with_strides(builder, value, layout.strides) if value is not None and value.sizes == layout.sizes else value
         for value, layout in pairs
     )
+
+
+def _as_iterated(builder: Builder, result: Value, arguments: Any, keywords: Any) -> Value:
+    """What a decomposition put together of several operators, laid out as the one kernel lays it out from its operands."""
+    operands = [leaf for leaf in leaves((arguments, keywords)) if isinstance(leaf, Value)]
+    if broadcast(*(operand.sizes for operand in operands)) != result.sizes:
+        return result
+    return with_strides(builder, result, iterator_strides(result.sizes, operands))
 
 
 @eager_layout(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -62,7 +73,46 @@ def _copysign(a: Value, b: Value) -> Layout:
     return Layout(sizes, iterator_strides(sizes, [a, b]), floating(promoted((a, b))), device)
 
 
-@eager_layout(*overloads("scatter.src scatter.value scatter_add index_add normal.Tensor_Tensor"))
+@eager_layout(*overloads("mvlgamma"))
+def _multivariate_log_gamma(a: Value, _: int) -> Layout:
+    return fresh(a.sizes, floating(a.dtype), a.device)
+
+
+@eager_layout(*overloads("normal.Tensor_Tensor"))
+def _normal(mean: Value, deviation: Value, **_: Any) -> Layout:
+    return fresh(broadcast(mean.sizes, deviation.sizes), mean.dtype, mean.device)
+
+
+@rule(*overloads("normal.float_Tensor"))
+def _normal_by_deviation(mean: float, deviation: Value, **_: Any) -> Layout:
+    return fresh(deviation.sizes, deviation.dtype, deviation.device)
+
+
+@rule(*overloads("rrelu_with_noise_functional"))
+def _rrelu(a: Value, noise: Value, *_: Any, **__: Any) -> list[Layout]:
+    return [replace(a.layout, strides=contiguous_strides(a.sizes)), noise.layout]
+
+
+@rule(*overloads("poisson _standard_gamma"))
+def _sampled(a: Value, *_: Any, **__: Any) -> Layout:
+    """CUDA's kernels iterate, the CPU's fill a new tensor."""
+    strides = contiguous_strides(a.sizes) if a.device.type == "cpu" else iterator_strides(a.sizes, [a])
+    return Layout(a.sizes, strides, a.dtype, a.device)
+
+
+@eager_layout(*overloads("binary_cross_entropy"))
+def _binary_cross_entropy(a: Value, target: Value, weight: Value | None = None, reduction: int = 1) -> Layout:
+    if reduction:
+        return fresh((), a.dtype, a.device)
+    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+
+
+@eager_layout(*overloads("index_fill.int_Scalar index_fill.int_Tensor"))
+def _index_fill(a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+
+
+@eager_layout(*overloads("scatter.src scatter.value scatter_add index_add"))
 def _contiguous_like_first(a: Value, *_: Any, **__: Any) -> Layout:
     return fresh(a.sizes, a.dtype, a.device)
 
@@ -86,23 +136,79 @@ def _batch_norm(
 ) -> list[Layout | None]:
     """What is saved has the parameters' type on the CPU, and outside training no elements."""
     on_cpu = a.device.type == "cpu"
-    strides = suggested_strides(a) if on_cpu else iterator_strides(a.sizes, [a])
     given = next((value for value in (weight, bias, mean) if value is not None), a)
     wide = torch.float32 if a.dtype in (torch.float16, torch.bfloat16) else a.dtype
     saved = fresh((a.sizes[1] if training or not on_cpu else 0,), given.dtype if on_cpu else wide, a.device)
-    return [Layout(a.sizes, strides, a.dtype, a.device), saved, saved]
+    return [Layout(a.sizes, batch_norm_strides(a), a.dtype, a.device), saved, saved]
+
+
+@eager_layout(*overloads("_native_batch_norm_legit.no_stats"))
+def _batch_norm_without_statistics(
+    a: Value, weight: Value | None, bias: Value | None, training: bool, *rest: Any
+) -> Any:
+    return _batch_norm(a, weight, bias, None, None, training, *rest)
+
+
+def batch_norm_strides(a: Value) -> tuple[int, ...]:
+    return suggested_strides(a) if a.device.type == "cpu" else iterator_strides(a.sizes, [a])
+
+
+@rule(aten.angle.default)
+def _angle(a: Value) -> Layout:
+    """Of complex numbers the result is a tensor that was there before the kernel saw its operand."""
+    if a.dtype.is_complex:
+        return fresh(a.sizes, a.dtype.to_real(), a.device)
+    return Layout(a.sizes, iterator_strides(a.sizes, [a]), floating(a.dtype), a.device)
+
+
+@rule(*overloads("nonzero_static"))
+def _nonzero_static(a: Value, *, size: int, **_: Any) -> Layout:
+    return fresh((size, a.rank), torch.int64, a.device)
+
+
+@rule(*overloads("select_scatter slice_scatter diagonal_scatter as_strided_scatter"))
+def _scatter_view(a: Value, *_: Any, **__: Any) -> Layout:
+    """A copy of the operand, its holes too, with a part of it overwritten."""
+    return Layout(a.sizes, with_holes(a.sizes, a.strides), a.dtype, a.device)
+
+
+def with_holes(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of ATen's `clone_preserve_strides`: as they are, unless elements share places."""
+    reach = 1
+    for stride, size in sorted(
+        ((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1), key=hints_of
+    ):
+        if stride < reach:
+            return contiguous_strides(sizes)
+        reach = stride * size
+    return strides
+
+
+@rule(aten.cat.default)
+def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
+    """In the memory format that ATen suggests for all of the operands, else contiguous."""
+    layout = joined(tensors, dimension)
+    formats = {_suggested_format(tensor) for tensor in tensors}
+    if len(formats) == 1 and None not in formats:
+        return replace(layout, strides=_strides_in(layout.sizes, formats.pop()))
+    return layout
 
 
 def suggested_strides(a: Value, sizes: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Strides of a new tensor in the memory format that ATen suggests for `a`."""
-    sizes = a.sizes if sizes is None else sizes
+    return _strides_in(a.sizes if sizes is None else sizes, _suggested_format(a))
+
+
+def _suggested_format(a: Value) -> torch.memory_format | None:
     like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(a.rank)
-    if like is None or not _looks_channels_last(a):
-        return contiguous_strides(sizes)
-    return torch.empty(sizes, device=META, memory_format=like).stride()
+    return like if like is not None and looks_channels_last(a) else None
 
 
-def _looks_channels_last(a: Value) -> bool:
+def _strides_in(sizes: tuple[int, ...], like: torch.memory_format | None) -> tuple[int, ...]:
+    return contiguous_strides(sizes) if like is None else channels_last_strides(sizes)
+
+
+def looks_channels_last(a: Value) -> bool:
     """Whether strides grow from the channels over the last dimension to the first, as ATen decides it."""
     least = 0
     if a.strides[1] == 0:
@@ -135,7 +241,9 @@ def _in_suggested_format(target: Any, position: int) -> None:
 
 
 for _target, _position in {
-    **dict.fromkeys(overloads("replication_pad2d pixel_shuffle channel_shuffle max_unpool2d"), 0),
-    **dict.fromkeys(overloads("replication_pad2d_backward"), 1),
+    **dict.fromkeys(overloads("replication_pad2d replication_pad3d reflection_pad2d reflection_pad3d"), 0),
+    **dict.fromkeys(overloads("pixel_shuffle channel_shuffle max_unpool2d"), 0),
+    **dict.fromkeys(overloads("replication_pad2d_backward replication_pad3d_backward"), 1),
+    **dict.fromkeys(overloads("reflection_pad2d_backward reflection_pad3d_backward"), 1),
 }.items():
     _in_suggested_format(_target, _position)

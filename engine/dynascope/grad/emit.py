@@ -8,25 +8,35 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.grad.options import GradOptions
+from dynascope.grad.gradients import Gradients
 from dynascope.grad.outputs import Results
-from dynascope.grad.pair import Computed, GradPair, InputItself, Mutation, Saved, Tangent
+from dynascope.grad.pair import (
+    Computed,
+    GradPair,
+    InputItself,
+    Mutation,
+    PartialBackward,
+    Saved,
+    Tangent,
+    Twin,
+    Watched,
+)
 from dynascope.grad.partition import Parts, root_of
-from dynascope.grad.tape import NOWHERE, Number, Step, Tape, Value, replace
+from dynascope.grad.program import Program, Recorded
+from dynascope.grad.tape import NOWHERE, Number, Step, Tape, Value, names_of, replace
 from dynascope.report.facts import Phase
+from dynascope.sizes import Root, Size, apply, hint_of
+from dynascope.sizes.building import build
+from dynascope.sizes.expression import of_root
 
 aten = torch.ops.aten
 
 
 def emit_graphs(
-    tape: Tape,
-    inputs: list[Any],
-    results: Results,
-    tangents: list[Value],
-    gradients: list[Value | None],
-    parts: Parts,
-    options: GradOptions,
+    program: Program, recorded: Recorded, tangents: list[Value], gradients: Gradients, parts: Parts, steps: list[Step]
 ) -> GradPair:
+    """`steps` are those of the forward pass as they were recorded, before any was left out."""
+    tape, inputs, results = recorded.recorder.tape, recorded.values, recorded.results
     forward = _GraphWriter(tape, "forward")
     for value in inputs:
         forward.placeholder(value)
@@ -34,13 +44,13 @@ def emit_graphs(
         forward.step(step)
     visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
     nodes = forward.distinct_outputs(visible)
-    mutated_inputs = {mutated.index for mutated in results.mutated}
-    saved, extra = _place_saved(forward, parts.saved, visible, inputs, mutated_inputs, len(results.computed))
+    saved, extra = _place_saved(forward, parts.saved, results, inputs, steps)
     forward_module = forward.finish([*nodes, *extra], "Forward")
+    part = emit_backward(tape, parts, tangents, gradients, forward.names) if tangents else None
     return GradPair(
         forward=forward_module,
-        backward=_emit_backward(tape, parts, tangents, gradients, forward.names),
-        region=options.region,
+        backward=part.graph if part else None,
+        region=program.options.region,
         input_count=len(inputs),
         outputs=tuple(results.outputs),
         mutations=tuple(
@@ -50,52 +60,77 @@ def emit_graphs(
         computed_count=len(results.computed),
         saved=tuple(saved),
         tangents=tuple(
-            Tangent(output, tangent.layout, sources)
-            for output, tangent, sources in zip(results.differentiable_outputs, tangents, results.sources, strict=False)
+            Tangent(output, tangent.layout, place)
+            for output, tangent, place in zip(results.differentiable_outputs, tangents, results.places, strict=False)
         ),
-        gradient_inputs=tuple(i for i, gradient in enumerate(gradients) if gradient is not None),
+        gradient_inputs=tuple(i for i, gradient in enumerate(gradients.values) if gradient is not None),
         inputs_require_grad=results.inputs_require_grad,
+        roots={name: at for at, given in enumerate(inputs) if isinstance(given, Size) for name in names_of([given])},
+        twins=part.twins if part else (),
+        watched=_watched(results, saved) if part else (),
+        kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
+        program=program if tangents else None,
     )
 
 
 def _place_saved(
-    forward: _GraphWriter,
-    values: list[Value | Number],
-    visible: list[Any],
-    inputs: list[Any],
-    mutated: set[int],
-    computed_count: int,
+    forward: _GraphWriter, values: list[Value | Number | Size], results: Results, inputs: list[Any], steps: list[Step]
 ) -> tuple[list[Saved], list[fx.Node]]:
-    """Where each saved value is found after the forward graph ran, and the forward outputs added for it."""
+    """Where each saved value is found after the forward graph ran, and the forward outputs added for it.
+
+    What the program can change before the backward pass, though eager would not mind, is saved as a copy.
+    """
     saved, extra = [], []
+    safe = results.kept_inputs - {mutated.index for mutated in results.mutated}
+    visible_count = len(results.computed) + len(results.mutated)
     input_numbers = {id(value): i for i, value in enumerate(inputs)}
-    output_numbers = {id(value): i for i, value in enumerate(visible[:computed_count])}
+    output_numbers = {id(value): i for i, value in enumerate(results.computed)}
+    step_numbers = {id(step): i for i, step in enumerate(steps)}
     for value in values:
         name = forward.name_of(value)
         layout = value.layout if isinstance(value, Value) else None
         number = input_numbers.get(id(value))
-        if number is not None and number not in mutated:
-            saved.append(Saved(InputItself(number), name, layout))
-        elif number is None and id(value) in output_numbers:
-            saved.append(Saved(Computed(output_numbers[id(value)]), name, layout))
+        origin: Computed | InputItself
+        result = output_numbers.get(id(value)) if number is None else None
+        if number is not None and (layout is None or number in safe):
+            origin = InputItself(number)
+        elif result is not None and (layout is None or result in results.kept_outputs):
+            origin = Computed(result)
         else:
-            saved.append(Saved(Computed(len(visible) + len(extra)), name, layout))
-            extra.append(forward.copy(value) if number is not None else forward.node(value))
+            origin = Computed(visible_count + len(extra))
+            extra.append(forward.node(value) if number is None and result is None else forward.copy(value))
+        place = (None, number) if number is not None else (step_numbers[id(value.step)], value.index)
+        saved.append(Saved(origin, name, layout, *place))
     return saved, extra
 
 
-def _emit_backward(
-    tape: Tape, parts: Parts, tangents: list[Value], gradients: list[Value | None], names: dict[int, str]
-) -> fx.GraphModule | None:
-    if not tangents:
-        return None
+def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:
+    """What eager keeps and this backward pass does not need."""
+    mutated = {mutated.index for mutated in results.mutated}
+    needed = {(type(s.origin), s.origin.index) for s in saved}
+    inputs = [Watched(InputItself(i), "", 0) for i in sorted(results.kept_inputs - mutated)]
+    outputs = [Watched(Computed(i), *place) for i, place in sorted(results.kept_outputs.items())]
+    return tuple(w for w in (*inputs, *outputs) if (type(w.origin), w.origin.index) not in needed)
+
+
+def emit_backward(
+    tape: Tape, parts: Parts, tangents: list[Value], gradients: Gradients, names: dict[int, str]
+) -> PartialBackward:
+    """One output for each input: its gradient, or None; of twins only the first is given."""
     backward = _GraphWriter(tape, "backward", names)
     for value in [*parts.saved, *tangents]:
         backward.placeholder(value)
     for step in parts.backward:
         backward.step(step)
-    outputs = [None if gradient is None else backward.node(gradient) for gradient in gradients]
-    return backward.finish(outputs, "Backward")
+    nodes = backward.gradients(gradients.values, gradients.memory)
+    first: dict[fx.Node, int] = {}
+    twins = []
+    for index, node in enumerate(nodes):
+        if node is not None and first.setdefault(node, index) != index:
+            is_same = gradients.same_as.get(index, index) == gradients.same_as.get(first[node], first[node])
+            twins.append(Twin(index, first[node], is_same))
+            nodes[index] = None
+    return PartialBackward(backward.finish(nodes, "Backward"), tuple(twins))
 
 
 class _GraphWriter:
@@ -107,13 +142,19 @@ class _GraphWriter:
         self.graph = fx.Graph()
         self.nodes: dict[int, fx.Node] = {}
         self.names = dict(names or {})
+        self.numbers: dict[Any, Any] = {}
+        """What stands for each number that varies."""
         self.constants: dict[str, torch.Tensor] = {}
 
     def placeholder(self, value: Any) -> None:
-        name = self.names.get(id(value)) or getattr(value, "name", "") or "unused"
+        name = self.names.get(id(value)) or (str(value) if isinstance(value, Size) else getattr(value, "name", ""))
+        name = name or "unused"
         node = self.graph.create_node("placeholder", name, name=name)
         self._describe(node, value, NOWHERE)
         if isinstance(value, (Value, Number)):
+            self._remember(value, node)
+        elif isinstance(value, Size):
+            self.numbers[value.expression] = node
             self._remember(value, node)
 
     def step(self, step: Step) -> None:
@@ -130,6 +171,8 @@ class _GraphWriter:
             return
         self._describe(node, None, step.origin)
         node.meta["val"] = tuple(_example(output) for output in step.outputs)
+        if any(isinstance(output, Value) and output.layout.varies for output in step.outputs):
+            node.meta["layout"] = [output.layout if isinstance(output, Value) else None for output in step.outputs]
         for index, output in enumerate(step.outputs):
             if output is not None:
                 item = self.graph.create_node("call_function", operator.getitem, (node, index), name=f"{name}_{index}")
@@ -162,6 +205,20 @@ class _GraphWriter:
             nodes.append(node)
         return nodes
 
+    def gradients(self, values: list[Value | None], memory: tuple[int | None, ...]) -> list[fx.Node | None]:
+        """The nodes of `values`, with a copy where eager's lies in memory of its own and this one in another's."""
+        owners: dict[fx.Node, int | None] = {}
+        nodes = []
+        for value, storage in zip(values, memory, strict=True):
+            node = None if value is None else self.node(value)
+            if node is not None and storage is not None:
+                root = root_of(node)
+                if root.op != "call_function" or owners.setdefault(root, storage) != storage:
+                    node = self.copy(value)
+                    owners[node] = storage
+            nodes.append(node)
+        return nodes
+
     def finish(self, outputs: list[Any], name: str) -> fx.GraphModule:
         self.graph.output(tuple(outputs))
         for node in list(self.graph.nodes):
@@ -170,7 +227,23 @@ class _GraphWriter:
         return fx.GraphModule(self.constants, self.graph, name)
 
     def _operand(self, leaf: Any) -> Any:
+        if isinstance(leaf, Size):
+            return build(leaf.expression, self._root, self._number)
         return self.node(leaf) if isinstance(leaf, (Value, Number)) else leaf
+
+    def _root(self, root: Root) -> fx.Node:
+        return self.numbers[of_root(root)]
+
+    def _number(self, function: Any, arguments: tuple) -> Any:
+        key = function, arguments
+        if key not in self.numbers:
+            node = self.graph.create_node("call_function", function, arguments, name=function.__name__.strip("_"))
+            operands = [a.meta["size"] if isinstance(a, fx.Node) else a for a in arguments]
+            node.meta["size"] = apply(function, operands)
+            node.meta["val"] = hint_of(node.meta["size"])
+            node.meta["phase"] = self.phase
+            self.numbers[key] = node
+        return self.numbers[key]
 
     def _constant(self, value: Any) -> fx.Node:
         constant = self.tape.constants[value.name]
@@ -186,6 +259,10 @@ class _GraphWriter:
 
     def _describe(self, node: fx.Node, value: Any, origin: Any) -> None:
         node.meta["val"] = _example(value)
+        if isinstance(value, Size):
+            node.meta["size"] = value
+        elif isinstance(value, Value) and value.layout.varies:
+            node.meta["layout"] = value.layout
         node.meta["device"] = value.device if isinstance(value, Value) else None
         node.meta["user_stack"] = origin.user_stack
         node.meta["stack_trace"] = origin.stack_trace
@@ -196,7 +273,7 @@ class _GraphWriter:
 def _example(value: Any) -> Any:
     if isinstance(value, Value):
         return value.meta()
-    return value.example if isinstance(value, Number) else value
+    return value.example if isinstance(value, Number) else hint_of(value)
 
 
 def _count(node: fx.Node) -> int | None:
@@ -206,4 +283,4 @@ def _count(node: fx.Node) -> int | None:
 
 def _returns_many(target: Any) -> bool:
     schema = getattr(target, "_schema", None)
-    return schema is not None and (len(schema.returns) > 1 or str(schema.returns[0].type).startswith("List"))
+    return schema is not None and (len(schema.returns) != 1 or str(schema.returns[0].type).startswith("List"))

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.grad.inputs import InputFacts
 from dynascope.grad.numbers import symbol
 from dynascope.grad.reasons import (
     AutocastActive,
@@ -19,12 +20,14 @@ from dynascope.grad.reasons import (
     DataDependentResult,
     DifferentiationRefused,
     OperatorFailed,
+    UnsupportedMutation,
     VaryingNumberNeeded,
 )
 from dynascope.grad.record import Recorder
-from dynascope.grad.tape import Number, Origin
+from dynascope.grad.tape import Origin
 from dynascope.grad.torch_rules import RULES
 from dynascope.meta_kernels import autocast
+from dynascope.sizes import Size
 
 
 def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
@@ -61,14 +64,25 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder)
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     try:
         _refuse_by_name(node, name)
+        written = _writes(keywords.get("out"), recorder)
         with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
-            return _call(node, arguments, keywords, recorder)
+            result = _call(node, arguments, keywords, recorder)
+        if any(now == before for now, before in zip(_writes(keywords.get("out"), recorder), written, strict=True)):
+            raise DifferentiationRefused(UnsupportedMutation(name, "what it writes to `out` was not seen"))
+        return result
     except DifferentiationRefused as refused:
         raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
     except Exception as error:
         cause = refusal_within(error)
         reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
         raise DifferentiationRefused(_named(reason, name), node.name) from error
+
+
+def _writes(out: Any, recorder: Recorder) -> list[int]:
+    """How often each tensor of an `out=` was written. Composite operators may write to a copy of a meta tensor."""
+    tensors = out if isinstance(out, (tuple, list)) else [] if out is None else [out]
+    cells = [recorder.memory.cell(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    return [cell.writes for cell in cells if cell is not None]
 
 
 def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: Recorder) -> Any:
@@ -84,7 +98,7 @@ def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: R
 
 def _named(reason: Any, name: str) -> Any:
     if isinstance(reason, VaryingNumberNeeded):
-        return VaryingNumberNeeded(name, reason.placeholder)
+        return VaryingNumberNeeded(name, reason.inputs)
     return reason
 
 
@@ -111,18 +125,21 @@ def _refuse_by_name(node: fx.Node, name: str) -> None:
 _AUTOCAST = {torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast}
 
 
-def make_inputs(names: list[str], examples: list[Any], recorder: Recorder) -> tuple[list[Any], list[Any], list[Any]]:
+def make_inputs(names: Any, inputs: Any, recorder: Recorder) -> tuple[list[Any], list[Any], list[Any]]:
     """(recorded values, leaves to differentiate by, handles that the program gets), one for each placeholder."""
     values, leaves, handles = [], [], []
-    for index, (name, example) in enumerate(zip(names, examples, strict=True)):
-        if not isinstance(example, torch.Tensor):
-            value, leaf, handle = _number_input(name, example, recorder)
+    for index, (name, facts) in enumerate(zip(names, inputs, strict=True)):
+        if not isinstance(facts, InputFacts):
+            value = leaf = facts
+            handle = symbol(facts) if isinstance(facts, Size) else facts
+            if isinstance(facts, Size) and facts.kind is int and recorder.trail is not None:
+                handle = facts.hint
         else:
-            value, leaf = recorder.placeholder(example, name)
+            value, leaf = recorder.placeholder(facts.layout, facts.offset, name)
             handle = leaf
-            if example.requires_grad:
+            if facts.requires_grad:
                 leaf.requires_grad_()
-                handle = leaf if example.is_leaf else _Entry.apply(leaf, recorder)
+                handle = leaf if facts.is_leaf else _Entry.apply(leaf, recorder)
             cell = recorder.memory.cell(handle)
             assert cell is not None
             cell.input_index = index
@@ -130,13 +147,6 @@ def make_inputs(names: list[str], examples: list[Any], recorder: Recorder) -> tu
         leaves.append(leaf)
         handles.append(handle)
     return values, leaves, handles
-
-
-def _number_input(name: str, example: Any, recorder: Recorder) -> tuple[Any, Any, Any]:
-    if isinstance(example, (int, float)) and not isinstance(example, bool):
-        number = Number(example, name=name)
-        return number, number, symbol(number, recorder.tape)
-    return example, example, example
 
 
 class _Entry(torch.autograd.Function):

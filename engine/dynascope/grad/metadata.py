@@ -6,6 +6,7 @@ output_layouts(aten.mul.Tensor, (f32[4, 8], 2.0), {})  ->  [f32[4, 8]]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, 
 from dynascope.grad.shapes import (
     ShapeMismatch,
     broadcast,
+    channels_last_strides,
     common_device,
     contiguous_strides,
     floating,
@@ -26,8 +28,9 @@ from dynascope.grad.shapes import (
     wrap_dimension,
     wrap_dimensions,
 )
-from dynascope.grad.tape import META, Layout, Number, Value, layout_of, leaves, replace
+from dynascope.grad.tape import META, Layout, Value, layout_of, leaves, names_of, numbers_at, replace, sizes_in
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
+from dynascope.sizes import Scope, hints_of
 
 aten = torch.ops.aten
 Rule = Callable[..., Layout | list[Layout | None]]
@@ -50,18 +53,43 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
 
 
 def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
-    operands = list(leaves((arguments, keywords)))
-    if any(isinstance(operand, Number) for operand in operands):
-        raise DifferentiationRefused(VaryingNumberNeeded(_name(target)))
+    varying = next(sizes_in((arguments, keywords)), None)
+    if varying is not None:
+        return _in_worlds(varying.scope, target, arguments, keywords)
     key = _memory_key(target, arguments, keywords)
     known = _MEMORY.get(key) if key is not None else None
     if known is None:
-        known = _ask_torch(target, arguments, keywords, operands)
+        known = _ask_torch(target, arguments, keywords, list(leaves((arguments, keywords))))
         if key is not None:
             if len(_MEMORY) >= _MEMORY_LIMIT:
                 _MEMORY.clear()
             _MEMORY[key] = known
     return list(known)
+
+
+def _in_worlds(scope: Scope, target: Any, arguments: Any, keywords: Any) -> list[Layout | int | None]:
+    """Torch's answers at several sizes, as one form each."""
+    if scope.worlds is None or any(size.kind is float for size in sizes_in((arguments, keywords))):
+        raise DifferentiationRefused(VaryingNumberNeeded(_name(target), names_of(sizes_in((arguments, keywords)))))
+    answers = []
+    for values in scope.worlds.values:
+        answers.append(layouts_by_torch(target, numbers_at(arguments, values), numbers_at(keywords, values)))
+
+    def form(numbers: Any) -> Any:
+        found = scope.worlds.expression(tuple(numbers))
+        if found is None:
+            raise DifferentiationRefused(VaryingNumberNeeded(_name(target), names_of(sizes_in((arguments, keywords)))))
+        return found
+
+    def joined(parts: tuple) -> Any:
+        first = parts[0]
+        if not isinstance(first, Layout):
+            return first if first is None else form(parts)
+        sizes = tuple(form(column) for column in zip(*(part.sizes for part in parts), strict=True))
+        strides = tuple(form(column) for column in zip(*(part.strides for part in parts), strict=True))
+        return Layout(sizes, strides, first.dtype, first.device)
+
+    return [joined(parts) for parts in zip(*answers, strict=True)]
 
 
 _MEMORY: dict[Any, tuple[Layout | int | None, ...]] = {}
@@ -96,7 +124,21 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
-    return tuple(_described(output, device) for output in outputs)
+    described = tuple(_described(output, device) for output in outputs)
+    return _as_iterated(target, operands, described)
+
+
+def _as_iterated(target: Any, operands: list[Any], described: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Torch's references in Python lay out the results of pointwise operators in a way of their own; kernels do as TensorIterator."""
+    if torch.Tag.pointwise not in target.tags or not operands:
+        return described
+    sizes = broadcast(*(operand.sizes for operand in operands))
+    return tuple(
+        replaced(layout, strides=iterator_strides(sizes, operands))
+        if isinstance(layout, Layout) and layout.sizes == sizes
+        else layout
+        for layout in described
+    )
 
 
 def _described(output: Any, device: torch.device) -> Layout | int | None:
@@ -116,8 +158,8 @@ def overloads(*names: str) -> list[Any]:
     return found
 
 
-MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular"))
-"""Their strides depend on which library does the work: it is asked, once for each layout, with zeros."""
+MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular ldexp.Tensor"))
+"""Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
 MOST_MEASURED_BYTES = 2**26
 
 
@@ -137,7 +179,8 @@ def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None
 
 
 def call_meta_kernel(target: Any, arguments: Any, keywords: Any) -> Any:
-    """Run an operator on meta tensors, below autograd. Any failure becomes a refusal."""
+    """Run an operator on meta tensors, below autograd, at the sizes at hand. Any failure becomes a refusal."""
+    arguments, keywords = hints_of(arguments), hints_of(keywords)
     try:
         with torch._C._AutoDispatchBelowAutograd():
             return _run_on_meta(target, arguments, keywords)
@@ -266,7 +309,7 @@ def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tup
         return value.strides if is_dense(value.sizes, value.strides) else iterator_strides(value.sizes, [value])
     if memory_format is torch.contiguous_format:
         return contiguous_strides(value.sizes)
-    return torch.empty(value.sizes, device=META, memory_format=memory_format).stride()
+    return channels_last_strides(value.sizes)
 
 
 @rule(aten.clone.default)
@@ -363,76 +406,6 @@ def _bmm(a: Value, b: Value) -> Layout:
     return fresh((a.sizes[0], a.sizes[1], b.sizes[2]), a.dtype, a.device)
 
 
-@rule(aten.convolution.default)
-def _convolution(
-    a: Value,
-    weight: Value,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: Any,
-    extra: Any,
-    groups: int,
-) -> Layout:
-    if a.rank != weight.rank or a.dtype != weight.dtype or a.rank < 3:
-        raise ShapeMismatch(
-            f"input {a.dtype}{list(a.sizes)} and weight {weight.dtype}{list(weight.sizes)} cannot be convolved"
-        )
-    inner = weight.sizes[0] if transposed else weight.sizes[1] * groups
-    if inner != a.sizes[1]:
-        raise ShapeMismatch(f"the input has {a.sizes[1]} channels, the weight {list(weight.sizes)} expects {inner}")
-    each = lambda numbers: list(numbers) * (a.rank - 2) if len(numbers) == 1 else list(numbers)  # noqa: E731
-    sizes = [a.sizes[0], weight.sizes[1] * groups if transposed else weight.sizes[0]]
-    places = zip(a.sizes[2:], weight.sizes[2:], each(stride), each(padding), each(dilation), each(extra), strict=True)
-    for size, kernel, step, pad, spread, more in places:
-        reach = spread * (kernel - 1)
-        sizes.append(
-            (size - 1) * step - 2 * pad + reach + more + 1 if transposed else (size + 2 * pad - reach - 1) // step + 1
-        )
-    if min(sizes) < 0:
-        raise ShapeMismatch(f"the kernel {list(weight.sizes)} is larger than the input {list(a.sizes)}")
-    return Layout(tuple(sizes), _convolved_strides(sizes, (a, weight)), a.dtype, a.device)
-
-
-def _convolved_strides(sizes: Sequence[int], operands: Sequence[Value]) -> tuple[int, ...]:
-    """Channels last where an operand is, as the libraries do, which see one dimension as two."""
-    if len(sizes) == 3:
-        sizes = (*sizes[:2], 1, sizes[2])
-        strides = _convolved_strides(sizes, [_with_height(operand) for operand in operands])
-        return (*strides[:2], strides[3])
-    like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(len(sizes))
-    if like is not None and any(_is_channels_last(operand) for operand in operands):
-        return torch.empty(tuple(sizes), device=META, memory_format=like).stride()
-    return contiguous_strides(tuple(sizes))
-
-
-def _with_height(value: Value) -> Value:
-    (batch, channels, width), (a, b, c), layout = value.sizes, value.strides, value.layout
-    return Value(Layout((batch, channels, 1, width), (a, b, width * c, c), layout.dtype, layout.device))
-
-
-def _is_channels_last(value: Value) -> bool:
-    if value.rank not in (4, 5) or value.strides == contiguous_strides(value.sizes) or value.strides[1] != 1:
-        return False
-    order = [0, *range(2, value.rank), 1]
-    moved = tuple(value.sizes[d] for d in order)
-    return tuple(value.strides[d] for d in order) == contiguous_strides(moved)
-
-
-@rule(aten.convolution_backward.default)
-def _convolution_backward(
-    gradient: Value, a: Value, weight: Value, bias_sizes: Any, *arguments: Any
-) -> list[Layout | None]:
-    mask = arguments[-1]
-    make = lambda v: Layout(v.sizes, _convolved_strides(v.sizes, (a, weight)), v.dtype, v.device)  # noqa: E731
-    return [
-        make(a) if mask[0] else None,
-        make(weight) if mask[1] else None,
-        fresh(bias_sizes or (weight.sizes[0],), weight.dtype, weight.device) if mask[2] else None,
-    ]
-
-
 @rule(aten.embedding.default)
 def _embedding(weight: Value, indices: Value, *_: Any, **__: Any) -> Layout:
     return fresh(indices.sizes + weight.sizes[1:], weight.dtype, weight.device)
@@ -449,17 +422,19 @@ def _gather(a: Value, dimension: int, index: Value, **_: Any) -> Layout:
 
 
 @rule(*overloads("bernoulli.p"))
-def _random_like(a: Value, *_: Any, **__: Any) -> Layout:
-    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+def _coins(a: Value, *_: Any, **__: Any) -> Layout:
+    return fresh(a.sizes, a.dtype, a.device)
 
 
-@rule(*overloads("select_scatter", "slice_scatter", "diagonal_scatter"))
-def _scatter_view(a: Value, *_: Any, **__: Any) -> Layout:
-    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+@rule(*overloads("rand_like randn_like randint_like randint_like.low_dtype"))
+def _random_like(
+    a: Value, *_: Any, dtype: Any = None, device: Any = None, memory_format: Any = None, **__: Any
+) -> Layout:
+    return Layout(a.sizes, kept_strides(a, memory_format), dtype or a.dtype, torch.device(device or a.device))
 
 
-@rule(aten.cat.default)
-def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
+def joined(tensors: Sequence[Value], dimension: int = 0) -> Layout:
+    """The contiguous layout of tensors one after the other along a dimension."""
     kept = [t for t in tensors if t.sizes != (0,)] or list(tensors)
     dimension = wrap_dimension(dimension, kept[0].rank)
     sizes = list(kept[0].sizes)
@@ -468,15 +443,4 @@ def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
         t.sizes[:dimension] + t.sizes[dimension + 1 :] != (*sizes[:dimension], *sizes[dimension + 1 :]) for t in kept
     ):
         raise ShapeMismatch(f"sizes {[list(t.sizes) for t in tensors]} cannot be joined along dimension {dimension}")
-    layout = fresh(sizes, promoted(tensors), common_device(tensors))
-    if all(not is_contiguous_value(t) for t in kept) and len(sizes) in (4, 5):
-        like = torch.channels_last if len(sizes) == 4 else torch.channels_last_3d
-        if all(t.meta().is_contiguous(memory_format=like) for t in kept):
-            return Layout(
-                layout.sizes, torch.empty(sizes, device=META, memory_format=like).stride(), layout.dtype, layout.device
-            )
-    return layout
-
-
-def is_contiguous_value(value: Value) -> bool:
-    return contiguous_strides(value.sizes) == value.strides
+    return fresh(sizes, promoted(tensors), common_device(tensors))

@@ -13,11 +13,13 @@ import torch
 
 from dynascope.grad.decompose.normalize import batch_norm
 from dynascope.grad.decompose.pointwise import wide
+from dynascope.grad.eager_layouts import batch_norm_strides
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import ShapeMismatch, broadcast
 from dynascope.grad.tape import Value
-from dynascope.grad.views import ViewRecipe
+from dynascope.grad.views import ViewRecipe, with_strides
+from dynascope.sizes import hints_of
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -27,7 +29,7 @@ aten = torch.ops.aten
 
 def store(recorder: Recorder, target: torch.Tensor, value: Value, operation: str) -> None:
     """`target` now holds `value`, converted to its dtype. Sizes must agree."""
-    if tuple(target.shape) != value.sizes:
+    if recorder.observe(tuple(target.shape)) != value.sizes:
         raise DifferentiationRefused(
             UnsupportedMutation(operation, f"the result has sizes {list(value.sizes)}, the tensor {list(target.shape)}")
         )
@@ -47,7 +49,7 @@ def _copy(recorder: Recorder, target: torch.Tensor, source: torch.Tensor, *_: An
         conversions["device"] = present.device
     if conversions:
         value = builder.op(aten._to_copy.default, value, **conversions)
-    sizes = tuple(target.shape)
+    sizes = recorder.observe(tuple(target.shape))
     if value.sizes != sizes:
         try:
             fits = broadcast(value.sizes, sizes) == sizes
@@ -64,7 +66,7 @@ def _copy(recorder: Recorder, target: torch.Tensor, source: torch.Tensor, *_: An
 
 def _fill(recorder: Recorder, target: torch.Tensor, number: Any) -> torch.Tensor:
     present = recorder.value(target)
-    value = recorder.builder.full(target.shape, recorder.values(number), like=present)
+    value = recorder.builder.full(present.sizes, recorder.values(number), like=present)
     recorder.memory.write(target, value, "fill_")
     return target
 
@@ -78,7 +80,7 @@ def _fill_from_tensor(recorder: Recorder, target: torch.Tensor, value: torch.Ten
 
 
 def _resize(recorder: Recorder, target: torch.Tensor, sizes: Any, **_: Any) -> torch.Tensor:
-    if list(target.shape) != list(sizes):
+    if list(target.shape) != hints_of(list(sizes)):
         raise DifferentiationRefused(UnsupportedMutation("resize_", "it changes the size of a tensor that exists"))
     return target
 
@@ -111,9 +113,13 @@ def _batch_norm(
     b = recorder.builder
     source, scale_by, shift_by = recorder.values([x, weight, bias])
     dtype = wide(source.dtype)
+
+    def normalized(mean: Value, scale: Value) -> Value:
+        return with_strides(b, batch_norm(b, source, scale_by, shift_by, mean, scale), batch_norm_strides(source))
+
     if not training:
         mean, variance = (b.convert(recorder.value(t), dtype) for t in (running_mean, running_variance))  # type: ignore[arg-type]
-        out = batch_norm(b, source, scale_by, shift_by, mean, b.rsqrt(b.add(variance, epsilon)))
+        out = normalized(mean, b.rsqrt(b.add(variance, epsilon)))
         nothing = b.full([0], 0, like=source)
         return recorder.wrap((out, nothing, nothing))
     others = [d for d in range(source.rank) if d != 1]
@@ -126,7 +132,7 @@ def _batch_norm(
             present = recorder.value(running)
             blended = b.add(b.mul(b.convert(new, present.dtype), momentum), b.mul(present, 1 - momentum))
             store(recorder, running, blended, "batch_norm")
-    return recorder.wrap((batch_norm(b, source, scale_by, shift_by, mean, scale), mean, scale))
+    return recorder.wrap((normalized(mean, scale), mean, scale))
 
 
 MUTATIONS: dict[Any, Callable[..., Any]] = {

@@ -1,10 +1,11 @@
-"""Python numbers that vary from call to call, as symbols that torch's C++ carries along.
+"""Python floats that vary from call to call, as symbols that torch's C++ carries along.
 
-    y = x * scale          scale: VaryingFloat  ->  aten.mul.Tensor(x, scale)   the step holds a `Number`
+    y = x * scale          scale: VaryingFloat  ->  aten.mul.Tensor(x, scale)   the step holds the `Size` of scale
+    torch.full((2,), n)    n: VaryingInt        ->  aten.full([2], n)
     torch.arange(count)    count: VaryingInt    ->  DifferentiationRefused(VaryingNumberNeeded)
 
 torch accepts any object as the node of a SymInt or SymFloat. Ours knows no value: asking for it is the refusal, so that the
-caller compiles once for the value at hand. Arithmetic among numbers is recorded as steps of its own.
+caller looks at several values (`sizes.worlds`), or compiles for the value at hand. Arithmetic is the sizes' own.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from typing import Any, NoReturn
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import Number, Tape
+from dynascope.grad.tape import names_of
+from dynascope.sizes import Size
 
 
 class NumberNode:
     """What torch's SymNode is to it, reduced to the questions that have an answer without the value."""
 
-    def __init__(self, number: Number, tape: Tape) -> None:
-        self.number = number
-        self.tape = tape
+    def __init__(self, size: Size) -> None:
+        self.size = size
 
     def is_int(self) -> bool:
-        return isinstance(self.number.example, int)
+        return self.size.kind is int
 
     def is_float(self) -> bool:
-        return isinstance(self.number.example, float)
+        return self.size.kind is float
 
     def is_bool(self) -> bool:
         return False
@@ -48,54 +49,47 @@ class NumberNode:
         return None
 
     def _graph_repr(self) -> str:
-        return self.number.name or "number"
+        return str(self.size)
 
     str = _graph_repr
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise DifferentiationRefused(VaryingNumberNeeded(self.number.name or "a number"), self.number.name)
+        raise DifferentiationRefused(VaryingNumberNeeded(f"{self.size}", names_of([self.size])))
 
 
-def symbol(number: Number, tape: Tape) -> Any:
-    kind = VaryingInt if isinstance(number.example, int) else VaryingFloat
-    return kind(NumberNode(number, tape))
+def symbol(size: Size) -> Any:
+    return (VaryingInt if size.kind is int else VaryingFloat)(NumberNode(size))
 
 
 def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Any, other: Any) -> Any:
-        if isinstance(other, torch.Tensor):
-            return NotImplemented
-        return _record(self, function, (self, other))
+        return NotImplemented if isinstance(other, torch.Tensor) else _compute(function, self, other)
 
     return apply
 
 
 def _reflected(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Any, other: Any) -> Any:
-        if isinstance(other, torch.Tensor):
-            return NotImplemented
-        return _record(self, function, (other, self))
+        return NotImplemented if isinstance(other, torch.Tensor) else _compute(function, other, self)
 
     return apply
 
 
 def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    return lambda self: _record(self, function, (self,))
+    return lambda self: _compute(function, self)
 
 
-def _record(owner: Any, function: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
-    tape = owner.node.tape
-    numbers = tuple(number_of(operand) for operand in operands)
-    example = function(*(n.example if isinstance(n, Number) else n for n in numbers))
-    return symbol(tape.write_number(function, numbers, example), tape)
+def _compute(function: Callable[..., Any], *operands: Any) -> Any:
+    result = function(*map(number_of, operands))
+    return symbol(result) if isinstance(result, Size) else result
 
 
 def number_of(operand: Any) -> Any:
-    """The recorded number behind a symbol; other operands are themselves."""
+    """The size behind a symbol; other operands are themselves."""
     if isinstance(operand, (torch.SymInt, torch.SymFloat)) and isinstance(operand.node, NumberNode):
-        return operand.node.number
+        return operand.node.size
     return operand
 
 

@@ -25,9 +25,6 @@ FUNCTIONAL_FORMS: dict[Any, Any] = {
     aten.bernoulli_.float: aten.bernoulli.p,
     aten.bernoulli_.Tensor: aten.bernoulli.Tensor,
     aten.normal_.default: aten.normal_functional.default,
-    aten.random_.default: aten.random.default,
-    getattr(aten.random_, "from"): getattr(aten.random, "from"),
-    aten.random_.to: aten.random.to,
     aten.detach_.default: aten.alias.default,
 }
 """Where the functional form is not the operator's name without its underscore."""
@@ -35,7 +32,9 @@ FUNCTIONAL_FORMS: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """`writes` are the names of mutated arguments; `functional` computes their new values, where there is one."""
+    """`writes` are the names of mutated arguments. `functional`, where there is one, computes their new values, after
+    the results that are tensors of their own (`rrelu_with_noise` has one of each).
+    """
 
     kind: Kind
     writes: tuple[str, ...] = ()
@@ -66,13 +65,13 @@ def _functional_form(operator: Any, is_out: bool) -> Any:
     if name == operator._schema.name:
         return None
     wanted = [_kind_of(a) for a in operator._schema.arguments if not a.is_out]
-    packet = getattr(aten, name if is_out else name.removesuffix("_"), None)
-    if packet is None or (not is_out and not name.endswith("_")):
-        return None
-    for overload in packet.overloads():
-        candidate = getattr(packet, overload)
-        if [_kind_of(a) for a in candidate._schema.arguments] == wanted and not candidate._schema.is_mutable:
-            return candidate
+    same_name = name if is_out else name.removesuffix("_")
+    for functional in (same_name, f"{name}_functional"):
+        packet = getattr(aten, functional, None)
+        for overload in packet.overloads() if packet is not None else ():
+            candidate = getattr(packet, overload)
+            if [_kind_of(a) for a in candidate._schema.arguments] == wanted and not candidate._schema.is_mutable:
+                return candidate
     return None
 
 

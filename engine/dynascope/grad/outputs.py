@@ -5,15 +5,17 @@ return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Com
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from dynascope.grad.numbers import number_of
-from dynascope.grad.pair import Computed, Constant, InputItself, Output, ViewOf
+from dynascope.grad.pair import Computed, Constant, Expression, InputItself, Output, OutputOf, ViewOf
 from dynascope.grad.reasons import (
     DifferentiationRefused,
+    LeafMadeInside,
     OutputNotReproducible,
     OverlappingInputsMutated,
     UnsupportedTensor,
@@ -21,8 +23,9 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.storage import Cell, geometry_of
-from dynascope.grad.tape import META, Number, Value
+from dynascope.grad.tape import META, Value
 from dynascope.grad.views import ViewRecipe, with_strides
+from dynascope.sizes import Size
 
 ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
 """The view that a tensor of the same sizes is: another object in the same memory."""
@@ -41,17 +44,21 @@ class Results:
     """`computed` are the forward graph's first outputs; `differentiable` pairs of (handle with history, its value)."""
 
     outputs: list[Output] = field(default_factory=list)
-    computed: list[Value | Number] = field(default_factory=list)
+    computed: list[Value] = field(default_factory=list)
     mutated: list[MutatedInput] = field(default_factory=list)
     differentiable: list[tuple[torch.Tensor, Value]] = field(default_factory=list)
     differentiable_outputs: list[int] = field(default_factory=list)
     """The forward output of each of `differentiable`."""
-    sources: tuple[frozenset[int], ...] = ()
-    """The inputs that the history of each of `differentiable` leads to."""
+    places: list[InputItself | OutputOf] = field(default_factory=list)
+    """Where a run of the captured graph itself has each of `differentiable`."""
     inputs_require_grad: bool = False
+    kept_inputs: set[int] = field(default_factory=set)
+    kept_outputs: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """What eager's backward pass reads, so that a change in place after the call is an error: inputs, and forward outputs with
+    their place in autograd's graph, which the error names."""
 
 
-def check_inputs(names: list[str], examples: list[Any]) -> None:
+def check_inputs(names: Sequence[str], examples: list[Any]) -> None:
     for name, example in zip(names, examples, strict=True):
         if isinstance(example, torch.Tensor):
             kind = _unsupported_kind(example)
@@ -66,48 +73,59 @@ def _unsupported_kind(tensor: torch.Tensor) -> str:
         return "quantized or nested"
     if tensor.is_conj() or tensor.is_neg():
         return "a lazily conjugated or negated view"
+    if tensor._is_zerotensor():
+        return "a tensor of zeros without memory"
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         return f"a {type(tensor).__name__}, a subclass of Tensor"
     return ""
 
 
 def describe_results(
-    recorder: Recorder, names: list[str], examples: list[Any], handles: list[Any], before: list[Any], outputs: Any
+    recorder: Recorder,
+    names: Sequence[str],
+    inputs: Sequence[Any],
+    handles: list[Any],
+    before: list[Any],
+    outputs: Any,
+    overlap: Callable[[int], int | None],
 ) -> Results:
-    results = Results(inputs_require_grad=any(isinstance(e, torch.Tensor) and e.requires_grad for e in examples))
+    results = Results(inputs_require_grad=any(getattr(facts, "requires_grad", False) for facts in inputs))
     if not isinstance(outputs, (tuple, list)):
         outputs = (outputs,)
-    described = _Outputs(recorder, handles, results)
-    shared = _storages_of_outputs(recorder, outputs)
+    described = _Outputs(recorder, handles, results, _by_storage(recorder, outputs))
     for position, output in enumerate(outputs):
-        results.outputs.append(described.describe(position, output, shared))
-    _describe_mutations(recorder, names, examples, handles, before, results)
+        results.outputs.append(described.describe(position, output))
+    _describe_mutations(recorder, names, handles, before, results, overlap)
+    results.kept_inputs = {i for i, h in enumerate(handles) if isinstance(h, torch.Tensor) and recorder.is_kept(h)}
     return results
 
 
-def _storages_of_outputs(recorder: Recorder, outputs: Any) -> dict[int, int]:
-    """How many outputs live in each storage."""
-    counts: dict[int, int] = {}
-    for output in {id(o): o for o in outputs if isinstance(o, torch.Tensor)}.values():
-        cell = recorder.memory.cell(output)
-        if cell is not None:
-            counts[id(cell)] = counts.get(id(cell), 0) + 1
-    return counts
+def _by_storage(recorder: Recorder, outputs: Any) -> dict[int, list[tuple[int, torch.Tensor]]]:
+    """The outputs, each once with its first position, that live in each storage."""
+    found: dict[int, list[tuple[int, torch.Tensor]]] = {}
+    seen: set[int] = set()
+    for position, output in enumerate(outputs):
+        if isinstance(output, torch.Tensor) and id(output) not in seen:
+            seen.add(id(output))
+            cell = recorder.memory.cell(output)
+            if cell is not None:
+                found.setdefault(id(cell), []).append((position, output))
+    return found
 
 
 class _Outputs:
     """Decides output by output; remembers which handles and storages were returned already."""
 
-    def __init__(self, recorder: Recorder, handles: list[Any], results: Results) -> None:
+    def __init__(self, recorder: Recorder, handles: list[Any], results: Results, shared: dict[int, list]) -> None:
         self.recorder = recorder
         self.inputs = {id(handle): i for i, handle in enumerate(handles) if isinstance(handle, torch.Tensor)}
         self.handles = handles
         self.results = results
+        self.shared = shared
         self.known: dict[int, Output] = {}
-        self.bases: dict[int, Computed] = {}
-        self.base_tensors: dict[int, torch.Tensor] = {}
+        self.bases: dict[int, tuple[Computed, torch.Tensor]] = {}
 
-    def describe(self, position: int, output: Any, shared: dict[int, int]) -> Output:
+    def describe(self, position: int, output: Any) -> Output:
         if not isinstance(output, torch.Tensor):
             return self._plain(output)
         if output.device != META:
@@ -115,73 +133,102 @@ class _Outputs:
         if id(output) in self.inputs:
             return InputItself(self.inputs[id(output)])
         if id(output) not in self.known:
-            self.known[id(output)] = self._tensor(position, output, shared)
+            self.known[id(output)] = self._tensor(position, output)
         return self.known[id(output)]
 
     def _plain(self, output: Any) -> Output:
-        number = number_of(output)
-        if isinstance(number, Number):
-            self.results.computed.append(number)
-            return Computed(len(self.results.computed) - 1)
-        return Constant(output)
+        number = number_of(self.recorder.observe(output) if type(output) is int else output)
+        return Expression(number) if isinstance(number, Size) else Constant(output)
 
-    def _tensor(self, position: int, output: torch.Tensor, shared: dict[int, int]) -> Output:
+    def _tensor(self, position: int, output: torch.Tensor) -> Output:
+        if output.requires_grad and output.is_leaf:
+            raise DifferentiationRefused(LeafMadeInside(str(position)))
         self.recorder.value(output)
         cell = self.recorder.memory.cell(output)
         assert cell is not None
         if cell.input_index is not None:
-            detached = self.handles[cell.input_index].requires_grad and not output.requires_grad
-            if output.requires_grad and not self.handles[cell.input_index].requires_grad:
-                raise DifferentiationRefused(
-                    OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
-                )
-            if output.requires_grad and _repeats_elements(cell):
-                raise DifferentiationRefused(
-                    OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
-                )
-            return ViewOf(InputItself(cell.input_index), path(cell, output) or ALIAS, detached)
-        if shared[id(cell)] == 1 and is_dense(tuple(output.shape), output.stride()):
-            return self._computed(output, output)
-        base = self._base(position, output, cell)
-        if output is self.base_tensors[id(cell)]:
-            return base
-        return ViewOf(base, path(cell, output) or ALIAS, not output.requires_grad)
+            return self._view_of_input(position, output, cell)
+        dense = is_dense(*self.recorder.observe((tuple(output.shape), output.stride())))
+        if len(self.shared[id(cell)]) == 1 and dense and not (output.is_conj() or output.is_neg()):
+            return self._computed(output, output, OutputOf(position, False))
+        computed, base = self._base(position, cell)
+        if output is base:
+            return computed
+        if output.requires_grad and autograd_base(output) is not base:
+            raise DifferentiationRefused(
+                OutputNotReproducible(str(position), "it shares memory with an output that has another history")
+            )
+        return _view(computed, cell, output, base.requires_grad)
 
-    def _computed(self, output: torch.Tensor, history: torch.Tensor) -> Computed:
-        value = with_strides(self.recorder.builder, self.recorder.value(output), output.stride())
+    def _view_of_input(self, position: int, output: torch.Tensor, cell: Cell) -> ViewOf:
+        assert cell.input_index is not None
+        handle = self.handles[cell.input_index]
+        if output.requires_grad and not handle.requires_grad:
+            raise DifferentiationRefused(
+                OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
+            )
+        if output.requires_grad and _repeats_elements(cell):
+            raise DifferentiationRefused(
+                OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
+            )
+        return _view(InputItself(cell.input_index), cell, output, handle.requires_grad)
+
+    def _computed(self, output: torch.Tensor, history: torch.Tensor, place: OutputOf) -> Computed:
+        sizes, strides = self.recorder.observe((tuple(output.shape), output.stride()))
+        value = self.recorder.value(output)
+        if value.strides != strides and not is_dense(sizes, strides):
+            raise DifferentiationRefused(OutputNotReproducible(str(place.position), "its memory has holes"))
+        value = with_strides(self.recorder.builder, value, strides)
         value = _restrided(self.recorder, value, output)
         self.results.computed.append(value)
         number = len(self.results.computed) - 1
         if history.requires_grad:
             self.results.differentiable.append((history, value))
             self.results.differentiable_outputs.append(number)
+            self.results.places.append(place)
+            if self.recorder.is_kept(history) and history.grad_fn is not None:
+                self.results.kept_outputs[number] = history.grad_fn.name().removesuffix("Backward0"), history.output_nr
         return Computed(number)
 
-    def _base(self, position: int, output: torch.Tensor, cell: Cell) -> Computed:
-        """The whole storage as one computed output, of which this output and others are views."""
-        known = self.bases.get(id(cell))
-        if known is None:
-            base = output._base if output._is_view() else output
-            if base is None or geometry_of(base) != cell.root:
-                base = self._whole(position, output, cell)
-            known = self.bases[id(cell)] = self._computed(base, base)
-            self.base_tensors[id(cell)] = base
-        if output.requires_grad and known.index not in self.results.differentiable_outputs:
-            raise DifferentiationRefused(
-                OutputNotReproducible(str(position), "it shares memory with an output without history")
-            )
-        return known
+    def _base(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:
+        """The whole storage as one computed output, of which outputs are views; the one with a history, where one has."""
+        if id(cell) not in self.bases:
+            self.bases[id(cell)] = self._whole(position, cell)
+        return self.bases[id(cell)]
 
-    def _whole(self, position: int, output: torch.Tensor, cell: Cell) -> torch.Tensor:
-        if output.requires_grad:
+    def _whole(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:
+        sharing = sorted(self.shared[id(cell)], key=lambda pair: not pair[1].requires_grad)
+        needs_history = sharing[0][1].requires_grad
+        for place, output in sharing:
+            base = autograd_base(output)
+            if geometry_of(base) == cell.root and (base.requires_grad or not needs_history):
+                return self._computed(base, base, OutputOf(place, base is not output)), base
+        if needs_history:
             raise DifferentiationRefused(OutputNotReproducible(str(position), "it is a view whose base was detached"))
         sizes, strides, offset = cell.root[:3]
-        return output.as_strided(sizes, strides, offset)
+        base = sharing[0][1].as_strided(sizes, strides, offset)
+        return self._computed(base, base, OutputOf(position, True)), base
+
+
+def autograd_base(output: torch.Tensor) -> torch.Tensor:
+    """The tensor whose history a write through `output` belongs to."""
+    base = output._base if output._is_view() else output
+    assert base is not None
+    return base
+
+
+def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, base_has_history: bool) -> ViewOf:
+    """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not."""
+    is_view = output._is_view()
+    recipes = path(cell, output)
+    if output.requires_grad or (is_view and not base_has_history):
+        return ViewOf(base, recipes or ALIAS, "no")
+    return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
 
 
 def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
     """Strides of size-1 dimensions too are eager's."""
-    if value.strides == output.stride() or value.layout.element_count > 1:
+    if value.layout.element_count > 1 or value.strides == output.stride():
         return value
     return recorder.builder.write_view(
         torch.ops.aten.as_strided.default,
@@ -214,7 +261,12 @@ def path(cell: Cell, output: torch.Tensor) -> tuple[ViewRecipe, ...]:
 
 
 def _describe_mutations(
-    recorder: Recorder, names: list[str], examples: list[Any], handles: list[Any], before: list[Any], results: Results
+    recorder: Recorder,
+    names: Sequence[str],
+    handles: list[Any],
+    before: list[Any],
+    results: Results,
+    overlap: Callable[[int], int | None],
 ) -> None:
     for index, handle in enumerate(handles):
         if not isinstance(handle, torch.Tensor):
@@ -222,10 +274,12 @@ def _describe_mutations(
         cell = recorder.memory.cell(handle)
         if cell is None or not cell.writes:
             continue
-        _check_overlap(names, examples, index)
+        other = overlap(index)
+        if other is not None:
+            raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
         value = (
-            with_strides(recorder.builder, recorder.memory.read(handle), handle.stride())
-            if is_dense(tuple(handle.shape), handle.stride())
+            with_strides(recorder.builder, recorder.memory.read(handle), recorder.observe(handle.stride()))
+            if is_dense(*recorder.observe((tuple(handle.shape), handle.stride())))
             else recorder.memory.read(handle)
         )
         history = handle.requires_grad and handle.grad_fn is not before[index][0]
@@ -234,18 +288,20 @@ def _describe_mutations(
         if mutated.records_history:
             results.differentiable.append((handles[mutated.index], mutated.value))
             results.differentiable_outputs.append(len(results.computed) + order)
+            results.places.append(InputItself(mutated.index))
 
 
-def _check_overlap(names: list[str], examples: list[Any], index: int) -> None:
-    mutated = examples[index]
+def overlapping_input(examples: Sequence[Any], index: int) -> int | None:
+    """The number of another example that shares memory with this one, if any does."""
     for other, example in enumerate(examples):
         if (
             other != index
             and isinstance(example, torch.Tensor)
-            and example.device == mutated.device
-            and _overlap(mutated, example)
+            and example.device == examples[index].device
+            and _overlap(examples[index], example)
         ):
-            raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
+            return other
+    return None
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -6,13 +6,17 @@ Backward graph: saved values, tangents -> one gradient or None for each input
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import fx
 
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
+from dynascope.sizes import Size
+
+if TYPE_CHECKING:
+    from dynascope.grad.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +41,33 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Expression:
+    """A number computed from those that came in."""
+
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
 class ViewOf:
-    """A view, made again outside the graph, so that it shares memory with its base. `detached`: without history."""
+    """A view, made again outside the graph, so that it shares memory with its base.
+
+    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view.
+    """
 
     base: Computed | InputItself
     recipes: tuple[ViewRecipe, ...]
-    detached: bool
+    detached: Literal["no", "before", "after"]
 
 
-Output = Computed | InputItself | Constant | ViewOf
+@dataclass(frozen=True, slots=True)
+class OutputOf:
+    """Result number `position` of the captured graph, or the tensor that it is a view of."""
+
+    position: int
+    is_base: bool
+
+
+Output = Computed | InputItself | Constant | Expression | ViewOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +86,50 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A value kept for the backward pass: forward output `index`, or input `index` itself."""
+    """A value kept for the backward pass: forward output `origin.index`, or input `origin.index` itself.
+
+    In every recording of the program it is output `index` of step number `step`, or input `index` where that is None.
+    """
 
     origin: Computed | InputItself
     name: str
     layout: Layout | None
     """None for a Python number."""
+    step: int | None
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
     """The gradient that comes in for forward output `output`, expected in `layout`.
 
-    `sources` are the inputs that this output was computed from, as autograd sees it.
+    `place` is where a run of the captured graph itself has the tensor that it is the gradient of.
     """
 
     output: int
     layout: Layout
-    sources: frozenset[int]
+    place: OutputOf | InputItself
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The gradient of input `index` is that of input `first`, or another tensor in its memory. The graph gives None for it."""
+
+    index: int
+    first: int
+    is_same_object: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What eager's backward pass reads and this one does not: that it was changed in place is an error all the same.
+
+    A result is known to the error as output `number` of `function` in autograd's graph.
+    """
+
+    origin: Computed | InputItself
+    function: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +147,14 @@ class GradPair:
     tangents: tuple[Tangent, ...]
     gradient_inputs: tuple[int, ...]
     inputs_require_grad: bool
+    roots: dict[str, int] = field(default_factory=dict)
+    """The inputs that are numbers which vary, by the names that sizes are written in."""
+    twins: tuple[Twin, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    kept_outputs: tuple[tuple[int, str, int], ...] = ()
+    """(forward output, function, number): results that eager keeps, as its errors call them."""
+    program: Program | None = None
+    """What was differentiated, where there is a backward graph: for second derivatives and parts of the backward pass."""
 
     @property
     def saved_bytes(self) -> int:
@@ -110,3 +166,11 @@ class GradPair:
     def visible_count(self) -> int:
         """Forward outputs before the saved ones: computed, then mutated."""
         return self.computed_count + len(self.mutations)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialBackward:
+    """A backward pass for some of the tangents: saved values, those tangents -> one gradient or None for each input."""
+
+    graph: fx.GraphModule
+    twins: tuple[Twin, ...]

@@ -20,9 +20,11 @@ from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
 from dynascope.grad.simplify import used
-from dynascope.grad.tape import Number, Step, Tape, Value
+from dynascope.grad.tape import Number, Step, Tape, Value, names_of, sizes_in
 from dynascope.random_numbers import UNIFORM
+from dynascope.sizes import Size
 
 aten = torch.ops.aten
 
@@ -41,15 +43,16 @@ CHEAP = (
 )
 """Steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
 
-INPUT_DISCOUNT = 8
-"""An input is usually alive anyway (a parameter, the previous layer's output), so that keeping it costs less."""
+DISCOUNT = 8
+"""An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping
+them costs less. Others may be changed in place before the backward pass, so that a copy is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     forward: list[Step]
     backward: list[Step]
-    saved: list[Value | Number]
+    saved: list[Value | Number | Size]
 
 
 def partition(
@@ -64,8 +67,16 @@ def partition(
     forward = [step for step in tape.steps if step.phase == "forward"]
     backward = [step for step in tape.steps if step.phase == "backward"]
     border = _read_by_backward(backward, tangents, gradients)
-    saved = _minimum_cut(border) if options.saving == "minimum-cut" else border
-    return Parts(used(forward, [*visible, *saved]), _with_recomputation(backward, gradients, saved), saved)
+    saved: list[Any] = _minimum_cut(border, _alive(inputs, results)) if options.saving == "minimum-cut" else border
+    again = _with_recomputation(backward, gradients, saved)
+    numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
+    return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
+
+
+def _numbers_read(data: Any, inputs: list[Any]) -> list[Size]:
+    """The inputs that are numbers of which something is computed, sizes included."""
+    names = names_of(sizes_in(data))
+    return [given for given in inputs if isinstance(given, Size) and names_of([given]) & names]
 
 
 def _read_by_backward(
@@ -85,18 +96,24 @@ def _can_run_again(value: Value | Number) -> bool:
     return step is not None and not step.is_random and (isinstance(value, Number) or step.target in CHEAP)
 
 
-def _cost(value: Value | Number) -> int | None:
+def _alive(inputs: list[Any], results: Results) -> set[int]:
+    """The identities of inputs and results that eager keeps for its own backward pass."""
+    alive = {id(inputs[index]) for index in results.kept_inputs}
+    return alive | {id(results.computed[number]) for number in results.kept_outputs}
+
+
+def _cost(value: Value | Number, alive: set[int]) -> int | None:
     """Bytes to keep the value; None where it must not be kept itself (a view: its source is kept)."""
     if isinstance(value, Number):
         return 1
-    if value.step is None:
-        return value.layout.byte_count // INPUT_DISCOUNT + 1
-    if value.step.target in VIEWS:
+    if value.step is not None and value.step.target in VIEWS:
         return None
+    if id(value) in alive:
+        return value.layout.byte_count // DISCOUNT + 1
     return value.layout.byte_count + 2
 
 
-def _minimum_cut(border: list[Value | Number]) -> list[Value | Number]:
+def _minimum_cut(border: list[Value | Number], alive: set[int]) -> list[Value | Number]:
     network = FlowNetwork()
     values: dict[int, Value | Number] = {}
     for value in border:
@@ -108,7 +125,7 @@ def _minimum_cut(border: list[Value | Number]) -> list[Value | Number]:
             continue
         values[id(value)] = value
         again = _can_run_again(value)
-        cost = _cost(value)
+        cost = _cost(value, alive)
         network.add_edge((id(value), "in"), (id(value), "out"), cost if cost is not None or again else _bytes(value))
         if not again:
             network.add_edge("source", (id(value), "in"), None)
@@ -151,6 +168,24 @@ def _with_recomputation(backward: list[Step], gradients: list[Value | None], sav
         if gradient is not None and id(gradient) not in present and gradient.step is not None:
             write(gradient.step)
     return ordered
+
+
+def recomputed(tape: Tape, gradients: list[Value | None], saved: list[Any], tangents: list[Value]) -> list[Step]:
+    """The tape's backward steps, with the forward steps that they need again, where `saved` was chosen before.
+
+    Raises `DifferentiationRefused` where they need a value that neither was saved nor can be computed again.
+    """
+    backward = [step for step in tape.steps if step.phase == "backward"]
+    steps = _with_recomputation(backward, gradients, saved)
+    present = {id(value) for value in (*saved, *tangents)}
+    for step in steps:
+        present |= {id(output) for output in step.outputs}
+        lacks = any(id(v) not in present and not v.name.startswith("constant_") for v in step.inputs())
+        if lacks or (step.phase == "forward" and not all(_can_run_again(o) for o in step.outputs if o is not None)):
+            raise DifferentiationRefused(
+                OperatorFailed("backward", f"`{step.target}` needs a value that was not saved")
+            )
+    return steps
 
 
 def root_of(node: fx.Node) -> fx.Node:

@@ -27,7 +27,7 @@ ABBREVIATIONS = {
     torch.int16: "i16",
     torch.int8: "i8",
     torch.uint8: "u8",
-    torch.bool: "b8",
+    torch.bool: "bool",
     torch.complex64: "c64",
     torch.complex128: "c128",
 }

@@ -18,11 +18,11 @@ class DifferentiationRefused(Exception):
 
 @dataclass(frozen=True)
 class VaryingNumberNeeded(Reason):
-    """A Python number that varies from call to call is needed as a constant. `placeholder` is its input's position."""
+    """A Python number that varies from call to call is needed as a constant. `inputs` are the placeholders it is made from."""
 
     code = "varying-number"
     operation: str
-    placeholder: int | None = None
+    inputs: frozenset[str]
 
     def message(self) -> str:
         return f"`{self.operation}` needs the value of a Python number that varies from call to call."
@@ -146,3 +146,15 @@ class OutputNotReproducible(Reason):
 
     def remedy(self) -> str:
         return f"Return a copy of {self.name} (`.clone()`)."
+
+
+@dataclass(frozen=True)
+class LeafMadeInside(Reason):
+    code = "leaf-inside"
+    name: str
+
+    def message(self) -> str:
+        return f"Output {self.name} was made inside with `requires_grad=True`, or was computed from such a tensor."
+
+    def remedy(self) -> str:
+        return "Make tensors that require grad outside the compiled function, and pass them in."

@@ -11,6 +11,7 @@ arrives here is only operators. Tensors are handles; `storage.py` knows which va
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dynascope.grad.build import StepBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
-from dynascope.grad.numbers import NumberNode
+from dynascope.grad.numbers import number_of
 from dynascope.grad.operators import Traits, traits
 from dynascope.grad.reasons import (
     AutocastActive,
@@ -29,9 +30,11 @@ from dynascope.grad.reasons import (
     UnsupportedMutation,
 )
 from dynascope.grad.storage import Memory
-from dynascope.grad.tape import META, Number, Origin, Tape, Value, layout_of
+from dynascope.grad.tape import META, Layout, Origin, Tape, Value, layout_of
+from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
 from dynascope.meta_kernels import autocast
+from dynascope.random_numbers import filling, is_filling
 
 aten = torch.ops.aten
 
@@ -43,14 +46,17 @@ _CONVERTED_INSIDE = {aten._trilinear.default}
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
-    def __init__(self, decompositions: dict[Any, Any], main_device: torch.device) -> None:
+    def __init__(self, decompositions: dict[Any, Any], main_device: torch.device, trail: Trail | None = None) -> None:
         super().__init__()
+        self.trail = trail
         self.tape = Tape()
         self.builder = StepBuilder(self.tape, decompositions)
-        self.memory = Memory(self.builder)
+        self.memory = Memory(self.builder, self.observe)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
+        self.kept: dict[int, int] = {}
+        """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: dict[tuple, tuple] = {}
         """What autocast made of parameters, which it converts once."""
         self.origins: list[Origin] = []
@@ -66,6 +72,10 @@ class Recorder(TorchDispatchMode):
             self._place_backward_step()
         with torch._C._AutoDispatchBelowAutograd(), autocast.suspended():
             return self._record(func, args, kwargs or {})
+
+    def observe(self, numbers: Any) -> Any:
+        """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
+        return numbers if self.trail is None else self.trail.observe(numbers)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""
@@ -87,10 +97,24 @@ class Recorder(TorchDispatchMode):
             if 0 <= position < len(self.origins):
                 self.tape.origin = self.origins[position]
 
+    def note_kept(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Autograd keeps this tensor for its backward pass: it must not be changed until then."""
+        cell = self.memory.cell(tensor)
+        if cell is not None:
+            self.kept[id(cell)] = cell.writes
+        return tensor
+
+    def is_kept(self, tensor: torch.Tensor) -> bool:
+        """Whether eager's backward pass reads the memory of `tensor`, as it is now."""
+        cell = self.memory.cell(tensor)
+        return cell is not None and self.kept.get(id(cell)) == cell.writes
+
     # -- recording one operator
 
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         facts = traits(func)
+        concrete = args, kwargs
+        args, kwargs = self.observe(concrete)
         if func in _CONVERTED_INSIDE and autocast.is_simulated():
             raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
         mutate = MUTATIONS.get(func)
@@ -100,12 +124,14 @@ class Recorder(TorchDispatchMode):
             return self.wrap(self.builder.op(func, *self.values(args), **self._keywords(kwargs)))
         if facts.kind in ("view", "same"):
             return self._view(func, args, kwargs)
+        if facts.kind == "mutating" and is_filling(func):
+            return self._fill(func, facts.functional, args[0], args[1:], kwargs)
         if facts.kind == "mutating":
             return self._mutate(func, facts, args, kwargs)
         if facts.kind == "reading":
             raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
         with self:
-            result = func.decompose(*args, **kwargs)
+            result = func.decompose(*concrete[0], **concrete[1])
         if result is NotImplemented:
             raise DifferentiationRefused(OperatorFailed(str(func), "it has no decomposition"))
         return result
@@ -120,11 +146,23 @@ class Recorder(TorchDispatchMode):
             ):  # relative to the storage, not to `source`
                 self.memory.add_view(result, source, ViewRecipe(func, arguments))
             return result
-        recipe = single_views(func, source, arguments)
+        recipe = single_views(func, self.observe(tuple(source.shape)), arguments)
         for index, view in enumerate(result):
             if recipe is not None:
                 self.memory.add_view(view, source, recipe(index))
         return result
+
+    def _fill(self, func: Any, functional: Any, target: torch.Tensor, arguments: Any, kwargs: dict[str, Any]) -> Any:
+        """An in-place random operator, as new contents of its target: from a seed where they are, else eager's own."""
+        rest, named = self.values(arguments), self._keywords(kwargs)
+        decompose = self.builder.decompositions.get(functional)
+        value = NotImplemented if decompose is None else decompose(self.builder, self.value(target), *rest, **named)
+        if value is NotImplemented:
+            device = self.value(target).device
+            place = (list(target.shape), list(target.stride()), target.dtype, device)
+            (value,) = self.builder.write(filling(func), (*place, *rest), named, [layout_of(target, device)])
+        store(self, target, value, func.name().replace("::", "."))
+        return target
 
     def _mutate(self, func: Any, facts: Traits, args: Any, kwargs: dict[str, Any]) -> Any:
         names = [argument.name for argument in func._schema.arguments]
@@ -139,12 +177,15 @@ class Recorder(TorchDispatchMode):
         positional, keywords = _split(facts.functional, inputs)
         result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)
+        own = sum(each.alias_info is None for each in func._schema.returns)
+        results, made = results[own:], self.wrap(results[:own])
         lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
         for target, value in zip(targets[0] if lists else targets, results, strict=True):
             store(self, target, value, func.name().replace("::", "."))
         if lists:
             return None
-        return targets[0] if len(targets) == 1 else tuple(targets)
+        returned = made or tuple(targets)
+        return returned[0] if len(returned) == 1 else returned
 
     def _keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         kwargs = {
@@ -162,9 +203,7 @@ class Recorder(TorchDispatchMode):
             return self.memory.read(self._known(data))
         if isinstance(data, (list, tuple)):
             return [self.values(item) for item in data]
-        if isinstance(data, (torch.SymInt, torch.SymFloat)) and isinstance(data.node, NumberNode):
-            return data.node.number
-        return data
+        return number_of(data)
 
     def value(self, tensor: torch.Tensor) -> Value:
         return self.memory.read(self._known(tensor))
@@ -197,22 +236,21 @@ class Recorder(TorchDispatchMode):
         value = Value(layout_of(self.tape.constants[name], tensor.device), name=name)
         return self.wrap(value)
 
-    def placeholder(self, tensor: torch.Tensor, name: str) -> tuple[Value, torch.Tensor]:
-        """The value of an input or of a tangent, and the meta tensor that stands for it."""
-        value = Value(layout_of(tensor, tensor.device if tensor.device != META else self.main_device), name=name)
-        offset = tensor.storage_offset()
+    def placeholder(self, layout: Layout, offset: int, name: str) -> tuple[Value, torch.Tensor]:
+        """The value of an input, and the meta tensor that stands for it."""
+        value = Value(layout if layout.device != META else replace(layout, device=self.main_device), name=name)
         if not offset:
             return value, self.wrap(value)
-        extent = 1 + sum((size - 1) * stride for size, stride in zip(value.sizes, value.strides, strict=True))
+        sizes, strides = layout.at_hand().sizes, layout.at_hand().strides
+        extent = (
+            1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
+        )
         storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
         handle = torch.empty(0, dtype=value.dtype, device=META)
         with torch.utils._python_dispatch._disable_current_modes():
-            handle.set_(storage, offset, value.sizes, value.strides)
+            handle.set_(storage, offset, sizes, strides)
         self.memory.add(handle, value)
         return value, handle
-
-    def number(self, example: int | float, name: str) -> Number:
-        return Number(example, name=name)
 
 
 def _positional(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from dynascope.grad.tape import Layout, Number, Sizes, Value, contiguous_strides
+from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
+from dynascope.sizes import Size, hints_of, same
 
 
 class ShapeMismatch(RuntimeError):
@@ -22,7 +23,7 @@ class ShapeMismatch(RuntimeError):
 
 def broadcast(*shapes: Sizes) -> Sizes:
     first = shapes[0]
-    if all(shape == first for shape in shapes):
+    if all(same(shape, first) for shape in shapes):
         return first
     rank = max(map(len, shapes))
     result = [1] * rank
@@ -38,11 +39,28 @@ def broadcast(*shapes: Sizes) -> Sizes:
 def is_dense(sizes: Sizes, strides: Sizes) -> bool:
     """Whether the elements fill their memory without holes and without overlap."""
     expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1):
+    pairs = [(stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1]
+    for stride, size in sorted(pairs, key=hints_of):
         if stride != expected:
             return False
         expected *= size
     return True
+
+
+def channels_last_strides(sizes: Sequence[int]) -> Sizes:
+    """The strides of torch.channels_last, or channels_last_3d, for sizes (batch, channels, ...)."""
+    strides, step = [0] * len(sizes), 1
+    for dimension in (1, *reversed(range(2, len(sizes))), 0):
+        strides[dimension] = step
+        step *= sizes[dimension]
+    return tuple(strides)
+
+
+def slice_bounds(start: Any, end: Any, size: Any) -> tuple[Any, Any]:
+    """`slice(start, end).indices(size)`, for sizes that vary too."""
+    first = 0 if start is None else start + size if start < 0 else start
+    last = size if end is None else end + size if end < 0 else end
+    return min(max(first, 0), size), min(max(last, 0), size)
 
 
 def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
@@ -59,12 +77,12 @@ def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
 
 def iterator_strides(shape: Sizes, operands: Sequence[Value]) -> Sizes:
     """The strides TensorIterator gives to a fresh output of `shape` computed from `operands`."""
-    same_shape = all(operand.sizes == shape for operand in operands)
+    same_shape = all(same(operand.sizes, shape) for operand in operands)
     if same_shape and operands:
         if all(is_contiguous(o.sizes, o.strides) for o in operands):
             return contiguous_strides(shape)
         first = operands[0].strides
-        if all(o.strides == first for o in operands) and is_dense(shape, first):
+        if all(same(o.strides, first) for o in operands) and is_dense(shape, first):
             return first
     return _permuted_strides(shape, [_expanded_strides(o, shape) for o in operands])
 
@@ -122,7 +140,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
         if isinstance(operand, Value):
             rank, dtype = (0 if operand.sizes else 1), operand.dtype
         else:
-            kind = type(operand.example) if isinstance(operand, Number) else type(operand)
+            kind = operand.kind if isinstance(operand, Size) else type(operand)
             rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
         present = dtypes[rank]
         dtypes[rank] = dtype if present is None else torch.promote_types(present, dtype)

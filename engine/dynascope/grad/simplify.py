@@ -42,11 +42,11 @@ def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> Non
 
 
 def used(steps: list[Step], wanted: list[Any]) -> list[Step]:
-    """The steps that `wanted` needs, in their order. Random steps stay: they advance the generator, as in eager."""
+    """The steps that `wanted` needs, in their order, and those that do something: advance a generator, check for an error."""
     needed = {id(value) for value in wanted}
     kept = []
     for step in reversed(steps):
-        if step.is_random or any(id(output) in needed for output in step.outputs):
+        if step.has_effect or any(id(output) in needed for output in step.outputs):
             kept.append(step)
             needed.update(id(value) for value in step.inputs())
     return kept[::-1]
@@ -60,7 +60,7 @@ def _is_identity_copy(step: Step) -> bool:
 
 
 def _key(step: Step) -> Any:
-    if step.is_random:
+    if step.has_effect:
         return None
     key = (step.target, _frozen(step.arguments), _frozen(step.keywords))
     try:

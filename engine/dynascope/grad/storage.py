@@ -10,7 +10,7 @@ its parent's when it is read; a write replaces the values of all of them at once
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,14 @@ from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
 from dynascope.grad.tape import Sizes, Value
 from dynascope.grad.views import Builder, ViewRecipe
 
-Geometry = tuple[Sizes, Sizes, int, torch.dtype, bool]
+Geometry = tuple[Sizes, Sizes, int, torch.dtype, tuple[bool, bool]]
+"""The last: whether its elements are read negated, and conjugated."""
 
 
 def geometry_of(tensor: torch.Tensor) -> Geometry:
     dtype = tensor.dtype
-    conjugated = dtype.is_complex and tensor.is_conj()
-    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), dtype, conjugated
+    changed = (tensor.is_neg(), dtype.is_complex and tensor.is_conj())
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), dtype, changed
 
 
 @dataclass(slots=True)
@@ -47,10 +48,15 @@ class Memory:
     """All storages met so far. They are kept alive, so that no address is used twice."""
 
     builder: Builder
+    observe: Callable[[Any], Any] = lambda numbers: numbers
+    """Numbers that torch computed, as the sizes that they are for every call."""
     cells: dict[int, Cell] = field(default_factory=dict)
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         return self.cells.get(tensor.untyped_storage()._cdata)
+
+    def storages(self) -> frozenset[int]:
+        return frozenset(self.cells)
 
     def add(self, tensor: torch.Tensor, value: Value) -> Cell:
         """Register a tensor with memory of its own."""
@@ -101,8 +107,8 @@ class Memory:
     def _recipe(self, cell: Cell, geometry: Geometry) -> tuple[Geometry, ViewRecipe]:
         known = cell.recipes.get(geometry)
         if known is None:
-            sizes, strides, offset = geometry[:3]
-            known = cell.root, ViewRecipe.strided(sizes, strides, offset, cell.root)
+            geometries = self.observe((geometry[:3], cell.root[:3]))
+            known = cell.root, ViewRecipe.strided(*geometries[0], geometries[1])
             cell.recipes[geometry] = known
         return known
 

@@ -9,7 +9,8 @@ no memory. The tape is a plain list because most steps never become an fx node: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +18,9 @@ import torch
 
 from dynascope.report.facts import Phase
 from dynascope.report.span import UserStack
+from dynascope.sizes import Size, evaluate, hint_of, roots_of
 
-Sizes = tuple[int, ...]
+Sizes = tuple[int | Size, ...]
 META = torch.device("meta")
 
 
@@ -40,7 +42,21 @@ class Layout:
 
     @property
     def byte_count(self) -> int:
-        return self.element_count * self.dtype.itemsize
+        """Of the sizes at hand where they vary: what something costs, not how much to allocate."""
+        return hint_of(self.element_count) * self.dtype.itemsize
+
+    @property
+    def varies(self) -> bool:
+        """Whether a size or stride is no constant."""
+        return any(type(extent) is Size for extent in self.sizes) or any(
+            type(extent) is Size for extent in self.strides
+        )
+
+    def at_hand(self) -> Layout:
+        """The same for the sizes of the call that is compiled."""
+        if not self.varies:
+            return self
+        return Layout(tuple(map(hint_of, self.sizes)), tuple(map(hint_of, self.strides)), self.dtype, self.device)
 
 
 def contiguous_strides(sizes: Sizes) -> Sizes:
@@ -86,13 +102,13 @@ class Value:
 
     def meta(self) -> torch.Tensor:
         """A meta tensor of this layout, sharing memory with nothing."""
-        layout = self.layout
+        layout = self.layout.at_hand()
         return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=META)
 
 
 @dataclass(eq=False, slots=True)
 class Number:
-    """A Python number known only when the program runs: a placeholder, or arithmetic on one."""
+    """A number that a step makes when the program runs, such as a seed. (Numbers that the program brings are `Size`s.)"""
 
     example: int | float
     step: Step | None = None
@@ -123,6 +139,8 @@ class Step:
     phase: Phase
     outputs: tuple[Value | Number | None, ...] = ()
     is_random: bool = False
+    has_effect: bool = False
+    """It stays though nobody reads what it returns, and it is not the same as an equal step."""
     reader: str = ""
     """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/nodes.py)."""
 
@@ -141,6 +159,43 @@ def leaves(data: Any) -> Iterator[Value | Number]:
     elif isinstance(data, dict):
         for item in data.values():
             yield from leaves(item)
+
+
+def sizes_in(data: Any) -> Iterator[Size]:
+    """Every number that varies inside nested data, those of the values' layouts included."""
+    if isinstance(data, Size):
+        yield data
+    elif isinstance(data, Value):
+        yield from sizes_in(data.layout)
+    elif isinstance(data, Layout):
+        if data.varies:
+            yield from (extent for extent in (*data.sizes, *data.strides) if isinstance(extent, Size))
+    elif isinstance(data, (list, tuple)):
+        for item in data:
+            yield from sizes_in(item)
+    elif isinstance(data, dict):
+        for item in data.values():
+            yield from sizes_in(item)
+
+
+def numbers_at(data: Any, values: Mapping[str, Any]) -> Any:
+    """Nested data, values and layouts included, with each size's number for the roots' values."""
+    if isinstance(data, Size):
+        return evaluate(data.expression, values)
+    if isinstance(data, Value):
+        return Value(numbers_at(data.layout, values)) if data.layout.varies else data
+    if isinstance(data, Layout):
+        return Layout(numbers_at(data.sizes, values), numbers_at(data.strides, values), data.dtype, data.device)
+    if isinstance(data, (list, tuple)):
+        return type(data)(numbers_at(item, values) for item in data)
+    if isinstance(data, dict):
+        return {key: numbers_at(item, values) for key, item in data.items()}
+    return data
+
+
+def names_of(sizes: Iterable[Size]) -> frozenset[str]:
+    """The names of the roots that numbers are computed from."""
+    return frozenset(root.name for root in roots_of(sizes))
 
 
 def replace(data: Any, mapping: Callable[[Any], Any]) -> Any:
@@ -175,18 +230,33 @@ class Tape:
         layouts: list[Layout | None],
     ) -> Step:
         """Add a step with one output for each layout; None stands for an output that the operator leaves undefined."""
-        step = Step(target, arguments, keywords, self.origin, self.phase, is_random=is_random(target))
+        step = self._step(target, arguments, keywords)
         step.outputs = tuple(None if layout is None else Value(layout, step, i) for i, layout in enumerate(layouts))
         self.steps.append(step)
         return step
 
     def write_number(self, target: Callable[..., Any], arguments: tuple[Any, ...], example: int | float) -> Number:
-        step = Step(target, arguments, {}, self.origin, self.phase, is_random=is_random(target))
+        step = self._step(target, arguments, {})
         number = Number(example, step)
         step.outputs = (number,)
         self.steps.append(step)
         return number
 
+    def _step(self, target: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
+        kind = is_random(target), has_effect(target)
+        return Step(target, arguments, keywords, self.origin, self.phase, is_random=kind[0], has_effect=kind[1])
+
 
 def is_random(target: Callable[..., Any]) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+@functools.cache
+def has_effect(target: Callable[..., Any]) -> bool:
+    """Whether a call does more than return a value: it draws a random number, writes to an operand, or returns nothing and so
+    is there to raise an error. An operator of a library of the program's own is taken to."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return is_random(target)
+    is_known = target.namespace in ("aten", "prims", "dynascope")
+    return is_random(target) or schema.is_mutable or not schema.returns or not is_known

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 import torch
 
-from dynascope.grad.metadata import call_meta_kernel
+from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
-from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, viewed_strides, wrap_dimension
-from dynascope.grad.tape import Layout, Value, contiguous_strides, layout_of
+from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
+from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
+from dynascope.sizes import Size, hint_of, same
 
 aten = torch.ops.aten
 
@@ -53,14 +54,14 @@ class ViewRecipe:
 
 
 def apply_view(builder: Builder, operator: Any, source: Value, arguments: tuple[Any, ...]) -> Value:
-    viewed = call_meta_kernel(operator, (source.meta(), *arguments), {})
-    return builder.write_view(operator, source, arguments, layout_of(viewed, source.device))
+    (layout,) = layouts_by_torch(operator, (source, *arguments), {})
+    return builder.write_view(operator, source, arguments, layout)
 
 
 def reshape(builder: Builder, source: Value, sizes: Any) -> Value:
     """A view where strides allow, else a view of a contiguous copy."""
     sizes = inferred_sizes(sizes, source.layout.element_count)
-    if sizes == source.sizes:
+    if same(sizes, source.sizes):
         return source
     strides = viewed_strides(source.sizes, source.strides, sizes)
     if strides is None:
@@ -96,7 +97,7 @@ def _t(builder: Builder, source: Value) -> Value:
 def expand(builder: Builder, source: Value, sizes: Any, implicit: Any = False) -> Value:
     missing = len(sizes) - source.rank
     own = [source.sizes[i - missing] if size == -1 else size for i, size in enumerate(sizes)]
-    if tuple(own) == source.sizes:
+    if same(own, source.sizes):
         return source
     strides = [
         0 if i < missing or (source.sizes[i - missing] == 1 and own[i] != 1) else source.strides[i - missing]
@@ -137,7 +138,7 @@ def slice_along(
 ) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
     size = source.sizes[dimension]
-    first, last, _ = slice(start, end).indices(size)
+    first, last = slice_bounds(start, end, size)
     if (first, step) == (0, 1) and last >= size:
         return source
     count = max(0, -(-(last - first) // step))
@@ -192,9 +193,9 @@ def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
 def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
     """The same elements laid out with `strides`, which must be dense."""
     strides = tuple(strides)
-    if strides == value.strides or value.layout.element_count <= 1:
+    if same(strides, value.strides) or value.layout.element_count <= 1:
         return value
-    order = sorted(range(value.rank), key=lambda d: (-strides[d], -value.sizes[d], d))
+    order = sorted(range(value.rank), key=lambda d: (-hint_of(strides[d]), -hint_of(value.sizes[d]), d))
     back = [order.index(d) for d in range(value.rank)]
     moved = permute(builder, value, order)
     copied = builder.op(aten.clone.default, moved, memory_format=torch.contiguous_format)
@@ -231,7 +232,18 @@ def _unfold(builder: Builder, source: Value, dimension: int, size: int, step: in
     return apply_view(builder, aten.unfold.default, source, (dimension, size, step))
 
 
+def _conjugated(builder: Builder, source: Value) -> Value:
+    """A value has no conjugate bit: its elements are what they are read as."""
+    return builder.op(aten._conj_physical.default, source)
+
+
+def _negated(builder: Builder, source: Value) -> Value:
+    return builder.op(aten.neg.default, source)
+
+
 APPLY: dict[Any, Callable[..., Value]] = {
+    aten._conj.default: _conjugated,
+    aten._neg_view.default: _negated,
     aten.view.default: _view,
     aten._reshape_alias.default: _view,
     aten.permute.default: permute,
@@ -246,6 +258,12 @@ APPLY: dict[Any, Callable[..., Value]] = {
     aten.select.int: select,
     aten.as_strided.default: _as_strided,
 }
+
+
+def _densely(builder: Builder, target: Any, source: Value, *arguments: Any) -> Value:
+    """What the operator makes, without the holes that it would copy from a source that has some."""
+    layout = Layout(source.sizes, kept_strides(source, None), source.dtype, source.device)
+    return builder.write_view(target, source, arguments, layout)
 
 
 def _put_back_reshaped(builder: Builder, source: Value, value: Value, *_: Any) -> Value:
@@ -269,18 +287,18 @@ def _put_back_slice(
     builder: Builder, source: Value, value: Value, dimension: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
-    first, last, _ = slice(start, end).indices(source.sizes[dimension])
+    first, last = slice_bounds(start, end, source.sizes[dimension])
     if (first, last, step) == (0, source.sizes[dimension], 1):
         return value
-    return builder.op(aten.slice_scatter.default, source, value, dimension, first, last, step)
+    return _densely(builder, aten.slice_scatter.default, source, value, dimension, first, last, step)
 
 
 def _put_back_selected(builder: Builder, source: Value, value: Value, dimension: int, index: int) -> Value:
-    return builder.op(aten.select_scatter.default, source, value, wrap_dimension(dimension, source.rank), index)
+    return _densely(builder, aten.select_scatter.default, source, value, wrap_dimension(dimension, source.rank), index)
 
 
 def _put_back_diagonal(builder: Builder, source: Value, value: Value, *arguments: Any) -> Value:
-    return builder.op(aten.diagonal_scatter.default, source, value, *arguments)
+    return _densely(builder, aten.diagonal_scatter.default, source, value, *arguments)
 
 
 def _put_back_strided(
@@ -311,6 +329,8 @@ def _put_back_dtype(builder: Builder, source: Value, value: Value, *_: Any) -> V
 
 
 SCATTER: dict[Any, Callable[..., Value | None]] = {
+    aten._conj.default: lambda builder, source, value: _conjugated(builder, value),
+    aten._neg_view.default: lambda builder, source, value: _negated(builder, value),
     aten.view.default: _put_back_reshaped,
     aten._reshape_alias.default: _put_back_reshaped,
     aten.unsqueeze.default: _put_back_reshaped,
@@ -337,15 +357,15 @@ SPLITS = {
 }
 
 
-def single_views(operator: Any, source: torch.Tensor, arguments: tuple[Any, ...]) -> Callable[[int], ViewRecipe] | None:
+def single_views(operator: Any, sizes: Sizes, arguments: tuple[Any, ...]) -> Callable[[int], ViewRecipe] | None:
     """Recipes for the outputs of an operator that returns several views; None where it returns one."""
     if operator is aten.unbind.int:
         dimension = arguments[0] if arguments else 0
         return lambda i: ViewRecipe(aten.select.int, (dimension, i))
     if operator in SPLITS:
-        dimension = wrap_dimension(arguments[1] if len(arguments) > 1 else 0, source.dim())
-        size, pieces = source.shape[dimension], arguments[0]
-        if isinstance(pieces, int):
+        dimension = wrap_dimension(arguments[1] if len(arguments) > 1 else 0, len(sizes))
+        size, pieces = sizes[dimension], arguments[0]
+        if isinstance(pieces, (int, Size)):
             pieces = [pieces] * (-(-size // pieces) if pieces else 1)
         starts = [sum(pieces[:i]) for i in range(len(pieces) + 1)]
         return lambda i: ViewRecipe(aten.slice.Tensor, (dimension, starts[i], min(starts[i + 1], size)))

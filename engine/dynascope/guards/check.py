@@ -36,11 +36,13 @@ from dynascope.guards.guard import (
     TruthIs,
     TypeIs,
 )
+from dynascope.guards.relation_guard import RelationHolds, relations_check
 from dynascope.guards.source import (
     AttributeSource,
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    FrameValues,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -48,6 +50,8 @@ from dynascope.guards.source import (
     Source,
     TypeSource,
 )
+from dynascope.guards.state_calls import CallReturns
+from dynascope.guards.world import WorldIs, world_operand
 
 _SIMPLE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(...))
 
@@ -58,10 +62,15 @@ def compile_guards(guards: Iterable[Guard], code: types.CodeType) -> hook.GuardP
     names = parameter_names(code)
     if not hook.is_native():
         return hook.GuardProgram(len(names), lambda values: all(guard.holds(values) for guard in kept))
+    hook.use_values(FrameValues)
     writer = _ProgramWriter(names, code.co_freevars)
+    relations = [guard for guard in kept if isinstance(guard.predicate, RelationHolds)]
     for guard in kept:
-        writer.guard(guard)
-    return hook.GuardProgram(len(names), writer.rows)
+        if guard not in relations:
+            writer.guard(guard)
+    if relations:
+        writer.relations(relations)
+    return hook.GuardProgram(len(names), writer.finished())
 
 
 def loading_call(function: Callable, sources: Sequence[Source]) -> tuple[Callable, list[Source]]:
@@ -104,12 +113,17 @@ class _ProgramWriter:
         self.dictionaries: dict[int, int] = {}
         self.registers = 0
         self.written: set[tuple[str, int, int, int]] = set()
+        self.absent: dict[int, tuple[int, list[str]]] = {}
 
     def guard(self, guard: Guard) -> None:
         sources = [self.place(source) for source in guard.sources]
         write = _CHECKS.get(type(guard.predicate)) or _more_checks().get(type(guard.predicate))
         if write is None or not write(self, guard.predicate, *sources):
             self.check_in_python(guard.predicate, *sources)
+
+    def relations(self, guards: Sequence[Guard]) -> None:
+        check, places = relations_check([(guard.predicate, guard.sources) for guard in guards])
+        self.check("CHECK_PYTHON", 0, (check, *map(self.place, places)))
 
     def place(self, source: Source) -> int:
         """Where the value lies; the instructions that read it are written the first time."""
@@ -130,6 +144,7 @@ class _ProgramWriter:
         return self.dictionaries[place]
 
     def load_in_python(self, source: Source) -> int:
+        hook.use_values(FrameValues)
         return self.load("LOAD_PYTHON", operand=source.read)
 
     def check(self, operation: str, source: int, operand: Any = None, number: int = 0) -> bool:
@@ -138,6 +153,24 @@ class _ProgramWriter:
             self.written.add(key)
             self.rows.append((hook.OPERATIONS[operation], source, number, operand))
         return True
+
+    def check_absent(self, source: int, key: Any) -> bool:
+        """All names that are absent from one dictionary are asked for in one row, where the first of them was."""
+        if type(key) is not str:
+            return self.check("CHECK_NO_KEY", source, key)
+        if source not in self.absent:
+            self.absent[source] = (len(self.rows), [])
+            self.rows.append((hook.OPERATIONS["CHECK_NO_KEYS"], source, 0, ()))
+        names = self.absent[source][1]
+        if key not in names:
+            names.append(key)
+        return True
+
+    def finished(self) -> list[tuple[int, int, int, Any]]:
+        for row, names in self.absent.values():
+            operation, source, number, _ = self.rows[row]
+            self.rows[row] = (operation, source, number, tuple(map(sys.intern, names)))
+        return self.rows
 
     def check_in_python(self, predicate: Predicate, *sources: int) -> None:
         self.check("CHECK_PYTHON", 0, (predicate.holds, *sources))
@@ -234,13 +267,15 @@ _CHECKS: dict[type, Callable[..., bool]] = {
     TruthIs: lambda writer, predicate, source: writer.check("CHECK_TRUE" if predicate.truth else "CHECK_FALSE", source),
     LengthIs: lambda writer, predicate, source: writer.check("CHECK_LENGTH", source, number=predicate.length),
     DictionaryKeysAre: _keys_are,
-    HasNoKey: lambda writer, predicate, source: writer.check("CHECK_NO_KEY", source, predicate.key),
+    HasNoKey: lambda writer, predicate, source: writer.check_absent(source, predicate.key),
     HasNoAttribute: lambda writer, predicate, source: writer.check("CHECK_NO_ATTRIBUTE", source, predicate.name),
     # Reading the place is the check.
     IsThere: lambda writer, predicate, source: True,
     IsSameObject: lambda writer, predicate, first, second: writer.check("CHECK_SAME", first, number=second),
     NotSameObject: lambda writer, predicate, first, second: writer.check("CHECK_NOT_SAME", first, number=second),
     ModuleHasNoHooks: _module_has_no_hooks,
+    CallReturns: lambda writer, predicate: writer.check("CHECK_CALL", 0, (predicate.function, predicate.value)),
+    WorldIs: lambda writer, predicate: writer.check("CHECK_WORLD", 0, world_operand(predicate)),
 }
 
 

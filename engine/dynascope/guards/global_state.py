@@ -33,6 +33,7 @@ class GlobalStateIs(Predicate):
     inference_mode: bool
     default_dtype: torch.dtype
     deterministic: bool
+    anomaly: bool
     autocast: tuple[tuple[str, torch.dtype], ...]
     function_modes: tuple[IdentityIs, ...]
     function_switch: tuple[bool, bool]
@@ -68,6 +69,7 @@ _READERS: dict[str, Callable[[], Any]] = {
     "inference_mode": torch.is_inference_mode_enabled,
     "default_dtype": torch.get_default_dtype,
     "deterministic": torch.are_deterministic_algorithms_enabled,
+    "anomaly": torch.is_anomaly_enabled,
     "autocast": lambda: tuple(
         (device, torch.get_autocast_dtype(device)) for device in _AUTOCAST_DEVICES if torch.is_autocast_enabled(device)
     ),
@@ -87,6 +89,7 @@ _TITLES = {
     "inference_mode": "inference mode",
     "default_dtype": "the default dtype",
     "deterministic": "`torch.use_deterministic_algorithms`",
+    "anomaly": "the detection of anomalies",
     "autocast": "autocast",
     "function_modes": "the stack of torch function modes",
     "function_switch": "`__torch_function__` handling",
@@ -95,7 +98,7 @@ _TITLES = {
 }
 
 # Rows as state_reader.h reads them: (kind, address, argument, expected, expected, symbol, getter, answer).
-_BYTE, _LONG, _BYTE_OF_POINTER, _BYTE_OF_BYTE, _THREAD_WORDS, _PYTHON = range(6)
+_BYTE, _LONG, _BYTE_OF_POINTER, _BYTE_OF_BYTE, _THREAD_WORDS, _PYTHON, _MEMORY = range(7)
 _KEYS_SYMBOL = "_ZN3c104impl26raw_local_dispatch_key_setE"
 _FUNCTION_SWITCH = {(True, False): 0, (False, False): 1, (False, True): 2}
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1}
@@ -233,6 +236,10 @@ _NATIVE: dict[str, Callable[[Any], Rows | None]] = {
     "inference_mode": lambda expected: _function(_BYTE, "libc10.so", "_ZN3c1013InferenceMode10is_enabledEv", expected),
     "default_dtype": _default_dtype,
     "deterministic": _deterministic,
+    # Not tried with the mode on: it is one for all threads, which the program may be running.
+    "anomaly": lambda expected: _function(
+        _MEMORY, "libtorch_cpu.so", "_ZN5torch8autograd11AnomalyMode8_enabledE", expected
+    ),
     "autocast": _autocast,
     "function_modes": _function_modes,
     "function_switch": _function_switch,

@@ -153,10 +153,7 @@ class Equals(Predicate):
 
     def failure(self, expression: str, value: Any) -> str:
         if type(value) is not type(self.value):
-            return (
-                f"{expression} is {short_repr(value)} ({type(value).__name__}), and was {short_repr(self.value)} "
-                + (f"({type(self.value).__name__})")
-            )
+            return f"{expression} is {typed_repr(value)}, and was {typed_repr(self.value)}"
         return f"{expression} is {short_repr(value)}, and was {short_repr(self.value)}"
 
 
@@ -353,6 +350,15 @@ def short_repr(value: Any) -> str:
     if " at 0x" in text:
         return describe_object(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def typed_repr(value: Any) -> str:
+    """A plain value with its type, as 1 and 1.0 are told apart by it; of others the type alone: a tensor's text costs a copy."""
+    if value is None:
+        return "None"
+    if isinstance(value, (bool, int, float, complex, str, bytes)):
+        return f"{short_repr(value)} ({type(value).__name__})"
+    return with_article(type(value).__name__)
 
 
 def describe_object(value: Any) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,27 @@ class ItemSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         base = self.base.read(values)
-        for kind in (list, tuple, dict):
+        kinds: tuple[Any, ...] = (list, tuple, dict)
+        for kind in kinds:
             if isinstance(base, kind):
                 return kind.__getitem__(base, self.key)
         return base[self.key]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentSource(Source):
+    """A tensor's size or stride in one dimension: `base.size(dimension)`."""
+
+    base: Source
+    kind: Literal["size", "stride"]
+    dimension: int
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.{self.kind}({self.dimension})"
+
+    def read(self, values: FrameValues) -> Any:
+        tensor = self.base.read(values)
+        return tensor.shape[self.dimension] if self.kind == "size" else tensor.stride()[self.dimension]
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,39 @@ class TensorMatches(Predicate):
 
 
 @dataclass(frozen=True)
+class StorageOffsetIs(Predicate):
+    """Where in its storage a tensor begins, for programs that ask."""
+
+    offset: int
+
+    def holds(self, value: torch.Tensor) -> bool:
+        with torch._C.DisableTorchFunction():
+            return value.storage_offset() == self.offset
+
+    def check(self) -> str:
+        return f"begins at element {self.offset} of its storage"
+
+    def failure(self, expression: str, value: torch.Tensor) -> str:
+        return f"{expression} begins at element {value.storage_offset()} of its storage, and began at {self.offset}"
+
+
+@dataclass(frozen=True)
+class LeafIs(Predicate):
+    """Whether a tensor that requires grad is a leaf: what a program asks, and what forbids writing to it."""
+
+    leaf: bool
+
+    def holds(self, value: torch.Tensor) -> bool:
+        return value.is_leaf is self.leaf
+
+    def check(self) -> str:
+        return "is a leaf" if self.leaf else "is no leaf"
+
+    def failure(self, expression: str, value: torch.Tensor) -> str:
+        return f"{expression} is {'a leaf' if value.is_leaf else 'the result of an operation'} now"
+
+
+@dataclass(frozen=True)
 class NoOverlap(Predicate):
     """No two of these tensors share memory."""
 

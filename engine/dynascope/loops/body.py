@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from dynascope.loops.dtypes import holds, short_name
 from dynascope.loops.index import Extent, Index, Loaded, Symbol, linear, variable
 from dynascope.loops.nodes import (
     Argument,
@@ -32,19 +33,28 @@ from dynascope.loops.nodes import (
     Reader,
     Reduce,
     ReduceKind,
+    ScalarInput,
     Store,
     TensorView,
 )
-from dynascope.loops.operations import TABLE
+from dynascope.loops.numbers import number_name
+from dynascope.loops.operations import ALSO_OF_BOOLS, OF_BOOLS, TABLE
+from dynascope.sizes import Size, is_constant, kind_of
 
 _FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}
+
+
+class Refused(Exception):
+    """There is no loop form of what a rule writes; caught by `graph.lower`: the call stays an extern call."""
 
 
 class BodyBuilder:
     """Appends operations; an operation equal to an earlier one (but for its origin) is that one."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, numbers: Mapping[str, ScalarInput] | None = None) -> None:
         self.origin = origin
+        self.numbers = numbers or {}
+        """Buffers that are passed as numbers: their memory belongs to another device."""
         self.operations: list[Operation] = []
         self._numbers: dict[Any, int] = {}
 
@@ -64,17 +74,33 @@ class BodyBuilder:
         return Scalar(self, self.append(operation), operation.dtype)
 
     def constant(self, value: bool | int | float, dtype: torch.dtype) -> Scalar:
+        if not holds(dtype, value):
+            raise Refused(f"{value} as {short_name(dtype)}, which cannot hold it")
         return self.scalar(Constant(dtype, (), self.origin, _as_dtype(value, dtype)))
 
     def argument(self, name: str, kind: str) -> Scalar:
         return self.scalar(Argument(torch.int64 if kind == "int" else torch.float64, (), self.origin, name))
 
+    def number(self, value: bool | int | float | Size, dtype: torch.dtype) -> Scalar:
+        """A Python number as a value of a dtype: a constant, or what a varying size is at each call."""
+        if not isinstance(value, Size):
+            return self.constant(value, dtype)
+        return self.size(value).cast(dtype)
+
+    def size(self, value: Size) -> Scalar:
+        """A varying number in its own type: int64, computed in the kernel, or float64, computed by Python beforehand."""
+        if kind_of(value) is int:
+            return self.scalar(IndexValue(torch.int64, (), self.origin, Index((), value)))
+        return self.scalar(Argument(torch.float64, (), self.origin, number_name(value.expression), value))
+
     def index_value(self, index: Index) -> Scalar:
-        if index.is_constant:
+        if index.is_constant and not isinstance(index.constant, Size):
             return self.constant(index.constant, torch.int64)
         return self.scalar(IndexValue(torch.int64, tuple(sorted(index.loaded())), self.origin, index))
 
     def load_flat(self, buffer: str, dtype: torch.dtype, index: Index, guard: Scalar | None = None) -> Scalar:
+        if buffer in self.numbers:
+            raise Refused("a number of another device, read by its place")
         arguments = tuple(sorted(index.loaded()))
         if guard is not None:
             arguments = (guard.number, *arguments)
@@ -83,8 +109,13 @@ class BodyBuilder:
 
     def load(self, tensor: TensorView, indices: tuple[Index, ...], guard: Scalar | None = None) -> Scalar:
         """The element at `indices`, broadcast: missing leading dimensions and dimensions of size 1 repeat."""
+        number = self.numbers.get(tensor.buffer)
+        if number is not None:
+            return self.argument(number.name, number.kind).cast(tensor.dtype)
         own = indices[len(indices) - len(tensor.sizes) :]
-        strides = [0 if size == 1 else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)]
+        strides = [
+            0 if is_constant(size, 1) else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)
+        ]
         return self.load_flat(tensor.buffer, tensor.dtype, linear(own, strides, tensor.offset), guard)
 
     def check_index(
@@ -93,10 +124,16 @@ class BodyBuilder:
         """`value` as an index into a dimension: wrapped, and reported when it is out of range."""
         wide = value.cast(torch.int64)
         checked = self.scalar(CheckIndex(torch.int64, (wide.number,), self.origin, extent, dimension, wraps, reader))
-        return variable(Loaded(checked.number, extent)) if extent != 1 else Index(((Loaded(checked.number, 2), 1),))
+        if is_constant(extent, 1):
+            return Index(((Loaded(checked.number, 2), 1),))
+        return variable(Loaded(checked.number, extent))
 
     def compute(self, name: str, *arguments: Scalar) -> Scalar:
         """One elementwise operation. Arguments already have one common dtype (but for a `where`'s condition)."""
+        if arguments[-1].dtype == torch.bool and name not in ALSO_OF_BOOLS:
+            if name not in OF_BOOLS:
+                raise Refused(f"{name} of truth values")
+            name = OF_BOOLS[name]
         rule = TABLE[name]
         dtype = _FIXED_RESULTS.get(rule.result, arguments[-1].dtype)
         numbers = tuple(argument.number for argument in arguments)
@@ -118,8 +155,14 @@ class BodyBuilder:
 class NestBuilder(BodyBuilder):
     """A body with its loops. `sizes` is the iterated shape; `reduced` the dimensions that reductions run over."""
 
-    def __init__(self, origin: Origin, sizes: tuple[Extent, ...], reduced: frozenset[int] = frozenset()) -> None:
-        super().__init__(origin)
+    def __init__(
+        self,
+        origin: Origin,
+        sizes: tuple[Extent, ...],
+        reduced: frozenset[int] = frozenset(),
+        numbers: Mapping[str, ScalarInput] | None = None,
+    ) -> None:
+        super().__init__(origin, numbers)
         self.sizes = sizes
         letters = ["c" if d in reduced else "i" for d in range(len(sizes))]
         self.loops = tuple(Loop(Symbol(f"{letters[d]}{d}", size), d in reduced) for d, size in enumerate(sizes))
@@ -127,7 +170,7 @@ class NestBuilder(BodyBuilder):
 
     def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:
         """A reduction of a single element is that element."""
-        if any(loop.reduced and loop.size != 1 for loop in self.loops):
+        if any(loop.reduced and not is_constant(loop.size, 1) for loop in self.loops):
             return super().reduce(kind, value)
         return self.constant(0, torch.int64) if kind in ("argmax", "argmin") else value
 
@@ -143,9 +186,9 @@ class Scalar:
     def cast(self, dtype: torch.dtype) -> Scalar:
         return self.builder.cast(self, dtype)
 
-    def like(self, value: Scalar | float) -> Scalar:
-        """A Python number as a constant of this value's dtype; a Scalar stays."""
-        return value if isinstance(value, Scalar) else self.builder.constant(value, self.dtype)
+    def like(self, value: Scalar | float | Size) -> Scalar:
+        """A Python number as a value of this value's dtype; a Scalar stays."""
+        return value if isinstance(value, Scalar) else self.builder.number(value, self.dtype)
 
     def apply(self, name: str, *others: Scalar | float) -> Scalar:
         return self.builder.compute(name, self, *(self.like(other) for other in others))

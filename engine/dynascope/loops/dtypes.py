@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+
 import torch
+
+from dynascope.sizes import Size, hint_of
 
 SHORT_NAMES: dict[torch.dtype, str] = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -33,3 +38,22 @@ def accumulator_dtype(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_floating_point:
         return compute_dtype(dtype)
     return torch.int64
+
+
+def holds(dtype: torch.dtype, number: bool | float | Size) -> bool:
+    """Whether eager converts a Python number to `dtype`; for others it raises, or wraps around in its own ways.
+
+    Of a number that varies, this is relied on.
+    """
+    if dtype == torch.bool or isinstance(number, bool):
+        return True
+    if not math.isfinite(hint_of(number)):
+        return dtype.is_floating_point
+    least, greatest = limits(dtype)
+    return least <= number <= greatest
+
+
+@cache
+def limits(dtype: torch.dtype) -> tuple[float, float]:
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return limits.min, limits.max

@@ -6,76 +6,112 @@
     modulo(affine({i: 8, j: 1}), 8)            ->  i1
 
 An expression is `constant + sum(coefficient * atom)`. Atoms are loop variables, values loaded by the body (indirect
-indices), and quotients and remainders that could not be simplified. Every atom knows its extent (0 <= atom < extent,
-None for unknown), so that simplification needs no environment. Extents are read through `Extent` alone, which is
-where symbolic sizes come in later.
+indices), and quotients and remainders that could not be simplified. Every atom knows its extent (0 <= atom < extent),
+so that simplification needs no environment. Extents, coefficients, divisors and the constant are ints or sizes that vary:
+
+    i = Symbol("i0", s0);  floor_divide(affine({i: 64, j: 1}), 64)    ->  i0, whatever s0 is
+
+What is simplified holds for all values of the roots; hints are not looked at. A loop over a size that varies runs at least
+once, else nothing of it is computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, cmp_to_key
+from typing import Any
 
-Extent = int
+from dynascope.sizes import Size, divided, is_constant, is_multiple, known, order_of, same
+
+Extent = int | Size
 """A size: a number of elements, steps of a loop, or a stride."""
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class _Atom:
+    """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return other.__class__ is self.__class__ and all(map(same, self._key(), other._key()))
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol(_Atom):
     """A loop variable: 0 <= name < extent."""
 
     name: str
     extent: Extent
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.name, self.extent
+
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded(_Atom):
     """An index that the body computes: value number `value`, already wrapped and checked, in 0 <= value < extent."""
 
     value: int
     extent: Extent
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.value, self.extent
+
     def __str__(self) -> str:
         return f"%{self.value}"
 
 
-@dataclass(frozen=True, slots=True)
-class Quotient:
+@dataclass(frozen=True, slots=True, eq=False)
+class Quotient(_Atom):
     """floor(dividend / divisor), with divisor > 0."""
 
     dividend: Index
     divisor: Extent
     extent: Extent
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.dividend, self.divisor, self.extent
+
     def __str__(self) -> str:
-        return f"({self.dividend} // {self.divisor})"
+        return f"({self.dividend} // {factor_text(self.divisor)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Remainder:
+@dataclass(frozen=True, slots=True, eq=False)
+class Remainder(_Atom):
     """dividend mod divisor, in 0 <= value < divisor."""
 
     dividend: Index
     divisor: Extent
     extent: Extent
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.dividend, self.divisor, self.extent
+
     def __str__(self) -> str:
-        return f"({self.dividend} % {self.divisor})"
+        return f"({self.dividend} % {factor_text(self.divisor)})"
 
 
 Atom = Symbol | Loaded | Quotient | Remainder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Index:
     """constant + sum of coefficient * atom. `terms` is sorted (large strides first), so equal sums compare equal."""
 
-    terms: tuple[tuple[Atom, int], ...] = ()
-    constant: int = 0
+    terms: tuple[tuple[Atom, Extent], ...] = ()
+    constant: Extent = 0
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -84,36 +120,49 @@ class Index:
     def __hash__(self) -> int:
         return self._hash
 
-    def __add__(self, other: Index | int) -> Index:
-        if isinstance(other, int):
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        # Of unequal hashes nothing is compared: sizes would answer by their hints.
+        if other.__class__ is not Index or self._hash != other._hash:
+            return False
+        return self.terms == other.terms and self.constant == other.constant
+
+    def __add__(self, other: Index | Extent) -> Index:
+        if other.__class__ is not Index:
             return Index(self.terms, self.constant + other)
         return _collect((*self.terms, *other.terms), self.constant + other.constant)
 
-    def __mul__(self, factor: int) -> Index:
-        if factor == 0:
+    def __mul__(self, factor: Extent) -> Index:
+        if is_constant(factor, 0):
             return ZERO
         return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:
-        parts = [str(atom) if c == 1 else f"{c}*{atom}" for atom, c in self.terms]
-        if self.constant or not parts:
+        parts = [str(atom) if is_constant(c, 1) else f"{factor_text(c)}*{atom}" for atom, c in self.terms]
+        if not is_constant(self.constant, 0) or not parts:
             parts.append(str(self.constant))
         return " + ".join(parts).replace("+ -", "- ")
 
     @cached_property
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[Extent, Extent]:
         """The least and greatest value it can take."""
         low = high = self.constant
         for atom, coefficient in self.terms:
             reach = coefficient * (atom.extent - 1)
-            low, high = low + min(reach, 0), high + max(reach, 0)
+            if reach.__class__ is not Size:
+                low, high = low + min(reach, 0), high + max(reach, 0)
+            elif coefficient < 0:
+                low = low + reach
+            else:
+                high = high + reach
         return low, high
 
     @property
     def is_constant(self) -> bool:
         return not self.terms
 
-    def coefficient(self, atom: Atom) -> int:
+    def coefficient(self, atom: Atom) -> Extent:
         """The factor of an atom among the affine terms; 0 where it does not appear."""
         return next((c for a, c in self.terms if a == atom), 0)
 
@@ -135,20 +184,26 @@ class Index:
 ZERO = Index()
 
 
-def constant(value: int) -> Index:
+def factor_text(value: Extent) -> str:
+    """A size as a factor: sums stand in parentheses."""
+    text = str(value)
+    return f"({text})" if value.__class__ is Size and (" " in text or text.startswith("-")) else text
+
+
+def constant(value: Extent) -> Index:
     return Index((), value)
 
 
 def variable(symbol: Atom) -> Index:
     """A single atom. A loop that runs once is the constant 0."""
-    return ZERO if symbol.extent == 1 else Index(((symbol, 1),))
+    return ZERO if is_constant(symbol.extent, 1) else Index(((symbol, 1),))
 
 
-def affine(coefficients: Mapping[Atom, int], offset: int = 0) -> Index:
+def affine(coefficients: Mapping[Atom, Extent], offset: Extent = 0) -> Index:
     return _collect(coefficients.items(), offset)
 
 
-def linear(indices: Iterable[Index], strides: Iterable[int], offset: int = 0) -> Index:
+def linear(indices: Iterable[Index], strides: Iterable[Extent], offset: Extent = 0) -> Index:
     """The flat position of a multi-dimensional index."""
     result = constant(offset)
     for index, stride in zip(indices, strides, strict=True):
@@ -159,39 +214,45 @@ def linear(indices: Iterable[Index], strides: Iterable[int], offset: int = 0) ->
 def floor_divide(dividend: Index, divisor: Extent) -> Index:
     """floor(dividend / divisor), splitting off what divides exactly."""
     whole, rest = _split(dividend, divisor)
-    low, high = rest.bounds
-    if low // divisor == high // divisor:
-        return whole + low // divisor
-    return whole + _quotient(rest, divisor)
+    period = _period(rest, divisor)
+    return whole + (period if period is not None else _quotient(rest, divisor))
 
 
 def modulo(dividend: Index, divisor: Extent) -> Index:
     """dividend mod divisor, dropping what divides exactly."""
     _, rest = _split(dividend, divisor)
-    low, high = rest.bounds
-    if low // divisor == high // divisor:
-        return rest + -(low // divisor) * divisor
-    if len(rest.terms) == 1 and rest.constant == 0:
+    period = _period(rest, divisor)
+    if period is not None:
+        return rest + -period * divisor
+    if len(rest.terms) == 1 and is_constant(rest.constant, 0):
         ((atom, factor),) = rest.terms
-        if isinstance(atom, Remainder) and factor == 1 and atom.divisor % divisor == 0:
+        if isinstance(atom, Remainder) and is_constant(factor, 1) and is_multiple(atom.divisor, divisor):
             return modulo(atom.dividend, divisor)
     return Index(((Remainder(_not_negative(rest, divisor)[0], divisor, divisor), 1),))
 
 
-def delinearize(flat: Index, sizes: Iterable[int], strides: Iterable[int]) -> tuple[Index, ...]:
+def delinearize(flat: Index, sizes: Iterable[Extent], strides: Iterable[Extent]) -> tuple[Index, ...]:
     """The index of each dimension at a flat position of a dense tensor; the inverse of `linear`.
 
     Dimensions of size 1 have index 0 whatever their stride. The tensor must not overlap itself.
     """
     sizes, strides = tuple(sizes), tuple(strides)
     indices = [ZERO] * len(sizes)
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: -strides[d])
     rest = flat
-    for dimension in order:
+    for dimension in _by_stride(sizes, strides):
         stride = strides[dimension]
         indices[dimension] = floor_divide(rest, stride)
         rest = modulo(rest, stride)
     return tuple(indices)
+
+
+def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[int]:
+    """The dimensions that count, the largest stride first. Where expressions do not tell, sizes are compared, which is relied on."""
+    dimensions = [d for d in range(len(sizes)) if not is_constant(sizes[d], 1)]
+    order = sorted(dimensions, key=lambda d: order_of(strides[d]))
+    if all(known(">=", strides[a], strides[b]) for a, b in zip(order, order[1:], strict=False)):
+        return order
+    return sorted(dimensions, key=cmp_to_key(lambda a, b: -1 if strides[a] >= strides[b] else 1))
 
 
 def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:
@@ -211,19 +272,19 @@ def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Ind
     return variable(atom) if new is None else new
 
 
-def _collect(terms: Iterable[tuple[Atom, int]], offset: int) -> Index:
-    totals: dict[Atom, int] = {}
+def _collect(terms: Iterable[tuple[Atom, Extent]], offset: Extent) -> Index:
+    totals: dict[Atom, Extent] = {}
     for atom, coefficient in terms:
-        if atom.extent != 1:
+        if not is_constant(atom.extent, 1):
             totals[atom] = totals.get(atom, 0) + coefficient
-    terms = [(atom, c) for atom, c in totals.items() if c]
+    terms = [(atom, c) for atom, c in totals.items() if not is_constant(c, 0)]
     if len(terms) > 1:
         terms.sort(key=_term_order)
     return _recombine(Index(tuple(terms), offset))
 
 
-def _term_order(term: tuple[Atom, int]) -> tuple[int, str]:
-    return -term[1], str(term[0])
+def _term_order(term: tuple[Atom, Extent]) -> tuple[Any, str]:
+    return order_of(term[1]), str(term[0])
 
 
 def _recombine(index: Index) -> Index:
@@ -235,9 +296,9 @@ def _recombine(index: Index) -> Index:
                     a
                     for a, c in index.terms
                     if isinstance(a, Quotient)
-                    and a.divisor == atom.divisor
+                    and same(a.divisor, atom.divisor)
                     and a.dividend == atom.dividend
-                    and c == coefficient * atom.divisor
+                    and same(c, coefficient * atom.divisor)
                 ),
                 None,
             )
@@ -249,44 +310,55 @@ def _recombine(index: Index) -> Index:
     return index
 
 
-def _split(index: Index, divisor: int) -> tuple[Index, Index]:
+def _split(index: Index, divisor: Extent) -> tuple[Index, Index]:
     """index = divisor * whole + rest, with every coefficient of rest, and its constant, in 0 <= c < divisor.
 
-    A negative coefficient stays in rest where splitting would leave a larger rest than it removes.
+    A negative coefficient stays in rest where splitting would leave a larger rest than it removes. Of sizes that vary, what
+    the divisor does not divide exactly stays in rest as it is.
     """
     whole, rest = [], []
     for atom, coefficient in index.terms:
-        quotient, remainder = divmod(coefficient, divisor)
-        if coefficient < 0 and remainder:
+        quotient, remainder = divided(coefficient, divisor)
+        if remainder.__class__ is not Size and remainder and coefficient.__class__ is not Size and coefficient < 0:
             quotient, remainder = 0, coefficient
         whole.append((atom, quotient))
         rest.append((atom, remainder))
-    quotient, remainder = divmod(index.constant, divisor)
+    quotient, remainder = divided(index.constant, divisor)
     split = _collect(whole, quotient), _collect(rest, remainder)
     return _keep_small_constant(index, split, divisor)
 
 
-def _keep_small_constant(index: Index, split: tuple[Index, Index], divisor: int) -> tuple[Index, Index]:
+def _keep_small_constant(index: Index, split: tuple[Index, Index], divisor: Extent) -> tuple[Index, Index]:
     """Moves the constant back when that alone makes the rest fit into one period (flips: `n - 1 - i`)."""
     whole, rest = split
-    low, high = rest.bounds
-    shift = low // divisor
-    if shift and shift == high // divisor:
+    shift = _period(rest, divisor)
+    if shift:
         return whole + shift, rest + -shift * divisor
     return split
 
 
-def _quotient(dividend: Index, divisor: int) -> Index:
-    if len(dividend.terms) == 1 and dividend.constant == 0:
+def _period(rest: Index, divisor: Extent) -> int | None:
+    """floor(rest / divisor), where that is one number for all that the rest can be."""
+    low, high = rest.bounds
+    if low.__class__ is not Size and high.__class__ is not Size and divisor.__class__ is not Size:
+        return low // divisor if low // divisor == high // divisor else None
+    if known(">=", low, 0) and known("<", high, divisor):
+        return 0
+    return -1 if known("<", high, 0) and known(">=", low, -divisor) else None
+
+
+def _quotient(dividend: Index, divisor: Extent) -> Index:
+    if len(dividend.terms) == 1 and is_constant(dividend.constant, 0):
         ((atom, factor),) = dividend.terms
-        if isinstance(atom, Quotient) and factor == 1:
+        if isinstance(atom, Quotient) and is_constant(factor, 1):
             return floor_divide(atom.dividend, atom.divisor * divisor)
     dividend, periods = _not_negative(dividend, divisor)
     extent = dividend.bounds[1] // divisor + 1
     return _collect([(Quotient(dividend, divisor, extent), 1)], -periods)
 
 
-def _not_negative(dividend: Index, divisor: int) -> tuple[Index, int]:
+def _not_negative(dividend: Index, divisor: Extent) -> tuple[Index, Extent]:
     """The dividend moved up by whole periods until it is never negative: atoms start at 0, and C truncates."""
-    periods = max(0, -(dividend.bounds[0] // divisor))
+    low = dividend.bounds[0]
+    periods = 0 if low >= 0 else -(low // divisor)
     return dividend + periods * divisor, periods

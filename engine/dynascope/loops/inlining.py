@@ -16,6 +16,7 @@ import torch
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
 from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result, Store
+from dynascope.sizes import is_constant
 
 Resolve = Callable[[Load, Index, "int | None"], "int | None"]
 
@@ -97,7 +98,9 @@ def without_unused(body: Body) -> Body:
 
 def symbols_at(node: LoopNode, result: Result, flat: Index) -> dict[Symbol, Index]:
     """The node's loop variables for the element of its result at a flat position."""
-    loops = [k for k, loop in enumerate(node.loops) if result.strides[k] or loop.size == 1]
+    loops = [
+        k for k, loop in enumerate(node.loops) if not is_constant(result.strides[k], 0) or is_constant(loop.size, 1)
+    ]
     sizes = [node.loops[k].size for k in loops]
     strides = [result.strides[k] for k in loops]
     return {node.loops[k].symbol: i for k, i in zip(loops, delinearize(flat, sizes, strides), strict=True)}

@@ -31,6 +31,7 @@ import torch
 
 from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.report.span import Span, UserStack
+from dynascope.sizes import Size, is_constant, product
 
 ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
 StoreMode = Literal["set", "add"]
@@ -62,14 +63,11 @@ class Buffer:
     role: BufferRole = "temporary"
 
     @property
-    def elements(self) -> int:
-        total = 1
-        for size in self.sizes:
-            total *= size
-        return total
+    def elements(self) -> Extent:
+        return product(self.sizes)
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> Extent:
         return self.elements * self.dtype.itemsize
 
 
@@ -116,9 +114,11 @@ class Constant(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Argument(Operation):
-    """A scalar that the kernel receives at each call: the graph's int or float input `name`, as int64 or float64."""
+    """A scalar that the kernel receives at each call, as int64 or float64: the number `name` of the wrapper's, which is
+    an input of the graph, what a library call returned, or `size`, computed by the wrapper."""
 
     name: str
+    size: Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,8 @@ class LoopNode:
 
     @property
     def kind(self) -> Literal["pointwise", "reduction"]:
-        return "reduction" if any(loop.reduced and loop.size != 1 for loop in self.loops) else "pointwise"
+        reduces = any(loop.reduced and not is_constant(loop.size, 1) for loop in self.loops)
+        return "reduction" if reduces else "pointwise"
 
     @property
     def device(self) -> torch.device:
@@ -242,12 +243,12 @@ class TensorView:
     dtype: torch.dtype
     sizes: tuple[Extent, ...]
     strides: tuple[Extent, ...]
-    offset: int
+    offset: Extent
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarInput:
-    """A Python number that the caller passes at each call."""
+    """A Python number that the caller passes at each call, or that a library call returns. `name` is the wrapper's."""
 
     name: str
     kind: Literal["int", "float"]
@@ -278,7 +279,7 @@ Node = LoopNode | ScatterNode | ExternCall
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
     """A lowered graph. `inputs` in calling order: a Buffer, a ScalarInput, or None for what is never used.
-    `outputs` in returning order: a TensorView, a ScalarInput (passed through), or a constant."""
+    `outputs` in returning order: a TensorView, a ScalarInput (passed through), a Size, or a constant."""
 
     name: str
     inputs: tuple[Buffer | ScalarInput | None, ...]

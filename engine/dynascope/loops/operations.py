@@ -9,6 +9,7 @@ Meaning, where the name alone leaves doubt:
 - `round` is to even. `sign` is (x > 0) - (x < 0), so 0 for NaN.
 - `cast` goes from any dtype to `operation.dtype`; float to int truncates; to bool is `!= 0`; to bf16 and f16 rounds to
   nearest even.
+- Of bools, the greater and the sum are `or`, the lesser and the product `and` (`OF_BOOLS`); other arithmetic has no meaning.
 - `and`, `or`, `xor`, `not` are bitwise on integers, logical on bool. Shifts are C's on the dtype.
 - `where(condition, a, b)` selects lane by lane; both are already computed.
 - `random(seed, offset, index)`, all int64, is f32 in [0, 1): Philox 4x32-10 with the key (seed's low, high 32 bits) and the
@@ -55,3 +56,9 @@ TABLE: dict[str, ScalarOperation] = {
     **_rows("where", 3, "same", CHEAP),
     **_rows("random", 3, "single", RARE),
 }
+
+OF_BOOLS = {"add": "or", "maximum": "or", "fmax": "or", "multiply": "and", "minimum": "and", "fmin": "and"}
+"""What arithmetic is on truth values. A code generator never sees the left ones with bool operands."""
+ALSO_OF_BOOLS = frozenset(
+    ("and", "or", "xor", "not", "where", "cast", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+)

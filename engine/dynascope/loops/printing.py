@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynascope.loops.dtypes import short_name
-from dynascope.loops.index import Symbol, affine
+from dynascope.loops.index import Extent, Symbol, affine
 from dynascope.loops.nodes import (
     Argument,
     Buffer,
@@ -34,6 +34,7 @@ from dynascope.loops.nodes import (
     TensorView,
 )
 from dynascope.report.facts import LineLink
+from dynascope.sizes import Size, is_constant, same
 
 
 def print_program(program: LoopProgram) -> str:
@@ -138,20 +139,25 @@ def _print_extern(node: ExternCall) -> str:
 def describe(value: Any) -> str:
     """An operand or output as text."""
     if isinstance(value, TensorView):
-        sizes, strides = list(value.sizes), list(value.strides)
-        offset = f" + {value.offset}" if value.offset else ""
+        sizes, strides = size_list(value.sizes), size_list(value.strides)
+        offset = "" if is_constant(value.offset, 0) else f" + {value.offset}"
         return f"{value.buffer}{offset}:{short_name(value.dtype)}{sizes}" + ("" if _dense(value) else f"/{strides}")
     if isinstance(value, ScalarInput):
         return value.name
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(describe(v) for v in value)}]"
-    return repr(value)
+    return str(value) if isinstance(value, Size) else repr(value)
+
+
+def size_list(sizes: tuple[Extent, ...]) -> str:
+    """`[s0, 64]`."""
+    return f"[{', '.join(map(str, sizes))}]"
 
 
 def describe_buffer(buffer: Buffer) -> str:
     """`f32[4, 8]`, with strides where they are not row-major."""
-    strides = "" if _dense(buffer) else f" strides {list(buffer.strides)}"
-    return f"{short_name(buffer.dtype)}{list(buffer.sizes)}{strides}"
+    strides = "" if _dense(buffer) else f" strides {size_list(buffer.strides)}"
+    return f"{short_name(buffer.dtype)}{size_list(buffer.sizes)}{strides}"
 
 
 def describe_input(value: Any) -> str:
@@ -167,7 +173,7 @@ def describe_loops(symbols: tuple[Symbol, ...]) -> str:
 def _dense(value: Buffer | TensorView) -> bool:
     expected = 1
     for size, stride in zip(reversed(value.sizes), reversed(value.strides), strict=True):
-        if size != 1 and stride != expected:
+        if not is_constant(size, 1) and not same(stride, expected):
             return False
-        expected *= size
+        expected = expected * size
     return True

@@ -56,6 +56,20 @@ def without_compiler_imports() -> Iterator[None]:
             function.__dict__.pop(_MARK, None)
 
 
+@contextlib.contextmanager
+def without_saved_tensors_hooks() -> Iterator[None]:
+    """The program's `saved_tensors_hooks` (of checkpoint, of `save_on_cpu`) do not see what autograd keeps meanwhile."""
+    hooks = []
+    while (top := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+        hooks.append(top)
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 

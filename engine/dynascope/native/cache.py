@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from dynascope.native.forking import safe_in_children
 from dynascope.native.reasons import CacheUnusable, CacheWriteFailed
 from dynascope.report.reason import Explanation
 
@@ -42,7 +43,7 @@ class _CacheState:
     """What this process found out about the folder. Keyed by the wish, so that a changed environment is honoured."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = safe_in_children(threading.Lock())
         self.chosen: dict[Path, tuple[Path, Explanation | None]] = {}
         self.unchecked_bytes: int | None = None
 
@@ -148,14 +149,69 @@ def _why_unusable(folder: Path) -> str | None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_mode & stat.S_IWOTH:
-            return "everybody may write there"
+        cause = _who_else(folder.stat()) or _who_replaces(folder)
+        if cause is not None:
+            return cause
         probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(4)}.tmp"
         probe.touch()
         probe.unlink()
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def _who_else(facts: os.stat_result) -> str | None:
+    """Who besides this user may have written a file, or into a folder; None where nobody may."""
+    if not hasattr(os, "geteuid"):
+        return None
+    if facts.st_uid != os.geteuid():
+        return f"it belongs to {_user_name(facts.st_uid)}"
+    if facts.st_mode & stat.S_IWOTH:
+        return "everybody may write there"
+    if facts.st_mode & stat.S_IWGRP and not _is_own_group(facts.st_gid):
+        return f"the group {facts.st_gid} may write there"
+    return None
+
+
+def _who_replaces(folder: Path) -> str | None:
+    """Where everybody may write to a folder above, and no sticky bit keeps what is there."""
+    for above in folder.resolve().parents:
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"everybody may write to {above}, and put another folder in its place"
+    return None
+
+
+def _user_name(number: int) -> str:
+    try:
+        import pwd
+
+        return f"the user {pwd.getpwuid(number).pw_name}"
+    except (ImportError, KeyError):
+        return f"the user {number}"
+
+
+def _is_own_group(number: int) -> bool:
+    """Many systems give each user a group of that name, of which nobody else is a member."""
+    try:
+        import grp
+        import pwd
+
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid())
+    except (ImportError, KeyError):
+        return False
+    return group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+
+
+def is_own_file(path: Path) -> bool:
+    """Whether the file is there and nobody but this user (or root) can have written it: machine code is loaded from it."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(facts.st_mode):
+        return False
+    return _who_else(facts) is None or (facts.st_uid == 0 and not facts.st_mode & (stat.S_IWOTH | stat.S_IWGRP))
 
 
 def _private_folder() -> Path:

@@ -26,7 +26,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dynascope.native.cache import CacheError, cache_folder, mark_used, publish, publish_file, write_failure
+from dynascope.native.cache import (
+    CacheError,
+    cache_folder,
+    is_own_file,
+    mark_used,
+    publish,
+    publish_file,
+    write_failure,
+)
+from dynascope.native.forking import forgotten_in_children
 from dynascope.native.reasons import CacheWriteFailed, CompilationFailed, CompilerMissing, CompilerStuck
 from dynascope.report.reason import Reason
 
@@ -35,6 +44,7 @@ Language = Literal["c", "c++"]
 TIMEOUT_VARIABLE = "DYNASCOPE_COMPILER_TIMEOUT"
 _DEFAULT_TIMEOUT = 300.0
 _begun: dict[tuple[str, ...], Future[Path]] = {}
+forgotten_in_children(_begun.clear)
 
 
 class ToolchainError(Exception):
@@ -101,7 +111,7 @@ def _build_or_find(source: str, language: Language, flags: Sequence[str], name: 
         tried = tuple(shlex.join(command) for command in _candidates(language))
         raise ToolchainError(CompilerMissing(language, tried, _DIALECTS[language].variable))
     path = cache_folder() / "native" / f"{name}-{_key(source, language, flags, compiler)}.so"
-    if path.exists():
+    if is_own_file(path):
         mark_used(path)
         return path
     try:
@@ -141,6 +151,8 @@ def _ask_version(command: tuple[str, ...]) -> str:
 
 
 def _read(path: Path) -> str:
+    if not is_own_file(path):
+        return ""
     try:
         return path.read_text()
     except OSError:
@@ -148,7 +160,7 @@ def _read(path: Path) -> str:
 
 
 def _remember(note: Path, version: str) -> None:
-    if note.exists():
+    if is_own_file(note):
         return
     try:
         publish(note, version.encode())

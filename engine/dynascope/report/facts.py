@@ -18,6 +18,10 @@ EntryStatus = Literal["compiled", "uncompiled"]
 RegionKind = Literal["function", "resume"]
 ExitKind = Literal["return", "break", "raise", "none"]
 Phase = Literal["forward", "backward"]
+Cause = Literal[
+    "number", "attribute", "size", "none", "grad-mode", "state", "type", "dtype", "requires-grad", "layout", "length",
+    "value", "object", "other",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +48,42 @@ class StageText:
 
 @dataclass(frozen=True, slots=True)
 class ValueFact:
-    """A tensor that a line of the user's makes: `description` reads `f32[8, 64]` (sizes in elements) and device."""
+    """A tensor that a line of the user's makes: `description` reads `f32[8, 64]` (sizes in elements) and device.
+
+    `name` is the node's in the graph; `variable` is what the user's line calls it, where it gives it a name.
+    """
 
     name: str
     description: str
     operation: str
     span: Span | None
     stack: UserStack = ()
+    variable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GuardFact:
-    """One assumption: `expression` in the user's words, `check` in English, the line that made it in `span`."""
+    """One assumption: `expression` in the user's words, `check` in English, the line that made it in `span`.
+
+    `value` is what the expression has to be, as short as a label: `f32[2, 5]`, `6`, `None`; empty where no label says it.
+    """
 
     expression: str
     check: str
     kind: str
     span: Span | None = None
     stack: UserStack = ()
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFact:
+    """What was different from an earlier compilation, so that another was made: `pos` was 5 and is 6, a number."""
+
+    expression: str
+    cause: Cause
+    before: str
+    now: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +98,11 @@ class BorderFact:
 
 @dataclass(frozen=True, slots=True)
 class KernelFact:
-    """One generated kernel. `links` go from its lines to the user's; sizes in bytes, work in scalar operations."""
+    """One generated kernel. `links` go from its lines to the user's; sizes in bytes, work in scalar operations.
+
+    `spans` are the user's places it computes for; what library code does counts for the line that called it, and for the
+    line that built the layer.
+    """
 
     identifier: str
     name: str
@@ -100,6 +126,8 @@ class ExternFact:
     phase: Phase
     span: Span | None
     explanation: Explanation | None = None
+    spans: tuple[Span, ...] = ()
+    """The user's places, as for a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +144,14 @@ class GraphFact:
     borders: tuple[BorderFact, ...] = ()
     saved_bytes: int | None = None
     notes: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileLines:
+    """Lines of one file, in order."""
+
+    file: str
+    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +172,32 @@ class EntryFact:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall seconds by stage: capture, differentiate, lower, fuse, emit, build, assemble."""
     texts: tuple[StageText, ...] = ()
+    change: ChangeFact | None = None
+    """The same as `recompiled`, as data."""
+    callers: UserStack = ()
+    """Where the call came from that made this compilation, outermost first; of a region `function` only."""
+    followed: tuple[FileLines, ...] = ()
+    """The lines of the user's files that this compilation stands for, whether or not they made a value."""
+    calls: int = 0
+    """How often it ran so far."""
+    place: int = 0
+    """Which region of its function, 0 for its start: the entries of one place are the variants of each other."""
+    last_use: int = 0
+    """Grows with every use of any entry: the entry with the highest number was used last."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFact:
-    """A function of the user's that the engine was asked to compile; `span` runs from its first line to its last."""
+    """A function of the user's that the engine was asked to compile; `span` runs from its first line to its last.
+
+    `compiled_at` is the expression that asked for it, such as `torch.compile(model)`; None where nothing in the program did.
+    """
 
     identifier: str
     name: str
     span: Span
     entries: tuple[EntryFact, ...] = ()
+    compiled_at: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +210,8 @@ class ProgramFact:
     signal: int | None = None
     seconds: float | None = None
     error: Explanation | None = None
+    asks: bool | None = None
+    """Whether the program asks for compilation itself; None where that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _fields(kind: type) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _read(kind: Any, data: Any, place: str) -> Any:
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _read_dataclass(kind, data, place)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -96,7 +96,7 @@ def _expect(fits: bool, place: str, wanted: str, found: Any) -> None:
 
 
 def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _schema_of_dataclass(kind, definitions)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):

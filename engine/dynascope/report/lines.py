@@ -1,4 +1,4 @@
-"""What the report says of each line of a file: the one index that the terminal and the editor both read.
+"""What the report says of each line of a file: the index that the annotated source is made of.
 
 line_facts(report, "model.py")[12].values     the tensors that line 12 makes
 """
@@ -11,48 +11,54 @@ from dataclasses import dataclass, field
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
 from dynascope.report.reason import Explanation
-from dynascope.report.span import Span, UserStack
+from dynascope.report.user_files import is_user_file, same_file, user_places
 
 
 @dataclass
 class LineFacts:
-    """Everything about one line. Graphs and kernels are named by identifier, in order of appearance."""
+    """Everything about one line. Kernels are named by identifier, in order of appearance."""
 
     functions: list[FunctionFact] = field(default_factory=list)
-    graphs: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     externs: list[str] = field(default_factory=list)
     values: list[ValueFact] = field(default_factory=list)
-    guards: list[GuardFact] = field(default_factory=list)
-    reasons: list[Explanation] = field(default_factory=list)
-    recompilations: list[Explanation] = field(default_factory=list)
+    breaks: list[Explanation] = field(default_factory=list)
 
 
 def line_facts(report: CompileReport, file: str) -> dict[int, LineFacts]:
     """Line number (from 1) -> its facts, for lines of `file` that have any."""
     lines: dict[int, LineFacts] = defaultdict(LineFacts)
-    place = os.path.abspath(file)
     for function in report.functions:
-        if same_file(function.span.file, place):
-            lines[function.span.line].functions.append(function)
+        place = function.span if is_user_file(function.span.file) else function.compiled_at
+        if place is not None and same_file(place.file, file):
+            lines[place.line].functions.append(function)
         for entry in function.entries:
-            _add_entry(report, entry, lines, place)
-    _add_graphs(report, lines, place)
+            reason = entry.reason if entry.exit == "break" else None
+            if reason is not None and reason.span is not None and same_file(reason.span.file, file):
+                _once(lines[reason.span.line].breaks, reason)
+    for graph in report.graphs:
+        for value in graph.values:
+            for span in user_places(value.span, value.stack):
+                if same_file(span.file, file):
+                    lines[span.line].values.append(value)
+        for extern in graph.externs:
+            for span in extern.spans:
+                if same_file(span.file, file):
+                    _once(lines[span.line].externs, short_operation(extern.operation))
     for kernel in report.kernels:
         for span in kernel.spans:
-            if same_file(span.file, place):
+            if same_file(span.file, file):
                 _once(lines[span.line].kernels, kernel.identifier)
-    if report.program.error and report.program.error.span and same_file(report.program.error.span.file, place):
-        lines[report.program.error.span.line].reasons.append(report.program.error)
     return dict(lines)
 
 
 def files_of(report: CompileReport) -> list[str]:
-    """The run file first, then every other file that a compiled function lies in."""
+    """The run file first, then every other file of the user's that a compiled function lies in."""
     files = [report.program.file] if report.program.file else []
     for function in report.functions:
-        if not any(same_file(function.span.file, os.path.abspath(known)) for known in files):
-            files.append(function.span.file)
+        file = function.span.file
+        if is_user_file(file) and not any(same_file(file, known) for known in files):
+            files.append(file)
     return files
 
 
@@ -83,10 +89,6 @@ def shown_reason(report: CompileReport, entry: EntryFact) -> Explanation | None:
     return None if (os.path.abspath(reason.span.file), reason.span.line) in raised else reason
 
 
-def same_file(file: str, place: str) -> bool:
-    return os.path.abspath(file) == place
-
-
 def function_totals(report: CompileReport, function: FunctionFact) -> tuple[int, int, list[KernelFact]]:
     """Graphs, breaks and kernels of one function."""
     graphs = {entry.graph for entry in function.entries if entry.graph is not None}
@@ -95,38 +97,10 @@ def function_totals(report: CompileReport, function: FunctionFact) -> tuple[int,
     return len(graphs), len(breaks), kernels
 
 
-def _add_entry(report: CompileReport, entry: EntryFact, lines: dict[int, LineFacts], place: str) -> None:
-    for guard in entry.guards:
-        if guard.span is not None and same_file(guard.span.file, place):
-            _once(lines[guard.span.line].guards, guard)
-    for explanation, kind in ((shown_reason(report, entry), "reasons"), (entry.recompiled, "recompilations")):
-        if explanation is not None and explanation.span is not None and same_file(explanation.span.file, place):
-            _once(getattr(lines[explanation.span.line], kind), explanation)
-
-
-def _add_graphs(report: CompileReport, lines: dict[int, LineFacts], place: str) -> None:
-    for graph in report.graphs:
-        for value in graph.values:
-            line = line_in(place, value.span, value.stack)
-            if line is not None:
-                _once(lines[line].graphs, graph.identifier)
-                lines[line].values.append(value)
-        for extern in graph.externs:
-            if extern.span is not None and same_file(extern.span.file, place):
-                _once(lines[extern.span.line].externs, short_operation(extern.operation))
-
-
 def short_operation(operation: str) -> str:
     """`aten.addmm.default` as people say it: `addmm`."""
     parts = operation.split(".")
     return parts[1] if len(parts) == 3 else operation
-
-
-def line_in(place: str, span: Span | None, stack: UserStack) -> int | None:
-    """The line of the file that a step belongs to: its own, or the one that called the function it happened in."""
-    if span is not None and same_file(span.file, place):
-        return span.line
-    return next((frame.span.line for frame in reversed(stack) if same_file(frame.span.file, place)), None)
 
 
 def _once(items: list, item: object) -> None:

@@ -57,11 +57,27 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Layer:
+    """A part of a model, as the program reaches it (`self.body[0]`), its class, and the expression that built it."""
+
+    expression: str
+    kind: str
+    built: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UserFrame:
-    """One level of the user's call stack at a step of capture: the function's qualified name and where in it."""
+    """One level of the user's call stack at a step of capture: the function's qualified name and where in it.
+
+    `first_line` and `last_line` are the whole function's, 0 where they are not known. `layer` is the layer whose library
+    code does the step, where the step happens in a library that this frame called.
+    """
 
     function: str
     span: Span
+    first_line: int = 0
+    last_line: int = 0
+    layer: Layer | None = None
 
     def __str__(self) -> str:
         return f"{self.span} in {self.function}"

@@ -20,7 +20,7 @@ def write_report(report: CompileReport, path: Path) -> None:
     text = json.dumps(to_json(report), ensure_ascii=False, separators=(",", ":"))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.replace(temporary, path)
     except BaseException:

@@ -1,42 +1,71 @@
-"""The report for a terminal: the program's source with what became of each line, then a summary.
+"""The report for a terminal: what matters, each thing at its place, then a summary.
 
-    12 | def step(x, w):                          step: 2 graphs, 1 break, 3 kernels
-    13 |     y = torch.relu(x @ w)                g0: mm (library), k0 | y f32[8, 64]
-    14 |     if y.sum() > 0:                      g0: k1
-       |        ^^^^^^^^^^^ break [data-dependent-branch] ...
+    warning[data-dependent-branch]: `if y.sum() > 0` needs the value of a tensor, known only when the program runs.
+      --> model.py:14:8
+       |
+    14 |     if y.sum() > 0:
+       |        ^^^^^^^^^^^ the graph breaks here
+       |
+       = help: Write `y = torch.where(y.sum() > 0, y, -y)`: both sides are computed and one is chosen.
 
-Lines are made as (text, style) pieces; rich paints them where it is installed, otherwise they are plain.
+Lines are made as (text, style) pieces; rich paints them where it is installed, otherwise they are plain. The whole source with
+what became of each line is in `annotated.py`.
 """
 
 from __future__ import annotations
 
 import linecache
 import os
+import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
-from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, ranked, shown_reason
-from dynascope.report.reason import Explanation
-from dynascope.report.span import UserStack
+from dynascope.report.findings import Finding, findings, function_line
+from dynascope.report.lines import function_totals, ranked
+from dynascope.report.span import Span, UserStack
+from dynascope.report.user_files import LIBRARY_FOLDERS, same_file
+from dynascope.report.variants import variants_of
 
 Piece = tuple[str, str]
 Line = list[Piece]
 
-SOURCE_WIDTH = 64
-TEXT_WIDTH = 116
-GUTTER = "     | "
-GUARDS_SHOWN = 3
-FRAMES_SHOWN = 8
-LABELS = {"error": "error", "warning": "break", "information": "note", "hint": "note"}
-SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
+WIDTH = 100
+"""Of a page that is no terminal."""
+NARROWEST = 40
+FRAMES_SHOWN = 6
+FUNCTIONS_SHOWN = 12
+VARIANTS_SHOWN = 4
+STYLES = {"error": "bold red", "warning": "bold yellow", "information": "bold cyan", "hint": "dim"}
+WORDS = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
+SAYS = {
+    "break": "the graph breaks here",
+    "recompile": "decided here",
+    "uncompiled": "runs uncompiled",
+    "limit": "the latest case",
+    "error": "raised here",
+    "note": "",
+}
+QUIET_KINDS = frozenset({"note", "break"})
+"""Said with `--annotate` only, unless they are warnings: a loop that goes on after a break says nothing new."""
 
 
-def print_report(report: CompileReport, stream: TextIO, path: Path | None) -> None:
-    """Print the annotated source and the summary; `path` is where the report lies, if it is to be kept."""
-    lines = report_lines(report, path)
+@dataclass(frozen=True)
+class Page:
+    """How the report is shown: `guards` and `annotate` add what is left out by default."""
+
+    width: int = WIDTH
+    guards: bool = False
+    annotate: bool = False
+
+
+def print_report(report: CompileReport, stream: TextIO, path: Path | None, guards=False, annotate=False) -> None:
+    """Print the report, fitted to the terminal; `path` is where the report lies, if it is to be kept."""
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
+    lines = report_lines(report, path, Page(max(NARROWEST, width), guards, annotate))
     try:
         from rich.console import Console
         from rich.text import Text
@@ -48,190 +77,237 @@ def print_report(report: CompileReport, stream: TextIO, path: Path | None) -> No
         console.print(Text.assemble(*((text, style) for text, style in line)))
 
 
-def report_text(report: CompileReport) -> str:
-    return "\n".join(plain(line) for line in report_lines(report, None))
+def report_text(report: CompileReport, page: Page = Page()) -> str:
+    return "\n".join(plain(line) for line in report_lines(report, None, page))
 
 
 def plain(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
-def report_lines(report: CompileReport, path: Path | None) -> list[Line]:
+def report_lines(report: CompileReport, path: Path | None, page: Page = Page()) -> list[Line]:
     lines: list[Line] = []
-    for file in files_of(report):
-        lines += annotated_file(report, file)
-    lines += _notes(report)
-    return lines + _summary(report, path)
+    found = findings(report)
+    if page.annotate:
+        from dynascope.report.annotated import annotated_lines
+
+        lines += annotated_lines(report, page.width)
+    for finding in found:
+        if page.annotate or is_shown(finding):
+            lines += [[("", "")], *finding_lines(finding, page.width)]
+    if page.guards:
+        lines += _guards(report, page.width)
+    return lines + _summary(report, found, path, page)
 
 
-def annotated_file(report: CompileReport, file: str) -> list[Line]:
-    """The file with its facts; of a file other than the program, only the functions that were compiled."""
-    facts = line_facts(report, file)
-    source = linecache.getlines(file)
-    shown = range(1, len(source) + 1) if file == report.program.file else _compiled_lines(report, file)
-    lines: list[Line] = [[("", "")], [(f"---- {_short(file)} ", "bold"), ("-" * max(4, 90 - len(file)), "dim")]]
-    previous = 0
-    for number in shown:
-        if number != previous + 1 and previous:
-            lines.append([(GUTTER + "...", "dim")])
-        previous = number
-        text = source[number - 1].rstrip("\n") if number <= len(source) else ""
-        lines += _annotated_line(number, text, facts.get(number), report)
+def is_shown(finding: Finding) -> bool:
+    if finding.severity in ("error", "warning"):
+        return True
+    return finding.kind not in QUIET_KINDS and not finding.is_expected
+
+
+def finding_lines(finding: Finding, width: int) -> list[Line]:
+    style = STYLES[finding.severity]
+    title = f"{WORDS[finding.severity]}[{finding.code}]"
+    first, *others = _wrap(f"{title}: {finding.message}", width)
+    lines: list[Line] = [
+        [(title, style), (first[len(title) :], "bold")],
+        *([("  " + other, "bold")] for other in others),
+    ]
+    margin = len(str(finding.span.line)) if finding.span is not None else 1
+    if finding.span is not None:
+        lines += _quotation(finding, finding.span, margin, style, width)
+    gutter = " " * margin + " = "
+    rows = [("help: ", finding.remedy)] if finding.remedy else []
+    callers = _callers(finding)
+    rows += [("from: ", callers)] if callers else []
+    for word, text in rows:
+        lines += _hanging(gutter, word, text, width)
     return lines
 
 
-def _compiled_lines(report: CompileReport, file: str) -> list[int]:
-    place = os.path.abspath(file)
-    numbers: set[int] = set()
+def _quotation(finding: Finding, span: Span, margin: int, style: str, width: int) -> list[Line]:
+    """`--> file:line:column`, the line, and carets under the expression."""
+    source = linecache.getline(span.file, span.line).rstrip("\n")
+    column = len(source.encode()[: span.column].decode(errors="replace")) if span.column is not None else None
+    place = f"{_short(span.file)}:{span.line}" + (f":{column + 1}" if column is not None else "")
+    lines: list[Line] = [[(" " * margin + "--> ", "blue"), (place, "")]]
+    if not source.strip():
+        return lines
+    bar = " " * margin + " | "
+    start, marked = _marked(span, source, column)
+    shown, shift = _fitted(source.expandtabs(1), start, marked, width - len(bar))
+    says = SAYS.get(finding.kind, "")
+    if finding.kind == "recompile" and finding.times > 1:
+        says = f"decided here, {finding.times} times"
+    lines.append([(bar.rstrip(), "blue")])
+    lines.append([(f"{span.line} | ", "blue"), (shown, "")])
+    lines.append([(bar, "blue"), (" " * (start - shift) + "^" * marked, style), (f" {says}" if says else "", style)])
+    lines.append([(bar.rstrip(), "blue")])
+    return lines
+
+
+def _marked(span: Span, source: str, column: int | None) -> tuple[int, int]:
+    """Where the carets start and how many there are: the whole text where columns are unknown, its first line where it has more."""
+    if column is None:
+        return len(source) - len(source.lstrip()), len(source.strip())
+    end = len(source.rstrip())
+    if span.last_line == span.line and span.end_column is not None:
+        end = len(source.encode()[: span.end_column].decode(errors="replace"))
+    return column, max(1, end - column)
+
+
+def _fitted(source: str, start: int, marked: int, room: int) -> tuple[str, int]:
+    """The part of a long line around what is marked, and how many columns were cut off before it."""
+    if len(source) <= room:
+        return source, 0
+    cut = max(0, min(start - 8, start + marked - room + 4)) if start + marked > room - 2 else 0
+    text = source[cut : cut + room]
+    if cut:
+        text = "…" + text[1:]
+    return (text[:-1] + "…" if cut + room < len(source) else text), cut
+
+
+def _callers(finding: Finding) -> str:
+    """Innermost first, without the place itself; of a deep recursion both ends."""
+    frames = tuple(reversed(finding.stack))
+    if frames and finding.span is not None and same_file(frames[0].span.file, finding.span.file):
+        frames = frames[1:] if frames[0].span.line == finding.span.line else frames
+    return _chain(frames)
+
+
+def _chain(frames: UserStack) -> str:
+    texts = [f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in frames]
+    if len(texts) > FRAMES_SHOWN:
+        half = FRAMES_SHOWN // 2
+        texts[half:-half] = [f"{len(texts) - FRAMES_SHOWN} more"]
+    return " <- ".join(texts)
+
+
+def _hanging(gutter: str, word: str, text: str, width: int) -> list[Line]:
+    indent = " " * (len(gutter) + len(word))
+    first, *others = _wrap(text, width - len(indent)) or [""]
+    return [[(gutter, "blue"), (word, "bold"), (first, "")], *([(indent + other, "")] for other in others)]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return [
+        piece
+        for line in text.splitlines()
+        for piece in textwrap.wrap(line, max(NARROWEST // 2, width), break_long_words=False, break_on_hyphens=False)
+    ]
+
+
+def _guards(report: CompileReport, width: int) -> list[Line]:
+    lines: list[Line] = []
     for function in report.functions:
-        if os.path.abspath(function.span.file) == place:
-            numbers.update(range(function.span.line, function.span.last_line + 1))
-    return sorted(numbers)
-
-
-def _annotated_line(number: int, text: str, facts: LineFacts | None, report: CompileReport) -> list[Line]:
-    start: Line = [(f"{number:4} | ", "dim"), (text, "")]
-    if facts is None:
-        return [start]
-    headline = _headline(facts, report)
-    if headline:
-        start.append((" " * max(2, SOURCE_WIDTH - len(text)), ""))
-        start += headline
-    lines = [start]
-    lines += _guards(facts)
-    for explanation in facts.recompilations:
-        lines += _explained("compiled again", explanation, text)
-    for explanation in facts.reasons:
-        lines += _explained(LABELS[explanation.severity], explanation, text)
+        for entry in function.entries:
+            if entry.guards:
+                lines += [
+                    [("", "")],
+                    [(f"{entry.identifier} {function.name} holds while", "bold"), (_region(entry), "dim")],
+                ]
+                for guard in ranked(list(entry.guards)):
+                    place = f"  ({guard.span.place})" if guard.span is not None else ""
+                    lines += _hanging("  ", "", guard.check + place, width)
     return lines
 
 
-def _guards(facts: LineFacts) -> list[Line]:
-    """The first few; the rest is in the report, and `dynascope show guards` prints all of them."""
-    shown = ranked(facts.guards)[:GUARDS_SHOWN]
-    lines = [[(GUTTER, "dim"), (f"  guard: {guard.check}", "dim")] for guard in shown]
-    if len(facts.guards) > len(shown):
-        lines.append([(GUTTER, "dim"), (f"  and {counted(len(facts.guards) - len(shown), 'more guard')}", "dim")])
+def _region(entry: EntryFact) -> str:
+    return f"  (from line {entry.span.line} on)" if entry.region == "resume" else ""
+
+
+def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | None, page: Page) -> list[Line]:
+    if not report.functions:
+        return [[("", "")], *_nothing_compiled(report, page.width)]
+    lines: list[Line] = [[("", "")]]
+    shown = report.functions[:FUNCTIONS_SHOWN]
+    names = max(len(function.name) for function in shown)
+    for function in shown:
+        lines += _function_rows(report, function, names, page.width)
+    if len(report.functions) > len(shown):
+        lines.append([(f"  and {counted(len(report.functions) - len(shown), 'more function')}", "dim")])
+    lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
+    seconds = _seconds_by_stage(report)
+    if seconds:
+        stages = ", ".join(f"{stage} {value * 1e3:.0f} ms" for stage, value in seconds.items() if value >= 0.0005)
+        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {stages}", page.width)
+    if path is not None:
+        lines.append([("Report   ", "bold"), (str(path), "")])
+    hidden = 0 if page.annotate else sum(not is_shown(finding) for finding in found)
+    if hidden:
+        lines.append([(f"{counted(hidden, 'note')} more with --annotate.", "dim")])
     return lines
 
 
-def _headline(facts: LineFacts, report: CompileReport) -> Line:
-    """`g0: addmm (library), k0, k1, backward k4 | gelu f32[32, 256]`"""
-    parts: Line = [(_totals(report, function), "bold green") for function in facts.functions]
-    went = [f"{name} (library)" for name in facts.externs] + _kernel_names(facts, report)
-    if facts.graphs:
-        graphs = " ".join(facts.graphs)
-        parts.append((f"{graphs}: {', '.join(went)}" if went else graphs, "green"))
-    if facts.values:
-        named = [f"{value.name} {value.description}" for value in facts.values[-2:]]
-        parts.append((f" | {'; '.join(dict.fromkeys(named))}", "cyan"))
-    return parts
-
-
-def _kernel_names(facts: LineFacts, report: CompileReport) -> list[str]:
-    phases = {kernel.identifier: kernel.phase for kernel in report.kernels}
-    backward = [name for name in facts.kernels if phases[name] == "backward"]
-    names = [name for name in facts.kernels if phases[name] == "forward"]
-    return names + ([f"backward {' '.join(backward)}"] if backward else [])
-
-
-def _totals(report: CompileReport, function: FunctionFact) -> str:
+def _function_rows(report: CompileReport, function: FunctionFact, names: int, width: int) -> Iterator[Line]:
+    place = function_line(function)
     graphs, breaks, kernels = function_totals(report, function)
-    counts = [counted(graphs, "graph"), counted(breaks, "break"), counted(len(kernels), "kernel")]
-    return f"{function.name}: {', '.join(counts)}"
+    told = [counted(graphs, "graph"), counted(breaks, "break") if breaks else "", counted(len(kernels), "kernel")]
+    uncompiled = all(entry.status == "uncompiled" for entry in function.entries)
+    words = "runs uncompiled" if uncompiled else " · ".join(part for part in told if part)
+    style = "yellow" if uncompiled or breaks else "green"
+    yield [(f"  {function.name:{names}}  ", "bold"), (words, style), (f"  {_short(place.file)}:{place.line}", "dim")]
+    variants = variants_of(function, min(entry.place for entry in function.entries))
+    if len(variants) < 2:
+        return
+    for variant in variants[:VARIANTS_SHOWN]:
+        text = f"variant {variant.number} of {variant.total}: {variant.label or 'no difference that has a name'}"
+        calls = f"  ({counted(variant.entry.calls, 'call')})" if variant.entry.calls else ""
+        yield [(f"    {textwrap.shorten(text, max(20, width - 18), placeholder=' ...')}", ""), (calls, "dim")]
+    if len(variants) > VARIANTS_SHOWN:
+        yield [(f"    and {counted(len(variants) - VARIANTS_SHOWN, 'more variant')}", "dim")]
+
+
+def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
+    """`3 graphs`, `1 break`, ...: the run in numbers."""
+    entries = [entry for function in report.functions for entry in function.entries]
+    guards = sum(len(entry.guards) for entry in entries)
+    uncompiled = sum(finding.kind == "uncompiled" for finding in found)
+    told = [
+        counted(len(report.graphs), "graph"),
+        counted(sum(finding.kind == "break" and is_shown(finding) for finding in found), "break"),
+        counted(len(report.kernels), "kernel"),
+        counted(guards, "guard"),
+        counted(sum(entry.recompiled is not None for entry in entries), "recompilation"),
+    ]
+    return [*told, f"{uncompiled} not compiled"] if uncompiled else told
+
+
+def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
+    program = report.program
+    if program.error is not None:
+        why = "the program ended with an error before a compiled function was called"
+    elif program.asks is None:
+        why = "the program did not get so far"
+    elif program.asks:
+        why = "the program asks for compilation, but called nothing that it compiled"
+    else:
+        why = (
+            f"no function below {_short(os.path.dirname(os.path.abspath(program.file)))} was called with a tensor, and the program "
+            "compiles nothing itself"
+        )
+    return _hanging("", "Nothing was compiled: ", f"{why}.", width)
 
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _explained(what: str, explanation: Explanation, source: str) -> list[Line]:
-    style = SEVERITY_STYLE[explanation.severity]
-    indent = GUTTER
-    span = explanation.span
-    lines: list[Line] = []
-    if span is not None and span.column is not None and span.last_line == span.line and span.end_column:
-        before = len(source.encode()[: span.column].decode(errors="replace"))
-        width = len(source.encode()[span.column : span.end_column].decode(errors="replace"))
-        lines.append([(GUTTER, "dim"), (" " * before + "^" * max(1, width), style)])
-    lines += _wrapped(indent, f"{what} [{explanation.code}] {explanation.message}", style)
-    lines += _wrapped(indent + "  ", f"remedy: {explanation.remedy}", "")
-    if len(explanation.stack) > 1:
-        lines += _wrapped(indent + "  ", f"stack: {_callers(explanation.stack)}", "dim")
-    return lines
-
-
-def _callers(stack: UserStack) -> str:
-    """Innermost first; of a deep recursion both ends."""
-    frames = [f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in reversed(stack)]
-    if len(frames) > FRAMES_SHOWN:
-        half = FRAMES_SHOWN // 2
-        frames[half:-half] = [f"{len(frames) - FRAMES_SHOWN} more"]
-    return " <- ".join(frames)
-
-
-def _wrapped(indent: str, text: str, style: str) -> list[Line]:
-    pieces = [part for line in text.splitlines() for part in textwrap.wrap(line, TEXT_WIDTH) or [""]]
-    return [[(indent, "dim"), (piece, style)] for piece in pieces]
-
-
-def _notes(report: CompileReport) -> list[Line]:
-    """What concerns no line: a missing compiler, an unusable cache, reasons in files that are not shown."""
-    lines: list[Line] = []
-    shown = {os.path.abspath(file) for file in files_of(report)}
-    reasons = (shown_reason(report, entry) for entry in _entries(report))
-    elsewhere = [
-        reason
-        for reason in reasons
-        if reason is not None and (reason.span is None or os.path.abspath(reason.span.file) not in shown)
-    ]
-    graph_notes = [note for graph in report.graphs for note in graph.notes]
-    for note in dict.fromkeys((*report.notes, *graph_notes, *elsewhere)):
-        place = f" ({note.span})" if note.span else ""
-        lines += _wrapped("", f"{note.severity} [{note.code}]{place} {note.message}", SEVERITY_STYLE[note.severity])
-        lines += _wrapped("  ", f"remedy: {note.remedy}", "")
-    return [[("", "")], *lines] if lines else []
-
-
-def _entries(report: CompileReport) -> Iterable[EntryFact]:
-    return (entry for function in report.functions for entry in function.entries)
-
-
-def _summary(report: CompileReport, path: Path | None) -> list[Line]:
-    entries = list(_entries(report))
-    breaks = {(e.reason.code, e.reason.span) for e in entries if e.exit == "break" and e.reason is not None}
-    guards = sum(len(entry.guards) for entry in entries)
-    recompiled = sum(entry.recompiled is not None for entry in entries)
-    uncompiled = sum(entry.status == "uncompiled" for entry in entries)
-    counts = [
-        counted(len(report.graphs), "graph"),
-        counted(len(breaks), "break"),
-        counted(len(report.kernels), "kernel"),
-        counted(guards, "guard"),
-        counted(recompiled, "recompilation"),
-    ]
-    if uncompiled:
-        counts.append(f"{uncompiled} not compiled")
-    lines: list[Line] = [[("", "")], [("Summary  ", "bold"), (", ".join(counts), "")]]
-    seconds = _seconds_by_stage(entries)
-    if seconds:
-        stages = ", ".join(f"{stage} {value * 1e3:.0f} ms" for stage, value in seconds.items() if value >= 0.0005)
-        lines.append([("Compiled ", "bold"), (f"in {sum(seconds.values()):.2f} s: {stages}", "")])
-    if path is not None:
-        lines.append([("Report   ", "bold"), (str(path), "")])
-        folders = sorted({os.path.dirname(kernel.path) for kernel in report.kernels if kernel.path})
-        lines += [[("Kernels  ", "bold"), (folder, "")] for folder in folders]
-    return lines
-
-
-def _seconds_by_stage(entries: list[EntryFact]) -> dict[str, float]:
+def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
     totals: dict[str, float] = {}
-    for entry in entries:
-        for stage, seconds in entry.seconds.items():
-            totals[stage] = totals.get(stage, 0.0) + seconds
+    for function in report.functions:
+        for entry in function.entries:
+            for stage, seconds in entry.seconds.items():
+                totals[stage] = totals.get(stage, 0.0) + seconds
     return totals
 
 
 def _short(file: str) -> str:
+    """Relative to the present folder where it lies in it; of a library's file the path inside the library."""
+    for folder in LIBRARY_FOLDERS:
+        _, found, inside = file.partition(f"/{folder}/")
+        if found:
+            return inside
     relative = os.path.relpath(file)
     return file if relative.startswith("..") else relative

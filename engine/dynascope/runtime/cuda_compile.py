@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
-from dynascope.native.cache import CacheError, cache_folder, mark_used, publish
+from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
@@ -84,7 +84,7 @@ def text_path(kernel: TritonKernel) -> Path:
     """The file that holds the kernel's text, for Triton, tracebacks and the editor."""
     digest = hashlib.sha256(kernel.text.encode()).hexdigest()[:24]
     path = cache_folder() / "triton" / "text" / f"{kernel.name[:80]}-{digest}.py"
-    if not path.exists():
+    if not is_own_file(path):
         publish(path, kernel.text.encode())
     return path
 
@@ -132,6 +132,8 @@ def _place(key: str, suffix: str) -> Path:
 
 def _load(key: str) -> Cubin | None:
     facts_path = _place(key, ".json")
+    if not (is_own_file(facts_path) and is_own_file(_place(key, ".cubin"))):
+        return None
     try:
         facts = json.loads(facts_path.read_bytes())
         binary = _place(key, ".cubin").read_bytes()

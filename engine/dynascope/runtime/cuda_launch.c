@@ -218,6 +218,8 @@ typedef struct {
     Function function;
     unsigned grid[3], threads, shared;
     int first, count; /* its parameters, in `parameters` of the plan */
+    int step_count;   /* of the program that computes grid[0]; 0 where it never changes */
+    int64_t *steps;
     char name[64];
 } Launch;
 
@@ -230,7 +232,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    int device, slot_count, launch_count, workspace_count;
+    int device, slot_count, launch_count, allocated, workspace_count;
     Context context;
     char *kinds; /* of slots: 'p' an aligned pointer, 'q' any pointer, 'i' an int64, 'd' a double, 'w' the workspace */
     int *parameters;
@@ -303,6 +305,26 @@ static int read_arguments(LaunchPlan *plan, PyObject *const *arguments, Py_ssize
     return misaligned;
 }
 
+enum { PUSH, READ, ADD, MULTIPLY, QUOTIENT, REMAINDER, MOST_DEPTH = 64 };
+
+/* How many programs a launch has, from the values of the slots. Steps are pairs: an operation and its number. */
+static int64_t programs_of(const Launch *launch, const uint64_t *values)
+{
+    int64_t stack[MOST_DEPTH], *top = stack;
+    for (int i = 0; i < launch->step_count; i++) {
+        int64_t number = launch->steps[2 * i + 1];
+        switch (launch->steps[2 * i]) {
+        case PUSH: *top++ = number; break;
+        case READ: *top++ = (int64_t)values[number]; break;
+        case ADD: top--; top[-1] += *top; break;
+        case MULTIPLY: top--; top[-1] *= *top; break;
+        case QUOTIENT: top--; top[-1] /= *top; break;
+        default: top--; top[-1] %= *top;
+        }
+    }
+    return stack[0];
+}
+
 static Status start(LaunchPlan *plan, Stream stream, uint64_t *values, int *at)
 {
     static uint64_t nothing; /* Triton's scratch pointers: null where a kernel needs none */
@@ -314,13 +336,14 @@ static Status start(LaunchPlan *plan, Stream stream, uint64_t *values, int *at)
         status = driver.push(plan->context);
     for (*at = 0; !status && *at < plan->launch_count; ++*at) {
         Launch *launch = &plan->launches[*at];
-        if (!launch->grid[0])
+        unsigned programs = launch->step_count ? (unsigned)programs_of(launch, values) : launch->grid[0];
+        if (!programs)
             continue; /* no element to work on */
         for (int i = 0; i < launch->count; i++) {
             int slot = plan->parameters[launch->first + i];
             pointers[i] = slot < 0 ? &nothing : &values[slot];
         }
-        status = driver.launch(launch->function, launch->grid[0], launch->grid[1], launch->grid[2], launch->threads, 1, 1,
+        status = driver.launch(launch->function, programs, launch->grid[1], launch->grid[2], launch->threads, 1, 1,
                                launch->shared, stream, pointers, NULL);
     }
     if (switched)
@@ -356,17 +379,45 @@ static PyObject *plan_call(PyObject *object, PyObject *const *arguments, size_t 
     Py_RETURN_NONE;
 }
 
+/* The program must leave one number, never take from an empty stack, and read slots that there are. */
+static int check_steps(const LaunchPlan *plan, const Launch *launch)
+{
+    int depth = 0;
+    for (int i = 0; i < launch->step_count; i++) {
+        int64_t step = launch->steps[2 * i], number = launch->steps[2 * i + 1];
+        depth += step == PUSH || step == READ ? 1 : -1;
+        if (step < PUSH || step > REMAINDER || depth < 1 || depth > MOST_DEPTH ||
+            (step == READ && (number < 0 || number >= plan->slot_count)))
+            depth = 2, i = launch->step_count;
+    }
+    if (launch->step_count && depth != 1) {
+        PyErr_Format(PyExc_ValueError, "kernel %s has a grid that cannot be computed", launch->name);
+        return -1;
+    }
+    return 0;
+}
+
 static int add_launch(LaunchPlan *plan, PyObject *item, int index, int *parameter_count)
 {
     Launch *launch = &plan->launches[index];
     unsigned long long function;
-    const char *name;
+    const char *name, *steps = "";
+    Py_ssize_t size = 0;
     PyObject *slots;
-    if (!PyArg_ParseTuple(item, "Ks(III)IIO!", &function, &name, &launch->grid[0], &launch->grid[1], &launch->grid[2],
-                          &launch->threads, &launch->shared, &PyTuple_Type, &slots))
+    if (!PyArg_ParseTuple(item, "Ks(III)IIO!|y#", &function, &name, &launch->grid[0], &launch->grid[1], &launch->grid[2],
+                          &launch->threads, &launch->shared, &PyTuple_Type, &slots, &steps, &size))
+        return -1;
+    snprintf(launch->name, sizeof launch->name, "%s", name);
+    launch->step_count = (int)(size / 16);
+    launch->steps = PyMem_Malloc(size + 1);
+    if (!launch->steps) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(launch->steps, steps, size);
+    if (check_steps(plan, launch))
         return -1;
     launch->function = (Function)(uintptr_t)function;
-    snprintf(launch->name, sizeof launch->name, "%s", name);
     launch->first = *parameter_count;
     launch->count = (int)PyTuple_GET_SIZE(slots);
     if (launch->count > MOST_PARAMETERS) {
@@ -407,6 +458,7 @@ static int prepare(LaunchPlan *plan, const char *kinds, PyObject *launches)
         return -1;
     }
     strcpy(plan->kinds, kinds);
+    plan->allocated = (int)PyList_GET_SIZE(launches);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(launches); i++, plan->launch_count++)
         if (add_launch(plan, PyList_GET_ITEM(launches, i), (int)i, &parameter_count))
             return -1;
@@ -470,6 +522,8 @@ static void plan_dealloc(PyObject *object)
     Py_XDECREF(plan->device_number);
     for (int i = 0; i < plan->workspace_count; i++)
         Py_DECREF(plan->workspaces[i].owner);
+    for (int i = 0; plan->launches && i < plan->allocated; i++)
+        PyMem_Free(plan->launches[i].steps);
     PyMem_Free(plan->kinds);
     PyMem_Free(plan->parameters);
     PyMem_Free(plan->launches);

@@ -12,8 +12,10 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import math
+import struct
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,14 +24,17 @@ from typing import Any
 import torch
 
 from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.cuda_compile import Cubin, KernelError, Target, compile_kernels, load_text
 from dynascope.runtime.cuda_reasons import LauncherMissing
+from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
+from dynascope.sizes.expression import FUNCTIONS
 
 _WORKSPACE = " workspace"
 """A slot name that no buffer has."""
-_SLOT_KINDS = {"i64": "i", "fp64": "d"}
+_SLOT_KINDS = {"i32": "i", "i64": "i", "fp64": "d"}
 
 Launcher = Callable[..., None]
 
@@ -169,7 +174,45 @@ def _slot_table(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> tuple[
 def _launch(kernel: TritonKernel, cubin: Cubin, function: int, names: dict[str, int]) -> tuple[Any, ...]:
     places = [names[_WORKSPACE if p.source is None else p.source] for p in kernel.parameters]
     scratch = [-1] * cubin.extra_parameters
-    return function, kernel.name, kernel.grid, cubin.threads, cubin.shared, (*places, *scratch)
+    programs = kernel.grid[0]
+    count = grid_program(programs, names) if isinstance(programs, Size) else b""
+    grid = (0, *kernel.grid[1:]) if count else kernel.grid
+    return function, kernel.name, grid, cubin.threads, cubin.shared, (*places, *scratch), count
+
+
+def grid_program(size: Size, slots: dict[str, int]) -> bytes:
+    """How many programs to launch, for cuda_launch.c: steps of a stack machine, each an operation and a number of 64 bits."""
+    steps = b"".join(struct.pack("<qq", *step) for step in _steps(size.expression, slots))
+    return steps
+
+
+def _steps(expression: Any, slots: dict[str, int]) -> Iterator[tuple[int, int]]:
+    if isinstance(expression, Polynomial):
+        for number, (monomial, coefficient) in enumerate(expression.terms):
+            yield _PUSH, coefficient
+            for atom, exponent in monomial:
+                for _ in range(exponent):
+                    yield from _steps(atom, slots)
+                    yield _OPERATIONS["*"], 0
+            if number:
+                yield _OPERATIONS["+"], 0
+    elif isinstance(expression, Operation) and expression.name == "blocks":
+        count, block = expression.arguments
+        yield from _steps(count, slots)
+        yield from ((_PUSH, block - 1), (_OPERATIONS["+"], 0), (_PUSH, block), (_OPERATIONS["//"], 0))
+    elif isinstance(expression, Operation) and is_printed(expression):
+        for argument in expression.arguments:
+            yield from _steps(argument, slots)
+        yield _OPERATIONS[expression.name], 0
+    elif isinstance(expression, (Root, Operation)):
+        yield _READ, slots[number_name(expression)]
+    else:
+        yield _PUSH, expression
+
+
+_PUSH, _READ = 0, 1
+_OPERATIONS = {"+": 2, "*": 3, "//": 4, "%": 5}
+"""As `programs_of` in cuda_launch.c reads them."""
 
 
 def _slow_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> Launcher:
@@ -183,9 +226,32 @@ def _slow_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> Lau
         stream = torch._C._cuda_getCurrentRawStream(sample.device.index) if sample.is_cuda else None
         for kernel, function in zip(kernels, functions, strict=True):
             given = [_argument(kernel, p.source, values, workspaces, stream, sample.device) for p in kernel.parameters]
-            function[kernel.grid](*given, **_launch_options(kernel, sample.device))
+            function[grid_at(kernel, values)](*given, **_launch_options(kernel, sample.device))
 
     return launch
+
+
+def grid_at(kernel: TritonKernel, values: dict[str, Any]) -> tuple[int, int, int]:
+    """The grid of a launch with these arguments, by name."""
+    programs = kernel.grid[0]
+    if not isinstance(programs, Size):
+        return kernel.grid
+    numbers = {number_name(leaf): leaf for leaf in leaves(programs.expression)}
+    given = {str(leaf): values[name] for name, leaf in numbers.items()}
+    return (evaluate_with(programs.expression, given), *kernel.grid[1:])
+
+
+def evaluate_with(expression: Any, values: dict[str, Any]) -> int:
+    """The number, given its leaves' values."""
+    if isinstance(expression, Polynomial):
+        return sum(
+            c * math.prod(evaluate_with(atom, values) ** exponent for atom, exponent in m) for m, c in expression.terms
+        )
+    if str(expression) in values:
+        return values[str(expression)]
+    if isinstance(expression, Operation):
+        return FUNCTIONS[expression.name](*(evaluate_with(argument, values) for argument in expression.arguments))
+    return expression
 
 
 def _argument(kernel, source, values, workspaces, stream, device) -> Any:

@@ -1,17 +1,21 @@
 /* Calls generated kernels from Python: one object a kernel, with a vectorcall that reads data pointers in C.
 
-   Launcher(address, kinds, items, work, checks)(tensor, tensor, 3, 0.5)
+   Launcher(address, kinds, items, work, checks, share)(tensor, tensor, 3, 0.5)
 
-   kinds has a letter for each argument: t tensor, i int, f float. Threads come from the OpenMP runtime that torch has
+   kinds has a letter for each argument: t tensor, i int, f float. Where items and work vary from call to call, `share` is the
+   address of the function that computes them from the arguments, and the two given are not used. Threads come from the OpenMP runtime that torch has
    loaded, and only when the work is worth them. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <dirent.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #define MOST_ARGUMENTS 256
 
 typedef void (*Kernel)(void *const *, long, long);
+typedef void (*Share)(void *const *, long *, double *);
 typedef int (*ReadPointer)(void *, void **);
 typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
 typedef int (*CountThreads)(void);
@@ -22,6 +26,8 @@ static Parallel parallel;
 static CountThreads count_threads;
 static CountThreads this_thread;
 static CountThreads is_parallel;
+static CountThreads team_size;
+static int alone_at_fork = 1; /* whether the process had no other thread when it was forked */
 static PyObject *data_ptr_name;
 
 typedef struct {
@@ -31,6 +37,7 @@ typedef struct {
   Py_ssize_t count;
   long items;
   double work;
+  Share share; /* says items and work of a call, where they vary */
   int checks;
   char kinds[MOST_ARGUMENTS];
 } Launcher;
@@ -38,7 +45,7 @@ typedef struct {
 typedef struct {
   Kernel kernel;
   void *const *pointers;
-  long items, threads;
+  long items;
 } Team;
 
 /* Enough work for a second thread to pay for being woken: about 20 microseconds of one thread. */
@@ -46,27 +53,43 @@ static const double work_per_thread = 65536.0;
 /* Above this the interpreter lock is released while the kernel runs. */
 static const double work_without_lock = 1e6;
 
+/* Each thread's share, by how many threads there are: OpenMP may give fewer than it was asked for. */
 static void run_share(void *data) {
   Team *team = data;
-  long me = this_thread ? this_thread() : 0;
-  long begin = team->items * me / team->threads, end = team->items * (me + 1) / team->threads;
+  long me = this_thread(), threads = team_size();
+  long begin = team->items * me / threads, end = team->items * (me + 1) / threads;
   if (begin < end) team->kernel(team->pointers, begin, end);
 }
 
-static void run(Launcher *self, void *const *pointers) {
+static void run(Launcher *self, void *const *pointers, long items, double work) {
   long threads = 1;
-  if (parallel && self->work > 2 * work_per_thread && self->items > 1 && !(is_parallel && is_parallel())) {
+  if (parallel && work > 2 * work_per_thread && items > 1 && !(is_parallel && is_parallel())) {
     threads = count_threads();
-    long useful = (long)(self->work / work_per_thread);
+    long useful = (long)(work / work_per_thread);
     if (threads > useful) threads = useful;
-    if (threads > self->items) threads = self->items;
+    if (threads > items) threads = items;
   }
   if (threads <= 1) {
-    self->kernel(pointers, 0, self->items);
+    self->kernel(pointers, 0, items);
     return;
   }
-  Team team = {self->kernel, pointers, self->items, threads};
+  Team team = {self->kernel, pointers, items};
   parallel(run_share, &team, (unsigned)threads, 0);
+}
+
+/* A forked child has none of its parent's OpenMP threads, and would wait for them for ever. */
+static void before_fork(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int count = 0;
+  if (tasks) {
+    for (struct dirent *task; (task = readdir(tasks));) count += task->d_name[0] != '.';
+    closedir(tasks);
+  }
+  alone_at_fork = count == 1;
+}
+
+static void in_forked_child(void) {
+  if (!alone_at_fork) parallel = NULL;
 }
 
 static int pointer_of(PyObject *tensor, void **pointer) {
@@ -112,12 +135,15 @@ static PyObject *launch(Launcher *self, PyObject *const *arguments, size_t flags
     pointers[k] = &numbers[k];
   }
   pointers[count] = error;
-  if (self->work > work_without_lock) {
+  long items = self->items;
+  double work = self->work;
+  if (self->share) self->share(pointers, &items, &work);
+  if (work > work_without_lock) {
     Py_BEGIN_ALLOW_THREADS
-    run(self, pointers);
+    run(self, pointers, items, work);
     Py_END_ALLOW_THREADS
   } else {
-    run(self, pointers);
+    run(self, pointers, items, work);
   }
   if (self->checks && error[0]) {
     raise_index_error(error);
@@ -127,15 +153,17 @@ static PyObject *launch(Launcher *self, PyObject *const *arguments, size_t flags
 }
 
 static int launcher_init(Launcher *self, PyObject *arguments, PyObject *keywords) {
-  unsigned long long address;
+  unsigned long long address, share;
   const char *kinds;
-  if (!PyArg_ParseTuple(arguments, "Ks#ldp", &address, &kinds, &self->count, &self->items, &self->work, &self->checks)) return -1;
+  if (!PyArg_ParseTuple(arguments, "Ks#ldpK", &address, &kinds, &self->count, &self->items, &self->work, &self->checks, &share))
+    return -1;
   if (self->count > MOST_ARGUMENTS) {
     PyErr_Format(PyExc_ValueError, "a kernel takes at most %d arguments", MOST_ARGUMENTS);
     return -1;
   }
   memcpy(self->kinds, kinds, self->count);
   self->kernel = (Kernel)(uintptr_t)address;
+  self->share = (Share)(uintptr_t)share;
   self->vectorcall = (vectorcallfunc)launch;
   return 0;
 }
@@ -157,15 +185,19 @@ static PyType_Spec launcher_type = {
     "dynascope_launch.Launcher", sizeof(Launcher), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots,
 };
 
-/* configure(read_pointer, parallel, count_threads, this_thread, is_parallel): addresses, 0 for what is missing. */
+/* configure(read_pointer, parallel, count_threads, this_thread, is_parallel, team_size): addresses, 0 for what is
+   missing. */
 static PyObject *configure(PyObject *module, PyObject *arguments) {
-  unsigned long long a, b, c, d, e;
-  if (!PyArg_ParseTuple(arguments, "KKKKK", &a, &b, &c, &d, &e)) return NULL;
+  static int watches_forks;
+  unsigned long long a, b, c, d, e, f;
+  if (!PyArg_ParseTuple(arguments, "KKKKKK", &a, &b, &c, &d, &e, &f)) return NULL;
   read_pointer = (ReadPointer)(uintptr_t)a;
-  parallel = b && c && d ? (Parallel)(uintptr_t)b : NULL;
+  parallel = b && c && d && f ? (Parallel)(uintptr_t)b : NULL;
   count_threads = (CountThreads)(uintptr_t)c;
   this_thread = (CountThreads)(uintptr_t)d;
   is_parallel = (CountThreads)(uintptr_t)e;
+  team_size = (CountThreads)(uintptr_t)f;
+  if (!watches_forks) watches_forks = !pthread_atfork(before_fork, NULL, in_forked_child);
   Py_RETURN_NONE;
 }
 

@@ -18,29 +18,43 @@ from typing import Any
 
 import torch
 
+from dynascope.codegen.cpp.rows import scalar_kinds
 from dynascope.codegen.kernels import Kernel
 from dynascope.loops.nodes import READERS, Reader
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Reason
 
 Launch = Callable[..., None]
+CONNECTED = (
+    "aoti_torch_get_data_ptr",
+    "GOMP_parallel",
+    "omp_get_max_threads",
+    "omp_get_thread_num",
+    "omp_in_parallel",
+    "omp_get_num_threads",
+)
+"""Functions of torch and of its OpenMP that the launcher calls, in the order of its `configure`."""
 
 
 def kinds_of(kernel: Kernel) -> str:
     """A letter for each argument: tensors first, then scalars."""
-    from dynascope.loops.nodes import Argument
-
-    types = {op.name: op.dtype for op in kernel.group.body if isinstance(op, Argument)}
-    return "t" * len(kernel.buffers) + "".join("f" if types[s].is_floating_point else "i" for s in kernel.scalars)
+    kinds = scalar_kinds(kernel.group)
+    return "t" * len(kernel.buffers) + "".join("f" if kinds[s] is float else "i" for s in kernel.scalars)
 
 
 def launcher(library: ctypes.CDLL, kernel: Kernel) -> Launch:
-    address = ctypes.cast(getattr(library, kernel.name), ctypes.c_void_p).value
     module = _module()
     kinds = kinds_of(kernel)
+    share = getattr(library, kernel.share) if kernel.share else None
     if isinstance(module, Reason) or len(kinds) > 255:
-        return _through_ctypes(getattr(library, kernel.name), kinds, kernel)
-    return module.Launcher(address, kinds, kernel.items, float(kernel.work), kernel.group.checks_indices)
+        return _through_ctypes(getattr(library, kernel.name), share, kinds, kernel)
+    items, work = (0, 0.0) if share is not None else (kernel.items, float(kernel.work))
+    address = _address_of(getattr(library, kernel.name))
+    return module.Launcher(address, kinds, items, work, kernel.group.checks_indices, _address_of(share))
+
+
+def _address_of(function: Any) -> int:
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
 
 def launcher_note() -> Reason | None:
@@ -72,8 +86,7 @@ def _module() -> Any:
     spec = importlib.util.spec_from_loader("dynascope_launch", loader)
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    names = ("aoti_torch_get_data_ptr", "GOMP_parallel", "omp_get_max_threads", "omp_get_thread_num", "omp_in_parallel")
-    module.configure(*(_address(name) for name in names))
+    module.configure(*map(_address, CONNECTED))
     probe = torch.empty(8)
     module.find_offset(probe, probe.data_ptr())
     return module
@@ -103,7 +116,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     return tuple(libraries)
 
 
-def _through_ctypes(function: Any, kinds: str, kernel: Kernel) -> Launch:
+def _through_ctypes(function: Any, share: Any, kinds: str, kernel: Kernel) -> Launch:
     function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
     function.restype = None
     count = len(kinds)
@@ -117,7 +130,10 @@ def _through_ctypes(function: Any, kinds: str, kernel: Kernel) -> Launch:
         ]
         tensors = [a.data_ptr() for a, k in zip(arguments, kinds, strict=True) if k == "t"]
         pointers = (ctypes.c_void_p * (count + 1))(*tensors, *map(ctypes.addressof, numbers), ctypes.addressof(error))
-        function(pointers, 0, kernel.items)
+        items = ctypes.c_long(0 if share is not None else kernel.items)
+        if share is not None:
+            share(pointers, ctypes.byref(items), ctypes.byref(ctypes.c_double()))
+        function(pointers, 0, items.value)
         if error[0]:
             _raise_index_error(READERS[error[0] - 1], *error[1:])
 

@@ -11,7 +11,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.loops.index import Extent
+from dynascope.loops.lower.layouts import result_layouts
 from dynascope.runtime.layouts import restrided
+from dynascope.sizes import Size, evaluate
 
 
 def run_operators(graph: fx.GraphModule) -> Callable[..., tuple[Any, ...]]:
@@ -44,12 +47,23 @@ def _step(graph: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, Callable[[dict
 
     def checked(environment: dict[fx.Node, Any]) -> Any:
         result = step(environment)
-        if result.stride() == expected.stride():
+        strides = _numbers(layout.strides, environment)
+        if result.layout is not torch.strided or result.stride() == strides:
             return result
-        return restrided(result, tuple(expected.shape), expected.stride(), expected.dtype)
+        return restrided(result, _numbers(layout.shape, environment), strides, layout.dtype)
 
-    expected = node.meta.get("val")
-    return node, checked if isinstance(expected, torch.Tensor) and _is_viewed(node) else step
+    if not isinstance(node.meta.get("val"), torch.Tensor) or not _is_viewed(node):
+        return node, step
+    (layout,) = result_layouts(node)
+    return node, checked
+
+
+def _numbers(sizes: tuple[Extent, ...], environment: dict[fx.Node, Any]) -> tuple[int, ...]:
+    """Sizes that vary, as they are in this call."""
+    if not any(isinstance(size, Size) for size in sizes):
+        return sizes
+    roots = {str(n.meta["size"]): value for n, value in environment.items() if isinstance(n.meta.get("size"), Size)}
+    return tuple(evaluate(size.expression, roots) if isinstance(size, Size) else size for size in sizes)
 
 
 def _is_viewed(node: fx.Node) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import ZERO, Index, Symbol, substitute
+from dynascope.loops.index import ZERO, Extent, Index, Quotient, Remainder, Symbol, substitute
 from dynascope.loops.inlining import BodyWriter, without_unused
 from dynascope.loops.nodes import (
     Argument,
     CheckIndex,
     ExternCall,
+    IndexValue,
     Load,
     LoopNode,
     Operation,
@@ -20,10 +22,12 @@ from dynascope.loops.nodes import (
     ScatterNode,
     Store,
 )
+from dynascope.loops.numbers import numbers_in
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.nests import rewritten, shaped
 from dynascope.schedule.segments import segments
 from dynascope.schedule.whole_reductions import with_whole_reductions
+from dynascope.sizes import is_constant
 
 
 def steps_of(unit: Any, stored: frozenset[str]) -> list[Step]:
@@ -70,12 +74,35 @@ def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, colum
     """The group with the facts that are read off its body. Named after its operators."""
     reads = tuple(dict.fromkeys(op.buffer for op in body if isinstance(op, Load)))
     writes = tuple(dict.fromkeys(op.buffer for op in body if isinstance(op, Store)))
-    scalars = tuple(dict.fromkeys(op.name for op in body if isinstance(op, Argument)))
+    scalars = dict.fromkeys(op.name for op in body if isinstance(op, Argument))
+    numbers = numbers_in(extents_of(body, (*rows, *columns)))
     origins = tuple(dict.fromkeys(op.origin for op in body))
     checks = any(isinstance(op, CheckIndex) for op in body)
     return FusionGroup(
-        _name(body, origins), device, rows, columns, body, reads, writes, scalars, origins, frozenset(), checks
-    )
+        _name(body, origins), device, rows, columns, body, reads, writes, tuple(scalars | dict.fromkeys(numbers)),
+        origins, frozenset(), checks, tuple(numbers.items()),
+    )  # fmt: skip
+
+
+def extents_of(body: tuple[Operation, ...], loops: tuple[Symbol, ...]) -> Iterator[Extent | None]:
+    """Every extent, coefficient and number that a group's text may mention."""
+    yield from (loop.extent for loop in loops)
+    for operation in body:
+        if isinstance(operation, Argument):
+            yield operation.size
+        elif isinstance(operation, CheckIndex):
+            yield operation.extent
+        elif isinstance(operation, (Load, Store, IndexValue)):
+            yield from _extents_in(operation.index)
+
+
+def _extents_in(index: Index) -> Iterator[Extent]:
+    yield index.constant
+    for atom, coefficient in index.terms:
+        yield coefficient
+        if isinstance(atom, (Quotient, Remainder)):
+            yield atom.divisor
+            yield from _extents_in(atom.dividend)
 
 
 def _name(body: tuple[Operation, ...], origins: tuple[Origin, ...]) -> str:
@@ -99,7 +126,7 @@ def _scatter_group(node: ScatterNode) -> ScatterGroup:
         node.index,
         node.mode,
     )
-    rows = tuple(loop.symbol for loop in node.loops if loop.size != 1)
-    once = {loop.symbol: ZERO for loop in node.loops if loop.size == 1}
+    rows = tuple(loop.symbol for loop in node.loops if not is_constant(loop.size, 1))
+    once = {loop.symbol: ZERO for loop in node.loops if is_constant(loop.size, 1)}
     body = rewritten((*node.body, store), lambda index: substitute(index, lambda atom: once.get(atom)))
     return ScatterGroup(finished(node.device, *shaped(body, rows, ())), node)

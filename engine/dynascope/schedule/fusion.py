@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import ZERO, Index, Symbol, substitute, variable
+from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
 from dynascope.loops.nodes import (
     ExternCall,
@@ -42,6 +42,7 @@ from dynascope.schedule.reasons import (
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
 from dynascope.schedule.totals import with_split_totals
+from dynascope.sizes import is_constant, product, same
 
 LARGEST_GROUP_BODY = 1500
 SIBLINGS_LOOKED_AT = 8
@@ -59,9 +60,10 @@ def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     return memory.plan(program, steps, tuple(state.borders))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Unit:
-    """A group under construction, or a node that stands alone. Bit n of a mask stands for program node n."""
+    """A group under construction, or a node that stands alone; equal to itself only. Bit n of a mask stands for program
+    node n."""
 
     pieces: tuple[Piece, ...] = ()
     symbols: tuple[Symbol, ...] = ()
@@ -199,11 +201,11 @@ class _FusionState:
 
     def _fit(self, unit: Unit, node: LoopNode) -> _Fit | str:
         """The common space of a group and a node, or what stands against it: "sizes" or "reduced"."""
-        total, own = _total(p.size for p in unit.pieces), _total(_sizes(node))
-        rows = _total(p.size for p in unit.pieces if not p.reduced)
-        if own == total:
+        total, own = product(p.size for p in unit.pieces), product(_sizes(node))
+        rows = product(p.size for p in unit.pieces if not p.reduced)
+        if same(own, total):
             return self._fit_elements(unit, node)
-        if node.kind == "pointwise" and unit.reduced and own == rows:
+        if node.kind == "pointwise" and unit.reduced and same(own, rows):
             return self._fit_rows(unit, node)
         return "sizes"
 
@@ -262,14 +264,14 @@ class _FusionState:
         return True
 
     def _new_unit(self, node: LoopNode) -> Unit:
-        loops = [loop for loop in node.loops if loop.size != 1]
+        loops = [loop for loop in node.loops if not is_constant(loop.size, 1)]
         symbols = self._new_symbols(tuple(loop.size for loop in loops))
         places = {loop.symbol: variable(s) for loop, s in zip(loops, symbols, strict=True)}
-        places |= {loop.symbol: ZERO for loop in node.loops if loop.size == 1}
+        places |= {loop.symbol: ZERO for loop in node.loops if is_constant(loop.size, 1)}
         pieces = tuple(Piece(loop.size, loop.reduced) for loop in loops)
         return Unit(pieces, symbols, [(node, places)], before=self._before(node), size=len(node.body))
 
-    def _new_symbols(self, sizes: tuple[int, ...]) -> tuple[Symbol, ...]:
+    def _new_symbols(self, sizes: tuple[Extent, ...]) -> tuple[Symbol, ...]:
         first = self.symbol_count
         self.symbol_count += len(sizes)
         return tuple(Symbol(f"p{first + k}", size) for k, size in enumerate(sizes))
@@ -368,12 +370,5 @@ def _made_by(node: Node) -> tuple[str, ...]:
     return tuple(r.name for r in node.results if r is not None)
 
 
-def _sizes(node: LoopNode) -> tuple[int, ...]:
+def _sizes(node: LoopNode) -> tuple[Extent, ...]:
     return tuple(loop.size for loop in node.loops)
-
-
-def _total(sizes: Any) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

@@ -28,9 +28,10 @@ from typing import Any
 
 import torch
 
-from dynascope.loops.index import Symbol
+from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Body, Buffer, ExternCall, LoopProgram, Origin, ScatterNode
 from dynascope.report.reason import Reason
+from dynascope.sizes import Expression, product
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,16 @@ class FusionGroup:
     checks_indices: bool = False
     """Some index of the body is checked: the kernel must be able to report an out-of-range one."""
 
-    @property
-    def row_count(self) -> int:
-        return _product(self.rows)
+    numbers: tuple[tuple[str, Expression], ...] = ()
+    """Those of `scalars` that vary with sizes: roots under their names, and what only Python computes from them."""
 
     @property
-    def column_count(self) -> int:
-        return _product(self.columns)
+    def row_count(self) -> Extent:
+        return product(symbol.extent for symbol in self.rows)
+
+    @property
+    def column_count(self) -> Extent:
+        return product(symbol.extent for symbol in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +120,4 @@ class Schedule:
     buffers: dict[str, Buffer]
     outputs: tuple[Any, ...]
     peak_bytes: int = 0
-
-
-def _product(symbols: tuple[Symbol, ...]) -> int:
-    total = 1
-    for symbol in symbols:
-        total *= symbol.extent
-    return total
+    """At the sizes at hand, where they vary."""

@@ -18,6 +18,16 @@ from dynascope.schedule import memory
 from dynascope.schedule.groups import FusionGroup, Schedule, Step
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.passes import arrange
+from dynascope.sizes import is_constant, same
+
+# Library calls that raise for sizes and types only. Others look at values: a matrix is singular, a probability is negative.
+_BY_SIZE = """
+    mm addmm bmm baddbmm addmv mv dot convolution convolution_backward _scaled_dot_product_flash_attention_for_cpu
+    native_batch_norm _native_batch_norm_legit native_dropout rand randn rand_like randn_like cumsum cumprod sort topk
+    max_pool2d_with_indices _adaptive_avg_pool2d avg_pool2d upsample_bilinear2d upsample_nearest2d empty_like clone copy
+    _to_copy cat constant_pad_nd _fft_r2c _fft_c2c _fft_c2r
+"""
+NEVER_RAISES = frozenset(f"aten.{name}" for name in _BY_SIZE.split())
 
 
 def written_in_place(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -> Schedule:
@@ -28,6 +38,10 @@ def written_in_place(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -
         new = _written(schedule, schedule.program.inputs[position], schedule.outputs[output])
         schedule = schedule if new is None else new
     return schedule
+
+
+def _only_by_size(call: ExternCall) -> bool:
+    return str(getattr(call.operator, "overloadpacket", call.operator)) in NEVER_RAISES
 
 
 def _checks(step: Step) -> bool:
@@ -49,6 +63,8 @@ def _written(schedule: Schedule, target: object, value: object) -> Schedule | No
         return None
     (maker,) = makers
     group = schedule.steps[maker]
+    if any(isinstance(step, ExternCall) and not _only_by_size(step) for step in schedule.steps[maker + 1 :]):
+        return None
     later = [name for step in schedule.steps[maker + 1 :] for name in memory.reads(step)]
     if not isinstance(group, FusionGroup) or target.name in later or result.name in later:
         return None
@@ -58,11 +74,12 @@ def _written(schedule: Schedule, target: object, value: object) -> Schedule | No
 
 
 def _same_memory(target: Buffer, result: Buffer, value: TensorView) -> bool:
-    layout = (result.sizes, result.strides)
+    """Whether all three have one layout, for all sizes."""
     return (
         target.device.type == "cpu"
-        and (target.dtype, target.device, target.sizes, target.strides) == (result.dtype, result.device, *layout)
-        and (value.sizes, value.strides, value.offset) == (*layout, 0)
+        and (target.dtype, target.device) == (result.dtype, result.device)
+        and is_constant(value.offset, 0)
+        and all(same(one.sizes, result.sizes) and same(one.strides, result.strides) for one in (target, value))
     )
 
 

@@ -23,6 +23,7 @@ from dynascope.loops.nodes import (
     TensorView,
 )
 from dynascope.loops.operations import TABLE
+from dynascope.sizes import nominal, product
 
 CHEAP_COST = 4
 SMALL_SHARE = 8
@@ -59,7 +60,9 @@ def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer
     own = [op for op in node.body if isinstance(op, Load)]
     parts = [inlined[op.buffer] for op in own if op.buffer in inlined]
     large = [
-        op for op in own if op.buffer not in inlined and buffers[op.buffer].elements * SMALL_SHARE > iterations(node)
+        op
+        for op in own
+        if op.buffer not in inlined and nominal(buffers[op.buffer].elements) * SMALL_SHARE > iterations(node)
     ]
     return Weight(
         cost_of(node) + sum(part.cost for part in parts),
@@ -79,7 +82,7 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return True
     if len(using) != 1:
         return False
-    times = max(iterations(reader) for reader in using) / max(buffer.elements, 1)
+    times = max(iterations(reader) for reader in using) / max(nominal(buffer.elements), 1)
     return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
 
 
@@ -88,10 +91,8 @@ def cost_of(node: LoopNode) -> int:
 
 
 def iterations(node: LoopNode) -> int:
-    total = 1
-    for loop in node.loops:
-        total *= loop.size
-    return total
+    """How often the body runs; an estimate where sizes vary."""
+    return nominal(product(loop.size for loop in node.loops))
 
 
 def buffers_seen_outside(program: LoopProgram) -> frozenset[str]:

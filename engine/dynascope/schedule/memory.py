@@ -5,6 +5,7 @@ from __future__ import annotations
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram
 from dynascope.schedule.groups import Allocation, Border, FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.inline_plan import views_in
+from dynascope.sizes import hint_of
 
 
 def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, ...]) -> Schedule:
@@ -27,7 +28,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
                 pool.pop() if pool and name not in returned else _given_up(step, number, last_use, returned, pooled)
             )
             allocations.append(Allocation(name, number, reuses))
-            held += 0 if reuses else buffer.bytes
+            held += 0 if reuses else hint_of(buffer.bytes)
         peak = max(peak, held)
         for name in _dying(step, number, last_use, returned, program):
             releases.append((number, name))
@@ -37,7 +38,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
             if name in pooled:
                 free.setdefault(_shape_class(buffer), []).append(name)
             else:
-                held -= buffer.bytes
+                held -= hint_of(buffer.bytes)
     return Schedule(
         program, steps, borders, tuple(allocations), tuple(releases), program.buffers, program.outputs, peak
     )

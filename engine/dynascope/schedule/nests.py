@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dynascope.loops.body import instantiate
-from dynascope.loops.index import Index, Quotient, Remainder, Symbol, affine, substitute, variable
+from dynascope.loops.index import Extent, Index, Quotient, Remainder, Symbol, affine, substitute, variable
 from dynascope.loops.nodes import Body, Load, Reduce, Store
 from dynascope.schedule.passes import index_of
+from dynascope.sizes import divided, is_constant, order_of, same
 
 Symbols = tuple[Symbol, ...]
 MOST_SPLITS = 12
@@ -51,14 +52,14 @@ def _split_all(body: Body, rows: Symbols, columns: Symbols) -> tuple[Body, Symbo
         if found is None:
             break
         symbol, divisor = found
-        outer = Symbol(f"{symbol.name}_{number}a", symbol.extent // divisor)
+        outer = Symbol(f"{symbol.name}_{number}a", divided(symbol.extent, divisor)[0])
         inner = Symbol(f"{symbol.name}_{number}b", divisor)
         body = _substituted(body, {symbol: variable(outer) * divisor + variable(inner)})
         rows, columns = (_replaced(loops, symbol, (outer, inner)) for loops in (rows, columns))
     return body, rows, columns
 
 
-def _splittable(body: Body) -> tuple[Symbol, int] | None:
+def _splittable(body: Body) -> tuple[Symbol, Extent] | None:
     """A loop and a divisor of its extent whose quotient or remainder some index takes."""
     for index in indices_of(body):
         for atom in index.atoms():
@@ -69,13 +70,21 @@ def _splittable(body: Body) -> tuple[Symbol, int] | None:
     return None
 
 
-def _divides(atom: Quotient | Remainder) -> tuple[Symbol, int] | None:
+def _divides(atom: Quotient | Remainder) -> tuple[Symbol, Extent] | None:
     for inner, coefficient in atom.dividend.terms:
-        if isinstance(inner, Symbol) and coefficient > 0 and atom.divisor % coefficient == 0:
-            part = atom.divisor // coefficient
-            if 1 < part < inner.extent and inner.extent % part == 0:
+        if isinstance(inner, Symbol) and not is_constant(coefficient, 0):
+            part, rest = divided(atom.divisor, coefficient)
+            if is_constant(rest, 0) and _cuts(part, inner.extent):
                 return inner, part
     return None
+
+
+def _cuts(part: Extent, extent: Extent) -> bool:
+    """Whether a loop is some runs of `part` steps, for all sizes."""
+    if part.__class__ is int and part <= 1:
+        return False
+    whole, rest = divided(extent, part)
+    return is_constant(rest, 0) and not is_constant(whole, 1)
 
 
 def _replaced(loops: Symbols, old: Symbol, new: Symbols) -> Symbols:
@@ -97,13 +106,13 @@ def _by_memory(body: Body, loops: Symbols) -> Symbols:
     stores = [op.index for op in body if isinstance(op, Store)]
     loads = [op.index for op in body if isinstance(op, Load)]
 
-    def key(position_and_loop: tuple[int, Symbol]) -> tuple[int, int]:
+    def key(position_and_loop: tuple[int, Symbol]) -> tuple[object, int]:
         position, loop = position_and_loop
         for group in (stores, loads):
-            strides = [abs(index.coefficient(loop)) for index in group if loop in index.symbols()]
+            strides = [order_of(abs(index.coefficient(loop))) for index in group if loop in index.symbols()]
             if strides:
-                return -max(strides), position
-        return 0, position
+                return min(strides), position
+        return order_of(0), position
 
     return tuple(loop for _, loop in sorted(enumerate(loops), key=key))
 
@@ -127,7 +136,7 @@ def _mergeable(index: Index, outer: Symbol, inner: Symbol) -> bool:
     for atom in index.atoms():
         if isinstance(atom, (Quotient, Remainder)) and {outer, inner} & atom.dividend.symbols():
             return False
-    return index.coefficient(outer) == index.coefficient(inner) * inner.extent
+    return same(index.coefficient(outer), index.coefficient(inner) * inner.extent)
 
 
 def _merged(index: Index, outer: Symbol, inner: Symbol, merged: Symbol) -> Index:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dynascope.loops.index import Extent
+from dynascope.loops.printing import size_list
 from dynascope.report.reason import Reason, Severity
 
 
@@ -33,13 +35,14 @@ class DifferentSpaces(Reason):
     code: ClassVar[str] = "different-iteration-space"
     severity: ClassVar[Severity] = "information"
     producer: str
-    producer_sizes: tuple[int, ...]
+    producer_sizes: tuple[Extent, ...]
     consumer: str
-    consumer_sizes: tuple[int, ...]
+    consumer_sizes: tuple[Extent, ...]
 
     def message(self) -> str:
         sizes = (
-            f"{self.consumer} loops over {list(self.consumer_sizes)}, {self.producer} over {list(self.producer_sizes)}"
+            f"{self.consumer} loops over {size_list(self.consumer_sizes)}, "
+            f"{self.producer} over {size_list(self.producer_sizes)}"
         )
         return f"{sizes}: one kernel cannot run both."
 

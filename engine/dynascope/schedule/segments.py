@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.index import Atom, Extent, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import without_unused
 from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Load, Operation
+from dynascope.sizes import ceil_divide, is_constant, known, nominal, same
 
 MOST_SEGMENTS = 8
 SHORTEST_SEGMENT = 8
@@ -27,13 +28,29 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
     questions = {n: q for n, op in enumerate(body) if (q := _question(body, op)) is not None}
     for symbol in rows:
         asked = {n: q for n, q in questions.items() if q.symbol == symbol}
-        cuts = sorted({0, symbol.extent, *(q.cut for q in asked.values() if 0 < q.cut < symbol.extent)})
+        cuts = _cuts(symbol, asked)
         lengths = [end - begin for begin, end in zip(cuts, cuts[1:], strict=False)]
-        inner = min((q.inner for q in asked.values()), default=1)
-        if 1 < len(lengths) <= MOST_SEGMENTS and min(lengths) * inner >= SHORTEST_SEGMENT:
+        inner = min((nominal(q.inner) for q in asked.values()), default=1)
+        if 1 < len(lengths) <= MOST_SEGMENTS and min(map(nominal, lengths)) * inner >= SHORTEST_SEGMENT:
             places = zip(cuts, lengths, strict=False)
             return [_segment(body, rows, symbol, cut, length, asked) for cut, length in places]
     return [(body, rows)]
+
+
+def _cuts(symbol: Symbol, asked: dict[int, _Question]) -> list[Extent]:
+    """Where segments begin, and the end, in order; nothing where sizes that vary decide the order or an answer."""
+    cuts: list[Extent] = [0, symbol.extent]
+    for question in asked.values():
+        inside = known("<", 0, question.cut), known("<", question.cut, symbol.extent)
+        if inside == (True, True) and not any(same(question.cut, cut) for cut in cuts):
+            before = [known("<", cut, question.cut) for cut in cuts]
+            if None in before:
+                return []
+            cuts.insert(before.index(False), question.cut)
+        elif None in inside and False not in inside:
+            return []
+    unclear = any(question.answer(cut) is None for question in asked.values() for cut in cuts[:-1])
+    return [] if unclear else cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +58,14 @@ class _Question:
     """Whether `symbol` is before `cut` (or from it on). Each step of it is `inner` elements."""
 
     symbol: Symbol
-    cut: int
+    cut: Extent
     before: bool
-    inner: int
+    inner: Extent
 
-    def answer(self, begin: int) -> bool:
-        return (begin < self.cut) == self.before
+    def answer(self, begin: Extent) -> bool | None:
+        """None where the sizes themselves would have to be known."""
+        is_before = known("<", begin, self.cut)
+        return None if is_before is None else is_before == self.before
 
 
 def _question(body: Body, operation: Operation) -> _Question | None:
@@ -54,30 +73,40 @@ def _question(body: Body, operation: Operation) -> _Question | None:
     if not isinstance(operation, Compute) or operation.name not in _QUESTIONS:
         return None
     left, right = (body[a] for a in operation.arguments)
-    if not isinstance(left, IndexValue) or not isinstance(right, Constant) or not left.index.terms:
+    value = _number(right)
+    if not isinstance(left, IndexValue) or value is None or not left.index.terms:
         return None
     (symbol, factor), *inner = left.index.terms
     if not all(isinstance(atom, Symbol) for atom, _ in inner):
         return None
     low, high = Index(tuple(inner), left.index.constant).bounds
-    if not isinstance(symbol, Symbol) or factor <= 0:
+    if not isinstance(symbol, Symbol) or not known(">", factor, 0):
         return None
     strict = operation.name in ("less", "greater_equal")
-    limit = right.value if strict else right.value + 1
+    limit = value if strict else value + 1
     # factor * symbol + inner < limit. The loops inside do not change the answer where both their ends agree.
-    cut = -(-(limit - low) // factor)
-    if cut != -(-(limit - high) // factor):
+    cut = ceil_divide(limit - low, factor)
+    if not same(cut, ceil_divide(limit - high, factor)):
         return None
     return _Question(symbol, cut, operation.name in ("less", "less_equal"), high - low + 1)
 
 
+def _number(operation: Operation) -> Extent | None:
+    """The number that a value is in every iteration."""
+    if isinstance(operation, Constant):
+        return operation.value
+    is_number = isinstance(operation, IndexValue) and operation.index.is_constant
+    return operation.index.constant if is_number else None
+
+
 def _segment(
-    body: Body, rows: tuple[Symbol, ...], symbol: Symbol, begin: int, length: int, asked: dict[int, _Question]
+    body: Body, rows: tuple[Symbol, ...], symbol: Symbol, begin: Extent, length: Extent, asked: dict[int, _Question]
 ) -> tuple[Body, tuple[Symbol, ...]]:
     part = Symbol(f"{symbol.name}_{begin}", length)
-    moved = Index((), begin) if length == 1 else variable(part) + begin
+    once = is_constant(length, 1)
+    moved = Index((), begin) if once else variable(part) + begin
     known = {n: question.answer(begin) for n, question in asked.items()}
-    loops = tuple(part if s == symbol else s for s in rows if s != symbol or length > 1)
+    loops = tuple(part if s == symbol else s for s in rows if s != symbol or not once)
     return _folded(body, symbol, moved, known), loops
 
 

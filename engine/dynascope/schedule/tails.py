@@ -16,6 +16,7 @@ from dynascope.loops.inlining import needed
 from dynascope.loops.nodes import Buffer, Load, Loop, LoopNode, LoopProgram, Node, Reduce, Result
 from dynascope.schedule.inline_plan import buffers_seen_outside, cost_of, iterations, readers_of
 from dynascope.schedule.passes import arrange
+from dynascope.sizes import is_constant, nominal
 
 FEWEST_ELEMENTS_A_READ = 8
 MOST_ROW_VALUES = 4
@@ -42,7 +43,7 @@ def _hardly_read(node: LoopNode, kept: frozenset[str], readers: dict[str, list[N
     if result.buffer.name in kept or len(using) != 1 or not isinstance(using[0], LoopNode):
         return False
     reads = sum(isinstance(op, Load) and op.buffer == result.buffer.name for op in using[0].body)
-    return reads == 1 and iterations(using[0]) * FEWEST_ELEMENTS_A_READ <= result.buffer.elements
+    return reads == 1 and iterations(using[0]) * FEWEST_ELEMENTS_A_READ <= nominal(result.buffer.elements)
 
 
 def _split(node: LoopNode, buffers: dict[str, Buffer]) -> tuple[LoopNode, ...]:
@@ -78,14 +79,15 @@ def _border(node: LoopNode, levels: tuple[str, ...]) -> list[int]:
 def _row_result(node: LoopNode, value: int, buffers: dict[str, Buffer]) -> Result:
     strides, step = [], 1
     for loop in reversed(node.loops):
-        strides.append(0 if loop.reduced or loop.size == 1 else step)
-        step *= 1 if loop.reduced else loop.size
+        strides.append(0 if loop.reduced or is_constant(loop.size, 1) else step)
+        step = step if loop.reduced else step * loop.size
     strides.reverse()
     own, name = node.results[0].buffer, f"{node.results[0].buffer.name}_row{value}"
     while name in buffers:
         name += "_"
     rows = [(loop.size, stride) for loop, stride in zip(node.loops, strides, strict=True) if not loop.reduced]
-    sizes, steps = tuple(size for size, _ in rows), tuple(max(stride, 1) for _, stride in rows)
+    sizes = tuple(size for size, _ in rows)
+    steps = tuple(1 if is_constant(stride, 0) else stride for _, stride in rows)
     return Result(Buffer(name, node.body[value].dtype, own.device, sizes, steps), value, tuple(strides))
 
 

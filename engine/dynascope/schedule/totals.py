@@ -28,6 +28,7 @@ from dynascope.loops.nodes import (
     Result,
 )
 from dynascope.schedule.inline_plan import iterations
+from dynascope.sizes import Size, is_constant, nominal, product
 
 FEWEST_ELEMENTS = 1 << 17
 FEWEST_IN_A_PART = 1 << 11
@@ -59,7 +60,11 @@ def _split(node: LoopNode, buffers: dict[str, Buffer]) -> tuple[LoopNode, ...]:
 def _only_reduce(node: LoopNode) -> int | None:
     """The number of the one reduction; None where there are others, rows, or elements that are read again afterwards."""
     found = [n for n, op in enumerate(node.body) if isinstance(op, Reduce)]
-    if len(found) != 1 or len(node.results) != 1 or not all(loop.reduced or loop.size == 1 for loop in node.loops):
+    if (
+        len(found) != 1
+        or len(node.results) != 1
+        or not all(loop.reduced or is_constant(loop.size, 1) for loop in node.loops)
+    ):
         return None
     (reduce,) = found
     after = needed(node.body, [node.results[0].value])
@@ -72,11 +77,13 @@ def _only_reduce(node: LoopNode) -> int | None:
 
 def _loops(node: LoopNode) -> tuple[tuple[Loop, ...], dict[Symbol, Index]] | None:
     """The loops with one that is no longer reduced, and what the cut loop's variable is over them."""
-    position = next(k for k, loop in enumerate(node.loops) if loop.size > 1)
+    position = next(k for k, loop in enumerate(node.loops) if not is_constant(loop.size, 1))
     symbol = node.loops[position].symbol
-    inner = iterations(node) // symbol.extent
-    if FEWEST_PARTS <= symbol.extent <= MOST_PARTS and inner >= FEWEST_IN_A_PART // 2:
+    inner = nominal(product(loop.size for loop in node.loops[position + 1 :]))
+    if FEWEST_PARTS <= nominal(symbol.extent) <= MOST_PARTS and inner >= FEWEST_IN_A_PART // 2:
         return tuple(replace(loop, reduced=k != position) for k, loop in enumerate(node.loops)), {}
+    if isinstance(symbol.extent, Size):
+        return None
     divisors = [p for p in range(FEWEST_PARTS, MOST_PARTS + 1) if symbol.extent % p == 0]
     fitting = [p for p in divisors if symbol.extent // p * inner >= FEWEST_IN_A_PART]
     if not fitting:
@@ -107,9 +114,10 @@ def _parts(
     name = f"{node.results[0].buffer.name}_parts"
     while name in buffers:
         name += "_"
-    (count,) = [loop.size for loop in loops if not loop.reduced and loop.size > 1]
+    shared = [not loop.reduced and not is_constant(loop.size, 1) for loop in loops]
+    (count,) = [loop.size for loop, is_shared in zip(loops, shared, strict=True) if is_shared]
     buffer = buffers[name] = Buffer(name, dtype, node.device, (count,), (1,))
-    strides = tuple(1 if not loop.reduced and loop.size > 1 else 0 for loop in loops)
+    strides = tuple(map(int, shared))
     return LoopNode(name, loops, builder.body, (Result(buffer, value, strides),), node.origin)
 
 

@@ -65,7 +65,7 @@ function inWorkspace({ workspaceFolder, platform, exists }: Surroundings): strin
 function onPath({ path: folders, platform, exists }: Surroundings): string | undefined {
   const names = platform === 'win32' ? ['python.exe'] : ['python3', 'python'];
   return names
-    .flatMap(name => folders.split(path.delimiter).filter(path.isAbsolute).map(folder => path.join(folder, name)))
+    .flatMap(name => folders.split(path.delimiter).filter(folder => path.isAbsolute(folder)).map(folder => path.join(folder, name)))
     .find(exists);
 }
 

@@ -7,7 +7,7 @@ export interface Facts {
   executable: string;
   implementation: string;
   version: readonly number[];
-  /** The installed version of torch, such as `2.13.0+cpu`. */
+  /** The installed version of torch, such as `2.13.0+cpu`; empty for one that was put there without saying. */
   torch: string | null;
 }
 
@@ -22,7 +22,8 @@ try:
     from importlib.metadata import version
     torch = version("torch")
 except Exception:
-    torch = None
+    import importlib.util
+    torch = None if importlib.util.find_spec("torch") is None else ""
 print(json.dumps({
     "executable": sys.executable,
     "implementation": sys.implementation.name,

@@ -2,16 +2,18 @@
  * What Dynascope asks of an interpreter, and what to tell the user when it falls short.
  *
  *     judge({ executable: '/usr/bin/python3', version: [3, 10, 12], ... })
- *       -> { problem: 'Dynascope needs CPython 3.11 to 3.13; /usr/bin/python3 is 3.10.12.', remedy: ... }
+ *       -> { problem: 'Dynascope needs CPython 3.11 or later; /usr/bin/python3 is 3.10.12.', remedy: ... }
+ *
+ * Only what is too old falls short. What is newer than tested is served, and the report of a run says so.
  */
 
 import type { Facts } from './probe';
 
 type Version = readonly [major: number, minor: number];
 
-/** From the first to the last, both included. Keep in step with `pyproject.toml`. */
-const PYTHON: readonly [Version, Version] = [[3, 11], [3, 13]];
-const TORCH: readonly [Version, Version] = [[2, 11], [2, 13]];
+/** The first that are served. Keep in step with `pyproject.toml`. */
+const PYTHON: Version = [3, 11];
+const TORCH: Version = [2, 11];
 
 export interface Problem {
   /** `interpreter`: not even the server can run. `torch`: the server runs, programs cannot be compiled. */
@@ -38,24 +40,24 @@ export function noInterpreter(): Problem {
   return {
     concerns: 'interpreter',
     problem: 'No Python interpreter was found.',
-    remedy: `Install Python ${range(PYTHON)} with PyTorch, or name an interpreter in the setting dynascope.pythonPath.`,
+    remedy: `Install Python ${spelled(PYTHON)} or later with PyTorch, or name an interpreter in the setting dynascope.pythonPath.`,
   };
 }
 
 function pythonProblem(facts: Facts): Problem | undefined {
-  if (facts.implementation === 'cpython' && within(facts.version, PYTHON)) {
+  if (facts.implementation === 'cpython' && !isOlder(facts.version, PYTHON)) {
     return undefined;
   }
   const found = `${facts.implementation === 'cpython' ? '' : `${facts.implementation} `}${facts.version.join('.')}`;
   return {
     concerns: 'interpreter',
-    problem: `Dynascope needs CPython ${range(PYTHON)}; ${facts.executable} is ${found}.`,
+    problem: `Dynascope needs CPython ${spelled(PYTHON)} or later; ${facts.executable} is ${found}.`,
     remedy: 'Choose another interpreter.',
   };
 }
 
 function torchProblem(facts: Facts): Problem | undefined {
-  const command = `${quoted(facts.executable)} -m pip install "torch>=${TORCH[0].join('.')},<${next(TORCH[1])}"`;
+  const command = `${quoted(facts.executable)} -m pip install "torch>=${spelled(TORCH)}"`;
   if (facts.torch === null) {
     return {
       concerns: 'torch',
@@ -64,32 +66,30 @@ function torchProblem(facts: Facts): Problem | undefined {
       command,
     };
   }
-  if (!within(facts.torch.split(/[.+]/).map(Number), TORCH)) {
+  if (isOlder(versionOf(facts.torch), TORCH)) {
     return {
       concerns: 'torch',
-      problem: `Dynascope needs PyTorch ${range(TORCH)}; ${facts.executable} has ${facts.torch}.`,
-      remedy: `Install one with: ${command}`,
+      problem: `Dynascope needs PyTorch ${spelled(TORCH)} or later; ${facts.executable} has ${facts.torch}.`,
+      remedy: `Install it with: ${command}`,
       command,
     };
   }
   return undefined;
 }
 
-function within(version: readonly number[], [first, last]: readonly [Version, Version]): boolean {
-  const at = ordinal(version);
-  return ordinal(first) <= at && at <= ordinal(last);
+/** Of 2.13.0+cpu, 2.16.0.dev20261101 or 2.14.0a0+git1a2b3c4; nothing for other text. */
+export function versionOf(text: string): readonly number[] {
+  const match = /^\s*v?(\d+)\.(\d+)/.exec(text);
+  return match === null ? [] : [Number(match[1]), Number(match[2])];
 }
 
-function ordinal([major = 0, minor = 0]: readonly number[]): number {
-  return major * 1000 + minor;
+/** A version that cannot be read is taken for a new one. */
+function isOlder([major, minor = 0]: readonly number[], first: Version): boolean {
+  return major !== undefined && (major < first[0] || (major === first[0] && minor < first[1]));
 }
 
-function range([first, last]: readonly [Version, Version]): string {
-  return `${first.join('.')} to ${last.join('.')}`;
-}
-
-function next([major, minor]: Version): string {
-  return `${major}.${minor + 1}`;
+function spelled(version: Version): string {
+  return version.join('.');
 }
 
 function quoted(path: string): string {

@@ -26,7 +26,7 @@ export function registerOutput(server: Server): vscode.Disposable & { show(): vo
     }
   });
   const onOutput = server.onOutput(output => channel.append(text(output)));
-  return { show: () => channel.show(true), dispose: () => vscode.Disposable.from(channel, onState, onOutput).dispose() };
+  return { show: () => channel.show(true), dispose: () => void vscode.Disposable.from(channel, onState, onOutput).dispose() };
 }
 
 function text(output: Output): string {

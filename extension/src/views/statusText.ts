@@ -31,22 +31,35 @@ export function ofServer(state: ServerState, problem: string | undefined): Statu
   return { text: '$(error) Dynascope', detail: 'The server does not run. The log says why.', severity: 'error' };
 }
 
+/** Of the run of one file, which is named: the newest run need not be of the file that is looked at. */
 export function ofRun(run: RunState): StatusText {
+  const file = fileName(run.uri);
+  const said = (icon: string, text: string, severity: StatusText['severity']): StatusText => ({
+    text: `$(${icon}) ${file}: ${text}`,
+    detail: run.message,
+    severity,
+  });
   if (!isOver(run)) {
     // Not the stage: the progress beside this item tells it.
-    const soFar = run.graphs + run.breaks + run.kernels > 0 ? counts(run) : 'Running';
-    return { text: `$(loading~spin) ${soFar}`, detail: run.message, severity: 'normal' };
+    return said('loading~spin', run.graphs + run.breaks + run.kernels > 0 ? counts(run) : 'running', 'normal');
   }
   if (run.cancelled) {
-    return { text: '$(circle-slash) Cancelled', detail: run.message, severity: 'normal' };
+    return said('circle-slash', 'cancelled', 'normal');
   }
   if (run.state === 'errored') {
-    return { text: '$(error) Dynascope: failed', detail: run.message, severity: 'error' };
+    return said('error', 'failed', 'error');
   }
   if (run.exitCode !== 0) {
-    return { text: `$(error) Exit code ${run.exitCode ?? '?'}`, detail: run.message, severity: 'error' };
+    return said('error', `exit code ${run.exitCode ?? '?'}`, 'error');
   }
-  return { text: `$(zap) ${run.functions > 0 ? counts(run) : 'Nothing compiled'}`, detail: run.message, severity: 'normal' };
+  if (run.functions === 0) {
+    return said('zap', 'nothing compiled', 'normal');
+  }
+  return run.warnings > 0 ? said('warning', counts(run), 'warning') : said('zap', counts(run), 'normal');
+}
+
+function fileName(uri: string): string {
+  return decodeURIComponent(uri.split('/').at(-1) ?? uri);
 }
 
 export function counts({ graphs, breaks, kernels }: Pick<RunState, 'graphs' | 'breaks' | 'kernels'>): string {

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
-from dynascope_server.ide.file_facts import FileView, function_at
+from dynascope_server.ide.file_facts import FileView, function_at, unit_at
 from dynascope_server.ide.lenses import Activity, function_acts
 from dynascope_server.ide.problems import Problem
+from dynascope_server.ide.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,16 @@ def _views(view: FileView, line: int) -> Iterator[Action]:
     for kernel in view.facts.kernels.get(old, ()):
         detail = {"kernel": kernel.identifier, "line": line - 1}
         yield Action(Act(f"Dynascope: show kernel {kernel.name}", acts.SHOW_KERNEL, view.path, detail=detail))
+    unit = unit_at(view.facts, old) or _unit_of_line(view, old)
+    if unit is not None:
+        for act in function_acts(view, unit):
+            detail = act.detail
+            if old != unit.first and act.command in (acts.SHOW_GRAPH, acts.SHOW_KERNEL):
+                detail = {**detail, "line": line - 1}
+            yield Action(replace(act, title=f"Dynascope: {unit.name}: {act.title}", detail=detail))
+
+
+def _unit_of_line(view: FileView, old: int) -> Unit | None:
+    """For a line that built a layer or made a call: the compiled function it works for."""
     function = function_at(view.facts, old)
-    if function is not None:
-        for act in function_acts(view, function):
-            yield Action(replace(act, title=f"Dynascope: {function.name}: {act.title}"))
+    return Unit(function.name, function, view.path, old, old) if function is not None else None

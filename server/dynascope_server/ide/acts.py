@@ -12,8 +12,12 @@ COMPILE_AND_RUN = "dynascope.compileAndRun"
 CANCEL = "dynascope.cancel"
 SHOW_KERNEL = "dynascope.showKernel"
 SHOW_GRAPH = "dynascope.showGraph"
+OPEN_REPORT = "dynascope.openReport"
+LIST_GRAPHS = "dynascope.listGraphs"
 SHOW_SUMMARY = "dynascope.showSummary"
 SHOW_REASON = "dynascope.showReason"
+CHOOSE_VARIANT = "dynascope.chooseVariant"
+COMPARE_VARIANTS = "dynascope.compareVariants"
 CLEAR = "dynascope.clear"
 DEBUG_INFORMATION = "dynascope.debugInformation"
 DOCTOR = "dynascope.doctor"
@@ -23,8 +27,12 @@ COMMANDS = (
     CANCEL,
     SHOW_KERNEL,
     SHOW_GRAPH,
+    OPEN_REPORT,
+    LIST_GRAPHS,
     SHOW_SUMMARY,
     SHOW_REASON,
+    CHOOSE_VARIANT,
+    COMPARE_VARIANTS,
     CLEAR,
     DEBUG_INFORMATION,
     DOCTOR,

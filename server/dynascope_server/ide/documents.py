@@ -6,12 +6,14 @@ build(report, "k2/layer_norm.cpp")  ->  Document(text of the kernel, links from 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GraphFact, KernelFact, LineLink, StageText
+from dynascope.report.variants import one_variant
 
 from dynascope_server.ide.addresses import extension, file_stem, language_of
+from dynascope_server.ide.differences import differences
 from dynascope_server.ide.file_facts import entries, graphs_of, kernels_of
 from dynascope_server.ide.numbers import size
 from dynascope_server.ide.summary import guards_page, summary_page
@@ -31,12 +33,15 @@ class Document:
         return language_of(self.what)
 
 
-def build(report: CompileReport, what: str) -> Document | None:
-    """The document at `what` (the address without its owner); None where this report has no such thing."""
+def build(report: CompileReport, what: str, choice: Collection[str] = ()) -> Document | None:
+    """The document at `what` (the address without its owner); None where this report has no such thing.
+
+    Pages of a whole function show one variant of it: the one chosen, or used last.
+    """
     for pattern, make in BUILDERS:
         match = pattern.fullmatch(what)
         if match:
-            return make(report, what, *match.groups())
+            return make(one_variant(report, choice) if make is _kernels else report, what, *match.groups())
     return None
 
 
@@ -60,11 +65,19 @@ def guards_document_name(entry: EntryFact) -> str:
     return f"{entry.identifier}/guards.md"
 
 
-def stage_of_function(report: CompileReport, function: FunctionFact, stage: str) -> str | None:
-    """The first document of a stage (or `guards`) among a function's entries and graphs."""
+def differences_document_name(one: EntryFact, other: EntryFact) -> str:
+    return f"{one.identifier}/to-{other.identifier}.diff"
+
+
+def stage_of_function(
+    report: CompileReport, function: FunctionFact, stage: str, preferred: Collection[str] = ()
+) -> str | None:
+    """The first document of a stage (or `guards`) among a function's entries and graphs, of a preferred graph if any."""
+    made = sorted(function.entries, key=lambda entry: entry.graph not in preferred)
     if stage == "guards":
-        return next((guards_document_name(entry) for entry in function.entries if entry.guards), None)
-    holders = (*graphs_of(report, function), *function.entries)
+        return next((guards_document_name(entry) for entry in made if entry.guards), None)
+    graphs = sorted(graphs_of(report, function), key=lambda graph: graph.identifier not in preferred)
+    holders = (*graphs, *made)
     names = (stage_document_name(holder, text) for holder in holders for text in holder.texts if text.stage == stage)
     return next(names, None)
 
@@ -139,6 +152,13 @@ def _guards(report: CompileReport, what: str, identifier: str) -> Document | Non
     return Document(what, text, links)
 
 
+def _differences(report: CompileReport, what: str, one: str, other: str) -> Document | None:
+    found = {entry.identifier: entry for _, entry in entries(report)}
+    if one not in found or other not in found:
+        return None
+    return Document(what, differences(report, found[one], found[other]))
+
+
 BUILDERS = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
@@ -146,6 +166,7 @@ BUILDERS = tuple(
         (r"(k\d+)/[^/]+", _kernel),
         (r"(f\d+)/kernels\.\w+", _kernels),
         (r"(f\d+\.e\d+)/guards\.md", _guards),
+        (r"(f\d+\.e\d+)/to-(f\d+\.e\d+)\.diff", _differences),
         (r"(f\d+\.e\d+)/[^/]+", _entry_stage),
         (r"(g\d+)/[^/]+", _graph_stage),
     )

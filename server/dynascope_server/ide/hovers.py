@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 
 from dynascope.report.facts import ExternFact, GuardFact, KernelFact
 from dynascope.report.lines import ranked, short_operation
+from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
 from dynascope_server.ide.documents import guards_document_name, kernel_document_name
-from dynascope_server.ide.file_facts import FileView
+from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.numbers import size
 
 LinkOf = Callable[[Address], str]
@@ -41,8 +42,20 @@ def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
     sections = [section for section in _sections(view, line, link_of) if section]
     if not sections:
         return None
-    note = "*stale: the text changed after this run*" if view.stale else ""
-    return "\n\n".join(part for part in (note, *sections) if part)
+    note = "*stale: the text changed after this run*" if view.is_stale_line(line) else ""
+    return "\n\n".join(part for part in (note, *sections, _variant_note(view, line)) if part)
+
+
+def _variant_note(view: FileView, line: int) -> str:
+    """Which of several variants the shapes and kernels are of."""
+    function = function_at(view.facts, line)
+    own = (
+        next((f for f in view.report.functions if function and f.identifier == function.identifier), None)
+        if view.report
+        else None
+    )
+    variant = chosen_variant(own, view.choice) if own is not None else None
+    return f"*{variant.title}*" if variant is not None and variant.total > 1 else ""
 
 
 def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
@@ -80,10 +93,10 @@ def _problem_section(view: FileView, line: int, link_of: LinkOf) -> str:
 def _value_section(view: FileView, line: int) -> str:
     """The line's tensors in the order they are made; the last is the line's own."""
     made = [
-        (short_operation(value.operation).rsplit(".", 1)[-1], value.description)
+        (value.variable or short_operation(value.operation).rsplit(".", 1)[-1], value.description)
         for value in view.facts.values.get(line, ())
     ]
-    steps = [f"`{operation}` `{description}`" for operation, description in dict.fromkeys(made) if description]
+    steps = [f"`{name}` `{description}`" for name, description in dict.fromkeys(made) if description]
     return " → ".join(steps if len(steps) <= SHOWN else [*steps[: SHOWN - 2], "…", steps[-1]])
 
 

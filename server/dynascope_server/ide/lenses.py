@@ -1,7 +1,8 @@
 """The lenses above a file and above each of its compiled functions.
 
 line 1:   Dynascope: compile and run | 2 functions · 3 graphs · 1 break · 4 kernels
-line 12:  2 graphs · 1 break · 3 kernels | show compiled kernel | 5 guards
+line 12:  2 graphs · 1 break · 3 kernels | show compiled kernel | 5 guards | variant 2 of 3 · x f32[2, 5]
+line 30:  inlined into step | show compiled kernel | 2 guards
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
 from dynascope_server.ide.file_facts import FileView, breaks_of, entries, graphs_of, kernels_of
 from dynascope_server.ide.numbers import count
+from dynascope_server.ide.units import Unit
 
 USES_TORCH = re.compile(r"^\s*(?:import|from)\s+(?:torch|dynascope)\b", re.MULTILINE)
 STALE = "stale: run again"
+LABEL_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +57,73 @@ def summary(report: CompileReport) -> str:
     return " · ".join(parts)
 
 
-def function_acts(view: FileView, function: FunctionFact) -> Iterator[Act]:
+def function_acts(view: FileView, unit: Unit) -> Iterator[Act]:
     """Everything a person can look at in one function; the lenses and the code actions alike."""
     if view.report is None:
         return
-    detail = {"function": function.name}
-    compiled = [entry for entry in function.entries if entry.status == "compiled"]
-    if not compiled:
+    function = next(f for f in view.shown.functions if f.identifier == unit.function.identifier)
+    if all(entry.status != "compiled" for entry in function.entries):
         yield from _uncompiled_acts(view, function)
         return
-    kernels = kernels_of(view.report, function)
-    yield Act(_function_summary(view.report, function), acts.SHOW_GRAPH, view.path, detail={**detail, "stage": "torch"})
+    yield from _look_acts(view, unit, function)
+    yield from _variant_acts(view, unit)
+
+
+def _look_acts(view: FileView, unit: Unit, function: FunctionFact) -> Iterator[Act]:
+    """The graph, the kernels, the guards: of an inlined function those that have to do with its own lines."""
+    detail: dict[str, str | int] = {"function": function.identifier}
+    if unit.is_inlined:
+        detail["line"] = (_line_with_value(view, unit) or unit.first) - 1
+        title = f"inlined into {function.name}"
+        kernels, guards = _kernels_on(view, unit), _guards_on(view, unit)
+    else:
+        title = _function_summary(view, function)
+        kernels = len(kernels_of(view.shown, function))
+        guards = sum(len(entry.guards) for entry in function.entries)
+    yield Act(title, acts.SHOW_GRAPH, view.path, detail={**detail, "stage": "torch"})
     if kernels:
-        yield Act("show compiled kernel" + "s" * (len(kernels) > 1), acts.SHOW_KERNEL, view.path, detail=detail)
-    guards = sum(len(entry.guards) for entry in function.entries)
+        yield Act("show compiled kernel" + "s" * (kernels > 1), acts.SHOW_KERNEL, view.path, detail=detail)
     if guards:
         yield Act(count(guards, "guard"), acts.SHOW_GRAPH, view.path, detail={**detail, "stage": "guards"})
 
 
+def _variant_acts(view: FileView, unit: Unit) -> Iterator[Act]:
+    whole = next(f for f in view.report.functions if f.identifier == unit.function.identifier)
+    variant = chosen_variant(whole, view.choice)
+    if variant is not None and variant.total > 1:
+        detail = {"function": whole.identifier}
+        yield Act(_shortened(variant.title), acts.CHOOSE_VARIANT, view.path, detail=detail)
+        if not unit.is_inlined:
+            yield Act("compare", acts.COMPARE_VARIANTS, view.path, detail=detail)
+
+
+def _shortened(title: str) -> str:
+    return title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1]}…"
+
+
+def _line_with_value(view: FileView, unit: Unit) -> int | None:
+    """The first line of the function that is on a line of the present text and computes something."""
+    lines = (line for line in sorted(view.facts.values) if unit.first <= line <= unit.last)
+    return next((line for line in map(view.lines.line, lines) if line is not None), None)
+
+
+def _kernels_on(view: FileView, unit: Unit) -> int:
+    lines = range(unit.first, unit.last + 1)
+    return len({kernel.identifier for line in lines for kernel in view.facts.kernels.get(line, ())})
+
+
+def _guards_on(view: FileView, unit: Unit) -> int:
+    return sum(len(view.facts.guards.get(line, ())) for line in range(unit.first, unit.last + 1))
+
+
 def _function_lenses(view: FileView) -> Iterator[Lens]:
-    for function in view.facts.functions:
-        line = view.lines.line(function.span.line)
+    for unit in view.facts.units:
+        line = view.lines.line(unit.first)
         if line is None:
             continue
-        if view.stale:
+        if view.is_stale(unit.function.identifier):
             yield Lens(line, acts.compile_and_run(view.program, STALE))
-        yield from (Lens(line, act) for act in function_acts(view, function))
+        yield from (Lens(line, act) for act in function_acts(view, unit))
 
 
 def _file_lenses(path: str, view: FileView | None, activity: Activity) -> Iterator[Lens]:
@@ -101,16 +146,16 @@ def _uncompiled_acts(view: FileView, function: FunctionFact) -> Iterator[Act]:
         yield Act("not compiled", acts.SHOW_SUMMARY, view.path)
 
 
-def _function_summary(report: CompileReport, function: FunctionFact) -> str:
+def _function_summary(view: FileView, function: FunctionFact) -> str:
+    """Of the variant that is shown; how often it was compiled again concerns all of them."""
     breaks = breaks_of(function.entries)
+    whole = next(f for f in view.report.functions if f.identifier == function.identifier)
+    again = sum(entry.recompiled is not None for entry in whole.entries)
+    kernels = len(kernels_of(view.shown, function))
     parts = [
-        count(len(graphs_of(report, function)), "graph"),
+        count(len(graphs_of(view.shown, function)), "graph"),
         count(breaks, "break") if breaks else "",
-        count(len(kernels_of(report, function)), "kernel"),
-        count(_recompilations(function), "recompilation") if _recompilations(function) else "",
+        count(kernels, "kernel") if kernels else "",
+        count(again, "recompilation") if again else "",
     ]
     return " · ".join(part for part in parts if part)
-
-
-def _recompilations(function: FunctionFact) -> int:
-    return sum(entry.recompiled is not None for entry in function.entries)

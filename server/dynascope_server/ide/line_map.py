@@ -39,6 +39,15 @@ class LineMap:
                 return old - old_start + new_start
         return None
 
+    def old_line(self, present: int) -> int | None:
+        """The inverse of `line`; None for a line that is new."""
+        if self.blocks is None:
+            return present
+        for old_start, new_start, length in self.blocks:
+            if new_start <= present - 1 < new_start + length:
+                return present - new_start + old_start
+        return None
+
     def span(self, old: Span) -> Span | None:
         """The span at its present lines; None where one of its lines was edited, removed or parted from the rest."""
         first, last = self.line(old.line), self.line(old.last_line)

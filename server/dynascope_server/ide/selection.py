@@ -43,6 +43,7 @@ Detail = Mapping[str, Any]
 def choose_kernel(view: FileView, detail: Detail) -> Choice | NoChoice:
     """By kernel, by line (counted from 0 in the present text), by function; else the first function's with kernels."""
     old_line = _old_line(view, detail)
+    shown = view.shown
     named = find_kernel(view.report, str(detail.get("kernel", "")))
     here = view.facts.kernels.get(old_line, []) if old_line else []
     kernel = named or (here[0] if here else None)
@@ -51,8 +52,8 @@ def choose_kernel(view: FileView, detail: Detail) -> Choice | NoChoice:
     function = _function(view, detail, old_line)
     if function is None and (old_line or detail.get("function")):
         return NoChoice("No compiled function is here.")
-    candidates = [function] if function else [f for f in view.report.functions if kernels_of(view.report, f)]
-    what = kernels_document_name(view.report, candidates[0]) if candidates else None
+    candidates = [function] if function else [f for f in shown.functions if kernels_of(shown, f)]
+    what = kernels_document_name(shown, candidates[0]) if candidates else None
     if what is None:
         return NoChoice(f"`{function.name}` has no kernel of its own." if function else "This run made no kernels.")
     return _choice(view, what, old_line)
@@ -68,8 +69,10 @@ def choose_graph(view: FileView, detail: Detail) -> Choice | NoChoice:
     function = _function(view, detail, old_line)
     if function is None and (old_line or detail.get("function")):
         return NoChoice("No compiled function is here.")
-    candidates = [function] if function else list(view.report.functions)
-    names = (stage_of_function(view.report, candidate, stage) for candidate in candidates)
+    shown = view.shown
+    candidates = [function] if function else list(shown.functions)
+    here = _graphs_on(view, old_line)
+    names = (stage_of_function(shown, candidate, stage, here) for candidate in candidates)
     what = next((name for name in names if name), None)
     if what is None:
         subject = f"`{function.name}`" if function else "This run"
@@ -78,7 +81,7 @@ def choose_graph(view: FileView, detail: Detail) -> Choice | NoChoice:
 
 
 def _choice(view: FileView, what: str, old_line: int | None) -> Choice | NoChoice:
-    document = build(view.report, what)
+    document = build(view.report, what, view.choice)
     if document is None:
         return NoChoice(f"There is no document `{what}` in the newest results.")
     return Choice(document, line_for(document, view.path, old_line) if old_line else None)
@@ -90,10 +93,26 @@ def _old_line(view: FileView, detail: Detail) -> int | None:
 
 
 def _function(view: FileView, detail: Detail, old_line: int | None) -> FunctionFact | None:
-    if name := detail.get("function"):
-        known = (*view.facts.functions, *view.report.functions)
-        return find_function(known, str(name))
-    return function_at(view.facts, old_line) if old_line else None
+    """With the entries of the chosen variant only."""
+    name = detail.get("function")
+    if not name:
+        function = function_at(view.facts, old_line) if old_line else None
+        name = function.identifier if function else ""
+    here = {unit.function.identifier for unit in view.facts.units}
+    functions = view.shown.functions
+    own = [function for function in functions if function.identifier in here]
+    inlined = next((unit.function.identifier for unit in view.facts.units if unit.is_inlined and unit.name == name), "")
+    return find_function((*own, *functions), str(name)) or (find_function(functions, inlined) if inlined else None)
+
+
+def _graphs_on(view: FileView, old_line: int | None) -> frozenset[str]:
+    """The graphs that compute something on a line: of a function with breaks, the part that the line lies in."""
+    if old_line is None:
+        return frozenset()
+    values = set(map(id, view.facts.values.get(old_line, ())))
+    return frozenset(
+        graph.identifier for graph in view.report.graphs if any(id(value) in values for value in graph.values)
+    )
 
 
 def _stage_of_graph(view: FileView, identifier: str, stage: str) -> str | None:
@@ -104,6 +123,6 @@ def _stage_of_graph(view: FileView, identifier: str, stage: str) -> str | None:
 
 def _stages(view: FileView, functions: list[FunctionFact]) -> str:
     graphs = {entry.graph for function in functions for entry in function.entries}
-    holders = [graph for graph in view.report.graphs if graph.identifier in graphs]
+    holders: list[Any] = [graph for graph in view.report.graphs if graph.identifier in graphs]
     holders += [entry for function in functions for entry in function.entries]
     return ", ".join(f"`{name}`" for name in dict.fromkeys(t.stage for h in holders for t in h.texts)) or "none"

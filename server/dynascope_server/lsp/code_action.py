@@ -30,5 +30,5 @@ def answer(server: DynascopeServer, params: types.CodeActionParams) -> list[type
     return [action for action in made if wanted is None or any(_within(action.kind, kind) for kind in wanted)]
 
 
-def _within(kind: str, wanted: str) -> bool:
-    return not wanted or kind == wanted or kind.startswith(f"{wanted}.")
+def _within(kind: str | None, wanted: str) -> bool:
+    return not wanted or kind == wanted or (kind or "").startswith(f"{wanted}.")

@@ -9,13 +9,24 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dynascope.report.facts import FunctionFact
+from dynascope.report.store import ReportUnreadable
+from dynascope.report.store import read_report as read_stored
+from dynascope.report.variants import Variant, chosen_variant
 
 from dynascope_server import VERSION
 from dynascope_server.ide import acts
+from dynascope_server.ide.absolute_files import absolute
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
-from dynascope_server.ide.documents import SUMMARY
+from dynascope_server.ide.documents import SUMMARY, differences_document_name
+from dynascope_server.ide.file_facts import FileView, function_at
+from dynascope_server.ide.foreign_paths import mapped
+from dynascope_server.ide.graph_choices import graph_choices
 from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel
+from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
 from dynascope_server.lsp.doctor import run_doctor
@@ -63,12 +74,93 @@ def _show(choose: Callable[[Any, Detail], Choice | NoChoice]) -> Callable[[Dynas
     return show
 
 
+def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    """A report made elsewhere: its files are looked for in the workspace, and every view works from it. Nothing is run."""
+    given = arguments[0] if arguments else None
+    path = uris.to_path(given) if isinstance(given, str) else None
+    if path is None:
+        raise Refused("Which report? Name the file that `dynascope run --json` wrote.")
+    folders = [*server.workspace_folders(), os.path.dirname(path)]
+    try:
+        report, missing = mapped(read_stored(Path(path)), folders, os.path.isfile)
+    except (OSError, ReportUnreadable) as error:
+        raise Refused(f"{os.path.basename(path)} cannot be opened: {error}") from None
+    program = os.path.abspath(report.program.file)
+    server.session.begin(program)
+    server.session.accept(program, absolute(report, os.path.dirname(program)))
+    server.results_changed(program)
+    if missing:
+        server.tell(
+            "warning",
+            f"Dynascope: {missing} files of this report are not in the workspace; what concerns them is not shown.",
+        )
+    answer = {"program": server.uri_of(program), "missing": missing}
+    return {**answer, **_open(server, Address(owner_of(program), SUMMARY), None)}
+
+
+def _list_graphs(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    view = server.session.view(_path(server, arguments))
+    return {"graphs": graph_choices(view) if view is not None and view.report is not None else None}
+
+
 def _show_summary(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
     path = _path(server, arguments)
     view = server.session.view(path)
     if view is None or view.report is None:
         raise Refused(f"Nothing is known of {os.path.basename(path)} yet. Compile and run it first.")
     return _open(server, Address(owner_of(view.program), SUMMARY), None)
+
+
+def _choose_variant(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    """With `entry`: that one is shown from now on. Without: the offers, for a client that asks, else the next one is shown."""
+    path, detail = _path(server, arguments), _detail(arguments)
+    view, function, variants = _variants(server, path, detail)
+    offers = [as_offer(variant) for variant in variants]
+    chosen = chosen_variant(function, view.choice)
+    wanted = detail.get("entry")
+    if wanted is None and server.settings.client.variants:
+        return {
+            "function": function.identifier,
+            "variants": offers,
+            "chosen": chosen.entry.identifier if chosen else None,
+        }
+    variant = (
+        next((v for v in variants if v.entry.identifier == wanted), None) if wanted else following(variants, chosen)
+    )
+    if variant is None:
+        raise Refused(f"`{function.name}` has no variant {wanted}.")
+    server.session.choose(view.program, function, variant)
+    server.results_changed(view.program)
+    return {"function": function.identifier, "variants": offers, "chosen": variant.entry.identifier}
+
+
+def _compare_variants(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
+    """The one that is shown beside `entry`, else beside the one made before it (after it, where it is the first)."""
+    path, detail = _path(server, arguments), _detail(arguments)
+    view, function, variants = _variants(server, path, detail)
+    if len(variants) < 2:
+        raise Refused(f"`{function.name}` has one variant only.")
+    chosen = chosen_variant(function, view.choice) or variants[-1]
+    at = chosen.number - 1
+    other = next(
+        (v for v in variants if v.entry.identifier == detail.get("entry")), variants[at - 1] if at else variants[1]
+    )
+    first, second = sorted((chosen, other), key=lambda variant: variant.number)
+    what = differences_document_name(first.entry, second.entry)
+    return _open(server, Address(owner_of(view.program), what), None)
+
+
+def _variants(server: DynascopeServer, path: str, detail: Detail) -> tuple[FileView, FunctionFact, tuple[Variant, ...]]:
+    view = server.session.view(path)
+    if view is None or view.report is None:
+        raise Refused(f"Nothing is known of {os.path.basename(path)} yet. Compile and run it first.")
+    line = detail.get("line")
+    old = view.old_line(line + 1) if isinstance(line, int) else None
+    here = function_at(view.facts, old) if old is not None else None
+    variants = variants_at(view, str(detail.get("function") or (here.identifier if here else "")))
+    if not variants:
+        raise Refused("No compiled function is here.")
+    return view, variants[0].function, variants
 
 
 def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
@@ -78,7 +170,8 @@ def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str
 
 
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
-    server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
+    forgotten = server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
+    server.storage.results.forget(forgotten)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 
@@ -110,8 +203,12 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.CANCEL: _cancel,
     acts.SHOW_KERNEL: _show(choose_kernel),
     acts.SHOW_GRAPH: _show(choose_graph),
+    acts.OPEN_REPORT: _open_report,
+    acts.LIST_GRAPHS: _list_graphs,
     acts.SHOW_SUMMARY: _show_summary,
     acts.SHOW_REASON: _show_reason,
+    acts.CHOOSE_VARIANT: _choose_variant,
+    acts.COMPARE_VARIANTS: _compare_variants,
     acts.CLEAR: _clear,
     acts.DEBUG_INFORMATION: _debug_information,
     acts.DOCTOR: _doctor,

@@ -77,8 +77,8 @@ def diagnostic(
 ) -> types.Diagnostic:
     return types.Diagnostic(
         range=range_of(area),
-        message=problem.message,
-        severity=SEVERITIES[problem.severity],
+        message=f"(stale) {problem.message}" if stale else problem.message,
+        severity=types.DiagnosticSeverity.Hint if stale else SEVERITIES[problem.severity],
         code=problem.code,
         code_description=types.CodeDescription(href) if href else None,
         source=SOURCE,

@@ -55,8 +55,9 @@ class DocumentStore:
             return Document(address.what, self._own[address])
         if address.owner == REASONS:
             return Document(address.what, self._reason_page(address.what.removesuffix(".md")))
-        report = self._server.session.report_of(self._program(address.owner) or "")
-        built = build(report, address.what) if report is not None else None
+        program = self._program(address.owner) or ""
+        report = self._server.session.report_of(program)
+        built = build(report, address.what, self._server.session.choice_of(program)) if report is not None else None
         return built or Document(
             f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE
         )

@@ -20,6 +20,6 @@ def answer(server: DynascopeServer, params: types.HoverParams) -> types.Hover | 
     view = server.session.view(path) if path else None
     line = params.position.line + 1
     markdown = hover(view, line, server.documents.uri_of) if view is not None else None
-    if markdown is None:
+    if path is None or markdown is None:
         return None
     return convert.hover(markdown, area_of_line(line, text_lines(server.text_of(path)), server.encoding))

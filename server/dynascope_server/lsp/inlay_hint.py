@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def answer(server: DynascopeServer, params: types.InlayHintParams) -> list[types.InlayHint]:
     path = uris.to_path(params.text_document.uri)
     view = server.session.view(path) if path and server.settings.hints else None
-    if view is None:
+    if path is None or view is None:
         return []
     lines = text_lines(server.text_of(path))
     first, last = params.range.start.line + 1, params.range.end.line + 1

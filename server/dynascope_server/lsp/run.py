@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,18 @@ from dynascope.report.reason import Explanation
 from dynascope_server.events import Event, ReportWritten, Stage
 from dynascope_server.ide.file_facts import breaks_of, entries
 from dynascope_server.ide.lenses import summary
-from dynascope_server.ide.problems import machine_notes
+from dynascope_server.ide.problems import machine_notes, problems
 from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
+from dynascope_server.results_store import StoredResult
 from dynascope_server.verdict import Seen, State, Verdict, failed, judge
 from dynascope_server.worker import Launch, Worker
 
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
+
+logger = logging.getLogger(__name__)
 
 STATE_SECONDS = 0.1
 """Between two notes of a new stage: a run passes thousands."""
@@ -53,6 +57,10 @@ class Run:
     @property
     def doing(self) -> str:
         return f"{self._stage.stage} · {self._stage.function}" if self._stage else ""
+
+    @property
+    def _is_over(self) -> bool:
+        return self.state in ("exited", "errored")
 
     @property
     def handle(self) -> dict[str, str]:
@@ -88,9 +96,11 @@ class Run:
                 helper.cancel()
         trouble = await self._read_report()
         verdict = judge(self._seen)
-        unexplained = trouble is not None and verdict.failure is None and not self._seen.cancelled
-        self._conclude(trouble if unexplained else verdict)
+        unexplained = verdict.failure is None and not self._seen.cancelled
+        self._conclude(trouble if trouble is not None and unexplained else verdict)
         self._tell_machine_notes()
+        if trouble is None:
+            self._keep_result()
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""
@@ -126,6 +136,15 @@ class Run:
         for note in machine_notes(report) if report is not None else ():
             if note != self._failure and note.severity in ("error", "warning"):
                 self._server.tell_once(note.severity, _words(note))
+
+    def _keep_result(self) -> None:
+        """For the next window. A folder that cannot be written costs only that."""
+        texts = self._server.session.texts_of(self.path)
+        stored = StoredResult(self.path, f"{self._launch.report}", self._launch.folder, texts)
+        try:
+            self._server.storage.results.keep(stored)
+        except OSError as error:
+            logger.warning("the result of %s is not kept: %s", self.path, error)
 
     def _ending(self) -> str:
         if self.cancelled.is_set():
@@ -178,6 +197,7 @@ class Run:
             "graphs": len(report.graphs) if report else 0,
             "breaks": breaks_of(found),
             "kernels": len(report.kernels) if report else 0,
+            "warnings": sum(p.severity == "warning" for p in problems(report)) if report and self._is_over else 0,
             **self.handle,
         }
         if self.state == "running" and self._stage is not None:

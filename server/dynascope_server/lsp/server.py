@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
@@ -58,6 +59,7 @@ class DynascopeServer(LanguageServer):
         self.publisher = Publisher(self)
         self.runs = Runs(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
+        self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
         self._told: set[str] = set()
@@ -101,11 +103,11 @@ class DynascopeServer(LanguageServer):
 
     def folder_of(self, path: str) -> str:
         """The innermost workspace folder around a file; the file's own folder outside of all."""
-        folders = [folder for folder in self._workspace_folders() if Path(path).is_relative_to(folder)]
+        folders = [folder for folder in self.workspace_folders() if Path(path).is_relative_to(folder)]
         return max(folders, key=len, default=os.path.dirname(path))
 
     def workspace_folder(self) -> str | None:
-        return next(iter(self._workspace_folders()), None)
+        return next(iter(self.workspace_folders()), None)
 
     def tell(self, kind: str, text: str) -> None:
         self.window_show_message(convert.message("information" if kind == "hint" else kind, text))
@@ -162,7 +164,7 @@ class DynascopeServer(LanguageServer):
         if asked is not None and asked.inlay_hint is not None and asked.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
 
-    def _workspace_folders(self) -> list[str]:
+    def workspace_folders(self) -> list[str]:
         known = [folder.uri for folder in self.workspace.folders.values()] or [self.workspace.root_uri or ""]
         return [path for uri in known if (path := uris.to_path(uri))]
 
@@ -175,7 +177,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     "dynascope/configure": configuration.configure,
     types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,
     types.TEXT_DOCUMENT_DID_CHANGE: synchronization.changed,
-    types.TEXT_DOCUMENT_DID_SAVE: synchronization.changed,
+    types.TEXT_DOCUMENT_DID_SAVE: synchronization.saved,
     types.TEXT_DOCUMENT_DID_CLOSE: synchronization.closed,
     types.TEXT_DOCUMENT_CODE_LENS: code_lens.answer,
     types.TEXT_DOCUMENT_HOVER: hover.answer,

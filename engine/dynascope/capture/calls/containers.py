@@ -6,13 +6,14 @@ import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import elements, iterator
+from dynascope.capture.protocols.iteration import elements, iterator, known_elements
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break
@@ -69,8 +70,12 @@ def append(machine: Machine, value: ListValue, item: Value) -> Value:
 
 
 @method(list)
-def extend(machine: Machine, value: ListValue, more: Value) -> Value:
-    items.replace(machine, value, value.items + elements(machine, more))
+def extend(machine: Machine, value: ListValue, more: Value) -> Any:
+    """Items of an iterator are there as they come: it may look at the list."""
+    known = known_elements(machine, machine.known(more))
+    if known is None:
+        return equivalents.enter(machine, equivalents.list_extend_by, [value, more])
+    items.replace(machine, value, [*value.items, *known])
     return NONE
 
 
@@ -204,21 +209,26 @@ def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = 
     return default
 
 
-def update(machine: Machine, value: DictValue | SetValue, *others: Value, **keywords: Value) -> Value:
-    machine.write(value)
-    if isinstance(value, SetValue):
-        for other in others:
-            for item in elements(machine, other):
-                machine.journal.set_item(value.items, hash_key(machine, item), item)
-    else:
-        for key, item in items.pairs(machine, others[0]) if others else []:
-            items.put(machine, value, key, item)
-        for name, item in keywords.items():
-            items.put(machine, value, ConstantValue(name), item)
+def update(machine: Machine, value: DictValue, *others: Value, **keywords: Value) -> Value:
+    for other in others:
+        if isinstance(other, DictValue):
+            for key, item in items.pairs(machine, other):
+                items.set(machine, value, key, item)
+        else:
+            machine.finish(equivalents.enter(machine, equivalents.dict_update_by, [value, other]))
+    for name, item in keywords.items():
+        items.set(machine, value, ConstantValue(name), item)
     return NONE
 
 
-method(*DICTIONARIES, set)(update)
+method(*DICTIONARIES)(update)
+
+
+def update_(machine: Machine, value: SetValue, *others: Value) -> Any:
+    return equivalents.enter(machine, equivalents.set_update_by, [value, *others])
+
+
+method(set)(update_)
 
 
 def clear_(machine: Machine, value: DictValue | SetValue) -> Value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,11 @@ import torch
 
 from dynascope.capture.calls import python
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.modules import call_module
+from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
+from dynascope.capture.calls.signatures import accepts
+from dynascope.capture.calls.state_reads import reads_state, state_read
 from dynascope.capture.calls.tensors import (
     FACTORIES,
     METADATA_FUNCTIONS,
@@ -29,8 +32,8 @@ from dynascope.capture.calls.tensors import (
 from dynascope.capture.expressions import callee
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import ForeignCall
-from dynascope.capture.signals import Break
+from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
+from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ConstantValue,
     FunctionValue,
@@ -46,6 +49,7 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.guards.source import ConstantSource, MadeSource
+from dynascope.sizes import is_function_of_numbers
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -62,7 +66,7 @@ def call(machine: Machine, function: Value, arguments: Arguments, keywords: Keyw
 def call_function(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
     meaning = MEANINGS.get(function.object) if function.object is not None else None
     if meaning is not None:
-        return meaning(machine, arguments, keywords)
+        return by_meaning(machine, function.object, meaning, arguments, keywords)
     return python.enter(machine, function, arguments, keywords)
 
 
@@ -75,7 +79,7 @@ def call_partial(machine: Machine, partial: PartialValue, arguments: Arguments, 
 
 
 def call_instance(machine: Machine, instance: InstanceValue, arguments: Arguments, keywords: Keywords) -> Any:
-    if lookup(instance.cls, "__call__") is torch.nn.Module.__call__:
+    if issubclass(instance.cls, torch.nn.Module) and has_own_call(machine, instance):
         return call_module(machine, instance, arguments, keywords)
     if lookup(instance.cls, "__call__") is MISSING:
         raise machine.throw(TypeError, f"{instance.cls.__name__!r} object is not callable")
@@ -85,13 +89,25 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
     """A class, a C function, a torch operation, or a bound method of a known object."""
     thing = function.value
+    if not keywords and is_function_of_numbers(thing):
+        found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
+        if found is not None:
+            return found
     meaning = meaning_of(thing)
     if meaning is not None:
-        return meaning(machine, arguments, keywords)
+        return by_meaning(machine, thing, meaning, arguments, keywords)
+    if thing is breakpoint or thing is sys.breakpointhook:
+        raise Refusal(DebuggerCall("breakpoint"))
+    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, type):
+        meaning = meaning_of(lookup(thing.__self__, thing.__name__))
+        if meaning is not None:
+            return meaning(machine, [ConstantValue(thing.__self__), *arguments], keywords)
     if isinstance(thing, type):
         return construct(machine, function, arguments, keywords)
     if is_tensor_method(thing) and arguments:
         return call_tensor_method(machine, thing, arguments, keywords)
+    if reads_state(thing) and not arguments and not keywords:
+        return state_read(machine, thing)
     if is_listed(thing):
         return fold(machine, thing, arguments, keywords)
     if is_torch_operation(thing):
@@ -102,6 +118,15 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if isinstance(entry, types.FunctionType):
         return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
     raise Break(foreign(machine, thing))
+
+
+def by_meaning(
+    machine: Machine, thing: Any, meaning: Callable[..., Any], arguments: Arguments, keywords: Keywords
+) -> Any:
+    """Arguments that it does not take are for Python to complain about, in its own words."""
+    if not accepts(thing, len(arguments), tuple(keywords)):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return meaning(machine, arguments, keywords)
 
 
 def meaning_of(thing: Any) -> Callable[..., Any] | None:
@@ -190,10 +215,12 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     cls = function.value
     maker = CONSTRUCTORS.get(cls)
     if maker is not None:
-        return maker(machine, arguments, keywords)
+        return by_meaning(machine, cls, maker, arguments, keywords)
     if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
         return fold(machine, cls, arguments, keywords)
-    if issubclass(cls, BaseException) and not isinstance(lookup(cls, "__init__"), types.FunctionType):
+    if issubclass(cls, (OSError, UnicodeError)) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
+        raise Break(foreign(machine, cls))
+    if issubclass(cls, BaseException) and is_c_made(cls):
         value = InstanceValue(cls)
         value.arguments = tuple(arguments)
         return value
@@ -203,6 +230,13 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
+
+
+def is_c_made(cls: type) -> bool:
+    """Whether making an instance runs no Python code."""
+    return not any(
+        isinstance(lookup(cls, name), (types.FunctionType, staticmethod)) for name in ("__new__", "__init__")
+    )
 
 
 def is_stateless_module(cls: type) -> bool:

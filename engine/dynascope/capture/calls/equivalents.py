@@ -5,6 +5,7 @@ A break inside such code is a break at the call of it.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.values import Value
@@ -20,13 +21,18 @@ def enter(machine: Machine, function: Any, arguments: list[Value], keywords: dic
 def construct(cls, /, *arguments, **keywords):
     instance = cls.__new__(cls, *arguments, **keywords)
     if isinstance(instance, cls):
-        type(instance).__init__(instance, *arguments, **keywords)
+        check_nothing(type(instance).__init__(instance, *arguments, **keywords))
     return instance
+
+
+def check_nothing(made):
+    if made is not None:
+        raise TypeError(f"__init__() should return None, not {type(made).__name__!r}")
 
 
 def construct_exception(cls, /, *arguments, **keywords):
     instance = BaseException.__new__(cls, *arguments)
-    instance.__init__(*arguments, **keywords)
+    check_nothing(instance.__init__(*arguments, **keywords))
     return instance
 
 
@@ -157,6 +163,69 @@ def dropwhile_(predicate, iterable, /):
         yield item
 
 
+def islice_(iterator, start, stop, step, /):
+    """Takes from the iterator what comes before the last item that it gives, and of a known stop what comes before that."""
+    at, wanted = 0, start
+    while stop is None or at < stop:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        at += 1
+        if at > wanted:
+            wanted += step
+            yield item
+            if stop is not None and wanted >= stop:
+                break
+    while stop is not None and at < stop:
+        try:
+            next(iterator)
+        except StopIteration:
+            return
+        at += 1
+
+
 def list_extend_by(items, iterable, /):
     for item in iterable:
         items.append(item)
+
+
+def set_update_by(items, /, *iterables):
+    for iterable in iterables:
+        for item in iterable:
+            items.add(item)
+
+
+def dict_update_by(dictionary, other, /):
+    if hasattr(other, "keys"):
+        for key in other.keys():  # noqa: SIM118 (what `update` itself calls)
+            dictionary[key] = other[key]
+        return
+    for at, pair in enumerate(other):
+        key, item = as_pair(pair, at)
+        dictionary[key] = item
+
+
+def as_pair(pair, at):
+    try:
+        parts = list(pair)
+    except TypeError:
+        raise TypeError(f"cannot convert dictionary update sequence element #{at} to a sequence") from None
+    if len(parts) != 2:
+        raise ValueError(f"dictionary update sequence element #{at} has length {len(parts)}; 2 is required")
+    return parts
+
+
+STAND_FOR = {
+    islice_.__code__: itertools.islice,
+    map_.__code__: map,
+    map_one.__code__: map,
+    filter_.__code__: filter,
+    accumulate_.__code__: itertools.accumulate,
+    chain_.__code__: itertools.chain,
+    chain_from_iterable.__code__: itertools.chain,
+    starmap_.__code__: itertools.starmap,
+    takewhile_.__code__: itertools.takewhile,
+    dropwhile_.__code__: itertools.dropwhile,
+}
+"""Generators that stand for an iterator in C: the class that the program sees."""

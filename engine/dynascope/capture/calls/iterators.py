@@ -13,9 +13,9 @@ from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator
+from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator, known_elements
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.reasons import ForeignCall, ForeignValue
+from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -62,9 +62,28 @@ def next_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 GENERATOR = types.GeneratorType
 
 
-@meaning(GENERATOR.__next__)
+ITERATOR_CLASSES = {*BUILTIN_ITERATORS, GENERATOR, *equivalents.STAND_FOR.values(), itertools.count, itertools.islice}
+ITERATOR_CLASSES |= {
+    itertools.product,
+    itertools.permutations,
+    itertools.combinations,
+    itertools.repeat,
+    itertools.zip_longest,
+}
+ITERATOR_CLASSES |= {type(reversed(each)) for each in ([], (), {}, {}.values(), {}.items())}
+
+
+@meaning(*(cls.__next__ for cls in ITERATOR_CLASSES))
 def generator_next(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return next_(machine, arguments[:1], {})
+    given = machine.realize(arguments[0])
+    if isinstance(given, InstanceValue):
+        raise Break(ForeignValue(given.cls.__name__, machine.expression()))
+    return next_(machine, [given], {})
+
+
+@meaning(*(cls.__iter__ for cls in ITERATOR_CLASSES))
+def iterator_itself(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return machine.realize(arguments[0])
 
 
 @meaning(GENERATOR.send)
@@ -110,10 +129,19 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
         return machine.call(member(machine, value.cls, "__reversed__", value), [value])
     text = isinstance(value, ConstantValue) and isinstance(value.value, (str, bytes, range))
     if isinstance(value, (ListValue, TupleValue, DictValue, DictViewValue)) or text:
-        return IteratorValue(elements(machine, value)[::-1])
+        constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
+        iterable = ConstantValue(value.value[::-1]) if constant else None
+        return IteratorValue(elements(machine, value)[::-1], cls=reversed_class(value), iterable=iterable)
     if not isinstance(value, ConstantValue):
         raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not reversible")
+
+
+def reversed_class(value: Value) -> type:
+    if isinstance(value, ConstantValue):
+        return type(reversed(value.value))
+    kinds = {ListValue: [], TupleValue: (), DictViewValue: {}.items()}
+    return type(reversed(kinds.get(type(value), {})))
 
 
 @meaning(itertools.count)
@@ -124,14 +152,21 @@ def count_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(itertools.islice)
 def islice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    bounds = slice(*(machine.known(each).value for each in arguments[1:]))
+    known = [constant_of(machine.known(each)) for each in arguments[1:]]
+    if not all(each is None or (type(each) is int and each >= 0) for each in known):
+        raise Break(ProgramRaises("ValueError", machine.expression()))
+    bounds = slice(*known)
+    if known_elements(machine, machine.known(arguments[0])) is None:
+        # Others may take from the same iterator meanwhile.
+        limits = [ConstantValue(each) for each in (bounds.start or 0, bounds.stop, bounds.step or 1)]
+        return equivalents.enter(machine, equivalents.islice_, [made_iterator(machine, arguments[0]), *limits])
     source = iterator(machine, arguments[0])
     if bounds.stop is None:
-        return IteratorValue(elements(machine, source)[bounds])
+        return IteratorValue(elements(machine, source)[bounds], cls=itertools.islice)
     taken: list[Value] = []
     while len(taken) < bounds.stop and (item := advance(machine, source)) is not None:
         taken.append(item)
-    return IteratorValue(taken[bounds])
+    return IteratorValue(taken[bounds], cls=itertools.islice)
 
 
 def _combination(function: Any) -> None:
@@ -142,7 +177,7 @@ def _combination(function: Any) -> None:
         numbers = [each.value for each in known if isinstance(each, ConstantValue) and isinstance(each.value, int)]
         pools = [elements(machine, each) for each in known[: len(known) - len(numbers)]]
         named = {name: machine.known(value).value for name, value in keywords.items()}
-        return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)])
+        return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)], cls=function)
 
 
 for _function in (itertools.product, itertools.permutations, itertools.combinations):
@@ -153,7 +188,7 @@ for _function in (itertools.product, itertools.permutations, itertools.combinati
 def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) < 2:
         raise Break(ForeignCall("itertools.repeat", "it never ends"))
-    return IteratorValue([arguments[0]] * machine.known(arguments[1]).value)
+    return IteratorValue([arguments[0]] * machine.known(arguments[1]).value, cls=itertools.repeat)
 
 
 @meaning(itertools.zip_longest)
@@ -161,28 +196,46 @@ def zip_longest(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
     rows = itertools.zip_longest(
         *(elements(machine, each) for each in arguments), fillvalue=keywords.get("fillvalue", NONE)
     )
-    return IteratorValue([TupleValue(row) for row in rows])
+    return IteratorValue([TupleValue(row) for row in rows], cls=itertools.zip_longest)
 
 
-def _equivalent(thing: Any, python: Any) -> None:
+def made_iterator(machine: Machine, value: Value) -> Value:
+    """What CPython keeps of an iterable that it is given: `iter(value)`, asked for at once."""
+    value = machine.known(value)
+    if known_elements(machine, value) is not None:
+        return value
+    made = iterator(machine, value)
+    if isinstance(made, InstanceValue):
+        # The loop that stands for the C code would ask the user's own iterator for an iterator once more.
+        raise Break(ForeignValue(made.cls.__name__, machine.expression()))
+    return made
+
+
+def _equivalent(thing: Any, python: Any, iterable: int | None = None) -> None:
+    """`iterable` is the position of the argument that is asked for an iterator when the object is made."""
+
     @meaning(thing)
     def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        if iterable is not None and len(arguments) > iterable:
+            arguments = list(arguments)
+            arguments[iterable] = made_iterator(machine, arguments[iterable])
         return equivalents.enter(machine, python, arguments, keywords)
 
 
-for _thing, _python in (
-    (filter, equivalents.filter_),
+for _thing, _python, *_at in (
+    (filter, equivalents.filter_, 1),
     (any, equivalents.any_),
     (all, equivalents.all_),
     (sum, equivalents.sum_),
     (functools.reduce, equivalents.reduce_),
-    (itertools.accumulate, equivalents.accumulate_),
+    (itertools.accumulate, equivalents.accumulate_, 0),
     (itertools.chain, equivalents.chain_),
-    (itertools.starmap, equivalents.starmap_),
-    (itertools.takewhile, equivalents.takewhile_),
-    (itertools.dropwhile, equivalents.dropwhile_),
+    (itertools.starmap, equivalents.starmap_, 1),
+    (itertools.takewhile, equivalents.takewhile_, 1),
+    (itertools.dropwhile, equivalents.dropwhile_, 1),
+    (itertools.chain.from_iterable, equivalents.chain_from_iterable, 0),
 ):
-    _equivalent(_thing, _python)
+    _equivalent(_thing, _python, *_at)
 
 
 @meaning(equivalents.sum_of_numbers)
@@ -199,19 +252,13 @@ def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -
     return ConstantValue(sum([machine.known(number).value for number in numbers], machine.known(start).value))
 
 
-meaning(itertools.chain.from_iterable)(
-    lambda machine, arguments, keywords: equivalents.enter(
-        machine, equivalents.chain_from_iterable, arguments, keywords
-    )
-)
-
-
 @meaning(map)
 def map_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     if len(arguments) < 2:
         raise machine.throw(TypeError, "map() must have at least two arguments.")
     python = equivalents.map_one if len(arguments) == 2 else equivalents.map_
-    return equivalents.enter(machine, python, arguments, keywords)
+    sources = [made_iterator(machine, each) for each in arguments[1:]]
+    return equivalents.enter(machine, python, [arguments[0], *sources], keywords)
 
 
 def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, keywords: Keywords) -> Any:

@@ -1,7 +1,7 @@
 """Calling an `nn.Module`: straight to `forward` where nothing else would run.
 
 `Module.__call__` looks for hooks of the module and of all modules, for a compiled call and for a tracer. When all are
-absent, which is guarded, it is `forward`; otherwise its own Python code is read.
+absent, which is guarded, and the call is torch's own, it is `forward`; otherwise its Python code is read.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import torch
 from torch.nn.modules import module as module_code
 
 from dynascope.capture.protocols import attributes
-from dynascope.capture.protocols.classes import member
+from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.reasons import ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value
+from dynascope.capture.world import note
 from dynascope.guards.guard import LengthIs, ModuleHasNoHooks
 from dynascope.guards.source import ConstantSource
 
@@ -28,19 +29,35 @@ GLOBAL_HOOK_NAMES = tuple(f"_global{name}" for name in HOOKS)
 GLOBAL_HOOK_SOURCES = tuple(
     ConstantSource(f"torch.nn.modules.module.{name}", getattr(module_code, name)) for name in GLOBAL_HOOK_NAMES
 )
+# Torch's own, whatever a program has put in their place: a program may have done so before this module was imported.
+OWN_CALLS = tuple(
+    function
+    for function in (torch.nn.Module.__call__, torch.nn.Module._call_impl)
+    if getattr(function, "__code__", None) is not None and function.__code__.co_filename == module_code.__file__
+)
 RECURRENT = frozenset(layer.forward for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
+
+
+def has_own_call(machine: Machine, module: InstanceValue) -> bool:
+    """Whether calling the module does what torch's `Module` does."""
+    if any(lookup(module.cls, name) not in OWN_CALLS for name in ("__call__", "_call_impl")):
+        return False
+    own = module.object is not None and "_call_impl" in vars(module.object) or "_call_impl" in module.attributes
+    if not own:
+        attributes.guard_not_shadowed(machine, module, "_call_impl")
+    return not own
 
 
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     if any(source.value for source in GLOBAL_HOOK_SOURCES):
         raise Break(ForeignCall(type(module.object).__name__, "hooks for all modules are registered"))
     if has_hooks(module.object):
-        method = member(machine, module.cls, "_call_impl", module)
-        return machine.call(method, [module, *arguments], keywords)
+        return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
     if module.cls.forward in RECURRENT:
         raise Break(RecurrentLayer(machine.expression()))
-    for source in GLOBAL_HOOK_SOURCES:
+    for name, source in zip(GLOBAL_HOOK_NAMES, GLOBAL_HOOK_SOURCES, strict=True):
+        note(vars(module_code), name, source.value)
         machine.guards.add(source, LengthIs(0))
     forward = attributes.get_now(machine, module, "forward")
     return machine.call(forward, arguments, keywords)

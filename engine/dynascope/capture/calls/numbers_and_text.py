@@ -14,7 +14,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.reasons import DataDependentValue, ForeignValue
+from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     ConstantValue,
@@ -40,9 +40,12 @@ def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords
         return value
     if isinstance(value, InstanceValue):
         name = f"__{cls.__name__}__"
-        if lookup(value.cls, name) is MISSING:
-            raise machine.throw(TypeError, f"{cls.__name__}() argument must be a string or a number")
-        return machine.call(member(machine, value.cls, name, value), [value])
+        if lookup(value.cls, name) is MISSING or len(arguments) + len(keywords) > 1:
+            raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+        made = machine.known(machine.call_now(member(machine, value.cls, name, value), [value]))
+        if not (isinstance(made, ConstantValue) and type(made.value) is cls):
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return made
     known = [constant_of(machine.known(each)) for each in arguments]
     if any(type(each) is NotConstant for each in known):
         raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
@@ -100,7 +103,7 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
 def instance_text(machine: Machine, conversion: str, value: InstanceValue) -> Value:
     for name in ("__str__", "__repr__") if conversion == "str" else ("__repr__",):
         if isinstance(lookup(value.cls, name), types.FunctionType):
-            return machine.call_now(member(machine, value.cls, name, value), [value])
+            return as_text(machine, machine.call_now(member(machine, value.cls, name, value), [value]))
     if issubclass(value.cls, BaseException) and value.object is None:
         known = [constant_of(each) for each in value.arguments]
         if not any(type(each) is NotConstant for each in known):
@@ -108,11 +111,20 @@ def instance_text(machine: Machine, conversion: str, value: InstanceValue) -> Va
     raise Break(ForeignValue(value.cls.__name__, machine.expression()))
 
 
+def as_text(machine: Machine, value: Value) -> Value:
+    """A special method's answer, which must be a text."""
+    value = machine.known(value)
+    if not (isinstance(value, ConstantValue) and isinstance(value.value, str)):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return value
+
+
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     value = machine.known(value)
     if isinstance(value, InstanceValue):
         if isinstance(lookup(value.cls, "__format__"), types.FunctionType):
-            return machine.call_now(member(machine, value.cls, "__format__", value), [value, specification])
+            made = machine.call_now(member(machine, value.cls, "__format__", value), [value, specification])
+            return as_text(machine, made)
         value = instance_text(machine, "str", value)
     known = constant_of(value)
     if type(known) is NotConstant:
@@ -142,6 +154,8 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
 
         return apply_function(machine, tensor_function, arguments, {})
     if isinstance(value, InstanceValue):
+        if lookup(value.cls, name) is MISSING:
+            raise Break(ProgramRaises("TypeError", machine.expression()))
         return machine.call(member(machine, value.cls, name, value), [value, *arguments[1:]])
     return compute(machine, function, tuple(machine.known(each).value for each in arguments))
 

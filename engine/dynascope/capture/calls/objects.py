@@ -12,10 +12,13 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.protocols import attributes
-from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, lookup, member
+from dynascope.capture.places import is_library_name
+from dynascope.capture.protocols import attribute_changes, attributes
+from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, lookup
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall
+from dynascope.capture.protocols.truth import length_of
+from dynascope.capture.protocols.tuples import is_plain
+from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
@@ -54,12 +57,12 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if isinstance(value, TensorValue):
         if value.example.dim() == 0:
             raise machine.throw(TypeError, "len() of a 0-d tensor")
-        return ConstantValue(value.example.shape[0])
+        return machine.sizes.value(machine.extents.sizes(value)[0])
     if isinstance(value, ConstantValue):
         return compute(machine, len, (value.value,))
     if lookup(value.python_type, "__len__") is MISSING:
         raise machine.throw(TypeError, f"object of type {value.python_type.__name__!r} has no len()")
-    return machine.call(member(machine, value.python_type, "__len__", value), [value])
+    return ConstantValue(length_of(machine, value))
 
 
 @meaning(type)
@@ -78,16 +81,39 @@ def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 
 
 def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
-    if isinstance(value, ConstantValue):
-        known = constant_of(classes)
-        if type(known) is not NotConstant:
-            return compute(machine, isinstance, (value.value, known)).value
-    if isinstance(value, InstanceValue) and value.object is not None:
-        known = constant_of(classes)
-        if type(known) is not NotConstant:
-            return compute(machine, isinstance, (value.object, known)).value
+    if asks_users_code(value.python_type):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    known = constant_of(classes)
+    whole = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
+    is_outside = isinstance(value, InstanceValue) and whole is not None
+    if (isinstance(value, ConstantValue) or is_outside) and type(known) is not NotConstant:
+        parts = known if isinstance(known, tuple) else (known,)
+        if any(map(answers_itself, parts)):
+            raise Break(ForeignValue(with_name(parts), machine.expression()))
+        return compute(machine, isinstance, (whole, known)).value
     cls = tensor_class(value) if isinstance(value, TensorValue) else value.python_type
     return is_subclass(machine, cls, classes, value)
+
+
+def with_name(classes: tuple) -> str:
+    return next(getattr(each, "__name__", str(each)) for each in classes if answers_itself(each))
+
+
+def asks_users_code(cls: type) -> bool:
+    """Whether `isinstance` runs Python code of the object's class, which may say that it is of another one."""
+    return isinstance(lookup(cls, "__getattribute__"), types.FunctionType) or lookup(cls, "__class__") is not OWN_CLASS
+
+
+OWN_CLASS = object.__dict__["__class__"]
+
+
+def answers_itself(cls: Any) -> bool:
+    """Whether the class itself says in Python what its instances and subclasses are."""
+    kind = type(cls)
+    asked = [lookup(kind, name) for name in ("__instancecheck__", "__subclasscheck__")]
+    hook = lookup(cls, "__subclasshook__") if isinstance(cls, type) else MISSING
+    own = [each for each in (*asked, getattr(hook, "__func__", None)) if isinstance(each, types.FunctionType)]
+    return any(not is_library_name(each.__module__ or "") for each in own)
 
 
 def tensor_class(value: TensorValue) -> type:
@@ -100,8 +126,12 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
     if isinstance(known, types.UnionType):
         known = known.__args__
+    if answers_itself(known):
+        raise Break(ForeignValue(known.__name__, machine.expression()))
     if isinstance(known, tuple):
         return any(is_subclass(machine, cls, ConstantValue(each), value) for each in known)
+    if isinstance(value, TensorValue) and type(known) is type(torch.FloatTensor):
+        return not known.is_sparse and is_legacy(known, value)
     if isinstance(value, TensorValue) and known in TENSOR_CLASSES:
         return TENSOR_CLASSES[known](value)
     if known in (None, type(None)):
@@ -115,9 +145,12 @@ TENSOR_CLASSES = {
     torch.nn.parameter.Buffer: lambda value: (
         value.object is not None and isinstance(value.object, torch.nn.parameter.Buffer)
     ),
-    torch.FloatTensor: lambda value: value.example.dtype is torch.float32 and value.device.type == "cpu",
-    torch.LongTensor: lambda value: value.example.dtype is torch.int64 and value.device.type == "cpu",
 }
+
+
+def is_legacy(known: Any, value: TensorValue) -> bool:
+    """`torch.cuda.HalfTensor` and its like stand for a dtype on a kind of device."""
+    return value.example.dtype is known.dtype and value.device.type == ("cuda" if known.is_cuda else "cpu")
 
 
 @meaning(issubclass)
@@ -163,7 +196,7 @@ def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(setattr)
 def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attributes.set(machine, arguments[0], machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set(machine, arguments[0], machine.known(arguments[1]).value, arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -171,7 +204,7 @@ def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(delattr)
 def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attributes.delete(machine, arguments[0], machine.known(arguments[1]).value)
+    result = attribute_changes.delete(machine, arguments[0], machine.known(arguments[1]).value)
     if result is not None:
         machine.finish(result)
     return NONE
@@ -180,7 +213,7 @@ def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 @meaning(object.__setattr__)
 def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     owner = machine.realize(arguments[0])
-    result = attributes.set_plain(machine, owner, machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set_plain(machine, owner, machine.known(arguments[1]).value, arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -227,6 +260,8 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 def tuple_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0]).value
     given = elements(machine, arguments[1]) if len(arguments) > 1 else []
+    if not is_plain(cls):
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
     return TupleValue(tuple(given), cls)
 
 
@@ -247,12 +282,20 @@ def exception_init(machine: Machine, arguments: Arguments, keywords: Keywords) -
 @meaning(super)
 def super_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if arguments:
-        return SuperValue(machine.realize(arguments[0]).value, machine.realize(arguments[1]))
+        return super_of(machine, machine.realize(arguments[0]), machine.realize(arguments[1]))
     frame = machine.frames[-1]
-    cls = machine.realize(frame.slots["__class__"].content).value
+    cls = machine.realize(frame.slots["__class__"].content)
     first = frame.slots.get(frame.code.co_varnames[0])
     instance = first.content if isinstance(first, CellValue) else first
-    return SuperValue(cls, machine.realize(instance))
+    return super_of(machine, cls, machine.realize(instance))
+
+
+def super_of(machine: Machine, cls: Value, instance: Value) -> SuperValue:
+    if isinstance(cls, ConstantValue) and isinstance(cls.value, type):
+        known = instance.value if isinstance(instance, ConstantValue) else None
+        if isinstance(known, type) and issubclass(known, cls.value) or issubclass(instance.python_type, cls.value):
+            return SuperValue(cls.value, instance)
+    raise Break(ProgramRaises("TypeError", machine.expression()))
 
 
 @meaning(vars)

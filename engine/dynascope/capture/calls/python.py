@@ -12,14 +12,17 @@ import torch
 
 from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
-from dynascope.capture.reasons import DisabledFunction, ForeignCall, GeneratorFunction
-from dynascope.capture.signals import Break, Raised
+from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction
+from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, TupleValue, Value
 from dynascope.guards.guard import DictionaryKeysAre, IdentityIs
 from dynascope.guards.source import AttributeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+DEBUGGERS = frozenset({"pdb", "bdb", "ipdb", "ipdb.__main__", "IPython.core.debugger", "pudb", "debugpy", "pydevd"})
+"""Modules whose functions look at the frame that calls them, and stop there."""
 
 ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -40,6 +43,8 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         return
     if getattr(function.object, "__dynascope_disable__", False):
         raise Break(DisabledFunction(function.name))
+    if function.globals.get("__name__") in DEBUGGERS:
+        raise Refusal(DebuggerCall(function.name))
     if function.globals is vars(torch._compile):
         raise Break(DisabledFunction(callee(machine.expression()) or function.name, by_torch=True))
     if not machine.options.inline(function.object):

@@ -4,7 +4,9 @@ that several elements share.
     check_types(torch.sub, "call_function", (f32[4], True), {})     "Subtraction with a bool tensor is not supported ..."
     writes_unevenly(expanded, ())                                   True
 
-The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None.
+The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None. Only
+torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
+kernels that follow offsets into other tensors may read anything.
 """
 
 from __future__ import annotations
@@ -12,23 +14,66 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 
 ABOUT_TYPES = re.compile(
-    r"not implemented for|d ?type|scalar type|\bbool|complex types|negative integer powers|floating point",
+    r"not implemented for|d ?type|scalar type|can't be cast|\bbool|complex types|negative integer powers|floating point",
     re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator", re.IGNORECASE)
+_PYTHON_NAMES = {
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "invert": "bitwise_not",
+    "inv": "bitwise_not",
+    "lshift": "__lshift__",
+    "rshift": "__rshift__",
+}
+"""Functions of the module `operator` under torch's names for them."""
+
+
+@cache
+def is_harmless(target: Callable) -> bool:
+    """Whether a function of torch may be run to see what it says of types."""
+    packet = _operator(target)
+    if packet is None or packet.__name__.startswith("_") and not packet.__name__.startswith("__"):
+        return False
+    schemas = [getattr(packet, name)._schema for name in packet.overloads()]
+    return not any(_UNCHECKED_OPERANDS.search(argument.name) for schema in schemas for argument in schema.arguments)
+
+
+def _operator(target: Callable) -> Any:
+    """The operator that a function, a method or one of Python's own operators calls; None for what is not torch's."""
+    if isinstance(target, torch._ops.OpOverload):
+        target = target.overloadpacket
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target if str(target).startswith("aten.") else None
+    name, module = getattr(target, "__name__", ""), getattr(target, "__module__", None) or "torch"
+    if module == "_operator":
+        name = name.strip("_")
+        name = _PYTHON_NAMES.get(name) or _PYTHON_NAMES.get(name.removeprefix("i")) or name
+        candidates = (name, name.removeprefix("i"))
+    elif module == "torch" or module.startswith("torch."):
+        candidates = (name, name.removesuffix("_"), f"{name}_loss")
+    else:
+        candidates = ()
+    return next((getattr(torch.ops.aten, name) for name in candidates if hasattr(torch.ops.aten, name)), None)
 
 
 def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
     """Why the CPU refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
-    if not tensors or _are_usual(tensors, arguments):
+    if not tensors or _are_usual(tensors, arguments) or not is_harmless(target):
         return None
     signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()))
     if signature not in _tried:

@@ -31,6 +31,13 @@ def meaning(*callables: Any) -> Callable[[Meaning], Meaning]:
     return register
 
 
+def class_method_meaning(cls: type, name: str) -> Callable[[Meaning], Meaning]:
+    """For a class method, which takes the class that it is called through as its first argument. It may be written in
+    Python or in C: torch's go from one to the other."""
+    entry = vars(cls)[name]
+    return meaning(getattr(entry, "__func__", entry))
+
+
 # Classes whose methods, on constants, have no effects.
 FOLDABLE_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(...)}

@@ -16,17 +16,30 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
-from dynascope.capture.metadata import DEVICE_METHODS, META, default_device, named_device, on_meta, result_device
+from dynascope.capture.graph import by_object
+from dynascope.capture.metadata import (
+    DEVICE_METHODS,
+    META,
+    QUANTIZED,
+    default_device,
+    more_than_strides,
+    named_device,
+    on_meta,
+    result_device,
+)
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     BackwardCall,
     DataDependentShape,
     DataDependentValue,
+    ForeignCall,
     ForeignValue,
     MissingMetaKernel,
     OverlappingWrite,
     TensorAttribute,
+    TensorSubclass,
     TorchCallFails,
 )
 from dynascope.capture.signals import Break
@@ -43,6 +56,9 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.guards.state_calls import CallReturns
+from dynascope.guards.tensor_guard import LeafIs, StorageOffsetIs
+from dynascope.guards.world import ABSENT, look_up
 from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
@@ -174,6 +190,12 @@ FACTORIES = frozenset(
         "rfftfreq",
     ]
 )
+ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
+ATTENTION_FLAGS = tuple(
+    getattr(torch._C, f"_get_{kernel}_sdp_enabled")
+    for kernel in ("flash", "mem_efficient", "math", "cudnn")
+    if hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
+)
 GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
 GRAPH_CONSTANTS += (torch.memory_format,)
 
@@ -205,6 +227,10 @@ def name_of(function: Any) -> str:
 def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Value], keywords: dict) -> Value:
     from dynascope.capture.calls.pure import compute, value_of
 
+    if name == "storage_offset" and isinstance(first := machine.realize(arguments[0]), TensorValue):
+        return ConstantValue(first.example.storage_offset() + offset_of_input(machine, first))
+    if machine.extents.vary and isinstance(first := machine.realize(arguments[0]), TensorValue):
+        return asked(machine, method, first, arguments[1:], keywords)
     examples = [to_operand(machine, argument)[1] for argument in arguments]
     examples_by_name = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
     if name == "__len__" and examples[0].dim() == 0:
@@ -212,24 +238,57 @@ def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Va
     return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
 
 
+def asked(machine: Machine, method: Any, tensor: TensorValue, arguments: list[Value], keywords: dict) -> Value:
+    """Metadata of a tensor in a program whose numbers vary."""
+    others = [to_operand(machine, argument)[1] for argument in arguments]
+    named = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
+    try:
+        found = machine.extents.ask(tensor, lambda example: method(example, *others, **named))
+    except Exception as error:
+        raise machine.throw(type(error), *error.args) from None
+    return number_values(machine, found, method(tensor.example, *others, **named))
+
+
+def number_values(machine: Machine, found: Any, now: Any) -> Value:
+    """Sizes and numbers as the program sees them: a torch.Size where torch gives one."""
+    if not isinstance(now, tuple):
+        return machine.sizes.value(found)
+    return TupleValue(tuple(machine.sizes.value(item) for item in found), type(now))
+
+
+def offset_of_input(machine: Machine, tensor: TensorValue) -> int:
+    """Where the input that the tensor is a view of begins in its storage, from now on assumed. Meta tensors begin at 0."""
+    storage = tensor.example.untyped_storage()._cdata
+    for value in machine.outside.by_identity.values():
+        if isinstance(value, TensorValue) and value.example.untyped_storage()._cdata == storage:
+            offset = value.object.storage_offset()
+            machine.guards.add(value.source, StorageOffsetIs(offset))
+            return offset
+    return 0
+
+
+# Operations told a place in the storage, and the position of that argument.
+PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
+
+
 def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     """The argument as the graph holds it, and as the meta run gets it."""
     value = machine.realize(value)
     kind = type(value)
+    if kind is SymbolicNumber:
+        return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
     if kind is ConstantValue:
         if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
             raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
         return value.value, value.value
-    if kind is SymbolicNumber:
-        return value.node, value.example
     if kind in (TupleValue, ListValue):
         pairs = [to_operand(machine, item) for item in value.items]
         make = list if kind is ListValue else tuple
         return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
     if kind is SliceValue:
-        pairs = [to_operand(machine, machine.known(part)) for part in value.parts]
+        pairs = [to_operand(machine, part) for part in value.parts]
         return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
     if kind is DictValue and value.cls is dict:
         pairs = {key: to_operand(machine, item) for key, (_, item) in value.items.items()}
@@ -243,6 +302,20 @@ def is_constant_sequence(value: Any) -> bool:
     return isinstance(value, (tuple, list, range)) and all(isinstance(item, GRAPH_CONSTANTS) for item in value)
 
 
+OF_CONTENTS = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "new", "LongTensor", "FloatTensor"})
+"""Make a tensor of the numbers that they are given: torch's own C++ looks at each."""
+
+
+def fixed(machine: Machine, value: Value) -> Value:
+    """The value with every number in it that varies fixed, however deep."""
+    value = machine.known(value)
+    if isinstance(value, ListValue):
+        return ListValue([fixed(machine, item) for item in value.items])
+    if isinstance(value, TupleValue):
+        return TupleValue(tuple(fixed(machine, item) for item in value.items), value.cls)
+    return value
+
+
 class Operation:
     """One call of torch, on its way to being a node."""
 
@@ -250,9 +323,13 @@ class Operation:
         self, machine: Machine, kind: str, target: Any, name: str, arguments: list[Value], keywords: dict[str, Value]
     ) -> None:
         self.machine, self.kind, self.target, self.name = machine, kind, target, name
-        keeps_numbers = target in SYMBOLIC_TARGETS
-        prepare = machine.realize if keeps_numbers else lambda value: fix_numbers(machine, value)
+        prepare = (lambda value: fixed(machine, value)) if name in OF_CONTENTS else machine.realize
         self.values = [prepare(argument) for argument in arguments]
+        if name == "new":
+            self.values = [item for value in self.values for item in numbers_of_size(value)]
+        if name == "random_" and "from" in keywords and len(arguments) == 1:
+            keywords = dict(keywords)  # a reserved word cannot be a keyword in a graph's code: it is the first argument
+            self.values.append(prepare(keywords.pop("from")))
         self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
         pairs = [to_operand(machine, value) for value in self.values]
         self.arguments = tuple(pair[0] for pair in pairs)
@@ -260,6 +337,7 @@ class Operation:
         named = {key: to_operand(machine, item) for key, item in self.keyword_values.items()}
         self.keywords = {key: pair[0] for key, pair in named.items()}
         self.named_examples = {key: pair[1] for key, pair in named.items()}
+        self.own_operators = libraries.own_operators(target)
         self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
         self.name_default_device()
 
@@ -274,9 +352,19 @@ class Operation:
             self.keywords["device"] = self.named_examples["device"] = default
 
     def run(self) -> Value:
+        self.refuse_own_operators()
+        if self.name in ATTENTION:
+            self.guard_attention()
         versions = [tensor.example._version for tensor in self.tensors]
         shapes = [tensor.example.shape for tensor in self.tensors]
+        if any(
+            item in QUANTIZED
+            for item in (*self.examples, *self.named_examples.values())
+            if isinstance(item, torch.dtype)
+        ):
+            raise Break(TensorSubclass("quantized tensor", self.machine.expression()))
         self.refuse_types()
+        self.refuse_offsets()
         example = self.run_on_meta()
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
@@ -286,24 +374,52 @@ class Operation:
         written += self.undeclared_writes()
         if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
             raise Break(OverlappingWrite(self.machine.expression()))
-        node = self.machine.graph.call(self.kind, self.graph_target(), self.arguments, self.keywords)
+        node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         if written or self.has_effect():
             self.machine.graph.keep(node)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
+                if torch.is_grad_enabled():
+                    guard_leaf(self.machine, tensor)
         return self.result(node, example, device)
 
-    def graph_target(self) -> Any:
-        return self.name if self.kind == "call_method" else self.target
+    def graph_target(self) -> tuple[str, Any]:
+        """How a graph names what is called. A method that the program has replaced is called as the function it was."""
+        if self.kind == "call_method" and look_up(torch.Tensor, self.name) in (self.target, ABSENT):
+            return self.kind, self.name
+        return "call_function", by_object(self.target)
+
+    def guard_attention(self) -> None:
+        """Which kernel is right is decided while compiling, by flags that programs set."""
+        for flag in ATTENTION_FLAGS:
+            self.machine.guards.add_state(CallReturns(flag, flag()))
 
     def has_effect(self) -> bool:
         return self.name in ("manual_seed", "seed")
 
+    def refuse_own_operators(self) -> None:
+        """Breaks where an operator of the program's own would have to run to be understood."""
+        if not self.own_operators:
+            return
+        records = torch.is_grad_enabled() and any(tensor.example.requires_grad for tensor in self.tensors)
+        why = libraries.obstacle(self.own_operators, self.machine.options.excluded, records)
+        if why is not None:
+            raise Break(ForeignCall(self.machine.expression(), why))
+
+    def refuse_offsets(self) -> None:
+        """A place in an input's storage is another place in what stands for the input, unless that begins with its storage."""
+        at = PLACED_IN_STORAGE.get(self.name)
+        if at is None or not self.tensors or (len(self.values) <= at and "storage_offset" not in self.keyword_values):
+            return
+        if offset_of_input(self.machine, self.tensors[0]):
+            raise Break(ForeignCall(self.name, "its operand does not begin where its storage begins"))
+
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
-        if all(tensor.device.type == "cpu" for tensor in self.tensors) and not autocast.active_devices():
+        is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
+        if is_cpu and not self.own_operators and not autocast.active_devices():
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -352,9 +468,12 @@ class Operation:
         return MissingMetaKernel(self.name, text)
 
     def undeclared_writes(self) -> list[TensorValue]:
+        """What is written without a new version: by own operators, `out=` of composite operators, statistics."""
+        if self.own_operators:
+            return list(tensors_in(libraries.written(self.own_operators, tuple(self.values), self.keyword_values)))
         names = UNDECLARED_WRITES.get(self.name)
         if names is None:
-            return []
+            return list(tensors_in([self.keyword_values["out"]])) if "out" in self.keyword_values else []
         positional = [value for value in self.values[1:3] if isinstance(value, TensorValue)]
         named = [self.keyword_values.get(name) for name in names]
         return positional + [value for value in named if isinstance(value, TensorValue)]
@@ -380,6 +499,9 @@ class Operation:
 
     def result(self, node: torch.fx.Node, example: Any, device: torch.device) -> Value:
         """The value of what the meta run gave. What was already a value is that value: in-place operations return it."""
+        given = self.keyword_values.get("out")
+        if isinstance(given, TensorValue) and isinstance(example, torch.Tensor):
+            return given
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
                 if (
@@ -388,6 +510,8 @@ class Operation:
                     and (node in self.machine.graph.kept or tensor.object is not None)
                 ):
                     return tensor
+            if (kind := more_than_strides(example)) is not None:
+                raise Break(TensorSubclass(kind, self.machine.expression()))
             if example.device.type != "meta":
                 raise Break(MissingMetaKernel(self.name, "it makes a tensor of its own"))
             if any(tensor.example is example for tensor in self.tensors):
@@ -403,6 +527,8 @@ class Operation:
 
     def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
         graph = self.machine.graph
+        if self.machine.extents.vary:
+            self.machine.extents.settle_length(node, examples)
         items: list[Value] = []
         for at, example in enumerate(examples):
             if example is None or not isinstance(example, (torch.Tensor, list, tuple)):
@@ -414,9 +540,13 @@ class Operation:
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
 
 
-def fix_numbers(machine: Machine, value: Value) -> Value:
-    """Numbers that vary are fixed for operations whose result size could depend on them."""
-    return machine.known(value)
+def numbers_of_size(value: Value) -> list[Value]:
+    """A torch.Size as its numbers, each an argument: in a graph it would be a plain tuple, which `new` takes for contents."""
+    if isinstance(value, TupleValue) and value.cls is torch.Size:
+        return list(value.items)
+    if isinstance(value, ConstantValue) and isinstance(value.value, torch.Size):
+        return [ConstantValue(size) for size in value.value]
+    return [value]
 
 
 def tensors_in(values: Any) -> Iterator[TensorValue]:
@@ -433,14 +563,23 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    entry = lookup(value.python_type, name)
+    if name in ("shape", "nbytes") and machine.extents.vary:
+        now = getattr(value.example, name)
+        return number_values(machine, machine.extents.ask(value, lambda example: getattr(example, name)), now)
     if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
         from dynascope.capture.calls.pure import value_of
 
+        if name == "is_leaf":
+            guard_leaf(machine, value)
         return value_of(getattr(value.example, name))
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
         return ConstantValue(value.device.type == name.removeprefix("is_"))
+    if name in ("T", "H") and value.example.dim() != 2:
+        # torch warns, or refuses: in its own words, about the program's own line.
+        raise Break(TensorAttribute(name))
     if name in VIEW_ATTRIBUTES:
         method, arguments = VIEW_ATTRIBUTES[name]
         constants = [ConstantValue(argument) for argument in arguments(value.example)]
@@ -449,12 +588,17 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":
         return ConstantValue(value.python_type)
-    entry = lookup(value.python_type, name)
     if entry is MISSING:
         return other_attribute(machine, value, name)
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
     raise Break(TensorAttribute(name))
+
+
+def guard_leaf(machine: Machine, value: TensorValue) -> None:
+    """What requires no grad is a leaf always."""
+    if value.object is not None and value.object.requires_grad:
+        machine.guards.add(value.source, LeafIs(value.object.is_leaf))
 
 
 def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
@@ -467,11 +611,3 @@ def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return machine.outside.lazy(getattr(value.object, name), source)
     is_absent(machine, value, name)
     raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")
-
-
-SYMBOLIC_TARGETS = frozenset(
-    {operator.add, operator.sub, operator.mul, operator.truediv, operator.iadd, operator.isub, operator.imul}
-    | {operator.itruediv, operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
-    | {torch.add, torch.sub, torch.mul, torch.div, torch.Tensor.add, torch.Tensor.sub, torch.Tensor.mul}
-    | {torch.Tensor.div, torch.Tensor.add_, torch.Tensor.sub_, torch.Tensor.mul_, torch.Tensor.div_}
-)

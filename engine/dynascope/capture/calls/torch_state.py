@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.registry import MEANINGS, meaning
+from dynascope.capture.calls.registry import MEANINGS, class_method_meaning, meaning
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.reasons import BackwardCall, ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, TRUE, ConstantValue, Value, boolean
+from dynascope.capture.values import FALSE, NONE, ConstantValue, Value, boolean
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -44,10 +44,16 @@ def is_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str
     return boolean(torch.is_grad_enabled())
 
 
+TOLD_AS_UNCOMPILED = frozenset({"torch.nn.modules.transformer"})
+
+
 @meaning(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def is_compiling(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """True, as under torch.compile: a program that asks wants another way when it is compiled."""
-    return TRUE
+    """True, as under torch.compile: a program that asks wants another way when it is compiled.
+
+    torch's encoder leaves out nested tensors then, which zero the rows that a mask hides: it is told what plain PyTorch says.
+    """
+    return boolean(machine.frames[-1].globals.get("__name__") not in TOLD_AS_UNCOMPILED)
 
 
 @meaning(torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting)
@@ -96,9 +102,9 @@ def _raise(machine: Machine, thing: Any, detail: str) -> Any:
     raise Break(ForeignCall(callee(machine.expression()) or thing.__name__, detail))
 
 
-MEANINGS[torch.autograd.Function.apply.__func__] = lambda machine, arguments, keywords: _break_at_function(
-    machine, arguments[0]
-)
+@class_method_meaning(torch.autograd.Function, "apply")
+def apply_function(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    return _break_at_function(machine, arguments[0])
 
 
 def _break_at_function(machine: Machine, cls: Value) -> Any:

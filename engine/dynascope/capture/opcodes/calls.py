@@ -34,7 +34,9 @@ def called(first: Value, second: Value) -> tuple[Value, Value]:
 def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     keywords: dict[str, Value] = {}
     if instruction.argument & 1:
-        keywords = {machine.known(key).value: value for key, value in items.pairs(machine, frame.pop())}
+        given = frame.pop_unseen()
+        if given is not NULL:
+            keywords = {machine.known(key).value: value for key, value in items.pairs(machine, machine.realize(given))}
     arguments = frame.pop()
     values = arguments.items if isinstance(arguments, TupleValue) else elements(machine, arguments)
     if RUNNING.null_above_callable:

@@ -21,6 +21,7 @@ from dynascope.capture.values import (
     boolean,
 )
 from dynascope.frame.instructions import Instruction
+from dynascope.frame.versions import RUNNING
 
 
 @operation("BUILD_TUPLE")
@@ -136,12 +137,15 @@ def unpacked(machine: Machine, value: Value) -> list[Value]:
 
 @operation("UNPACK_SEQUENCE")
 def unpack_sequence(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    values = unpacked(machine, frame.pop())
+    value = frame.pop()
+    values = unpacked(machine, value)
     count = instruction.argument
     if len(values) < count:
         raise machine.throw(ValueError, f"not enough values to unpack (expected {count}, got {len(values)})")
     if len(values) > count:
-        raise machine.throw(ValueError, f"too many values to unpack (expected {count})")
+        told = RUNNING.tells_length_unpacked and machine.realize(value).python_type in (list, tuple, dict)
+        got = f", got {len(values)}" if told else ""
+        raise machine.throw(ValueError, f"too many values to unpack (expected {count}{got})")
     frame.stack.extend(reversed(values))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import GeneratorType
 from typing import Any
 
+from dynascope.capture.calls.equivalents import STAND_FOR
 from dynascope.capture.calls.generators import resume
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, Returned, operation
 from dynascope.capture.protocols.iteration import advance, iterator
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.signals import Raised
-from dynascope.capture.values import NONE, ConstantValue, GeneratorValue, Value
+from dynascope.capture.values import NONE, NULL, ConstantValue, GeneratorValue, Value
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
 
@@ -64,25 +66,34 @@ def pop_jump_if_not_none(machine: Machine, frame: Frame, instruction: Instructio
         frame.jump(instruction.target)
 
 
-@operation("GET_ITER")
-def get_iter(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return iterator(machine, frame.pop())
+# From 3.15 on an iterator has a slot above it, which is NULL here: the index is kept there for lists and tuples alone.
+INDEXES = (NULL,) * (RUNNING.iterator_slots - 1)
 
 
-@operation("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return iterator(machine, frame.pop())
+@operation("GET_ITER", "GET_YIELD_FROM_ITER")
+def get_iter(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    frame.push(iterator(machine, frame.pop()))
+    frame.stack.extend(INDEXES)
+
+
+def pop_iterator(frame: Frame) -> None:
+    del frame.stack[-RUNNING.iterator_slots :]
+
+
+@operation("POP_ITER")
+def pop_iter(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    pop_iterator(frame)
 
 
 @operation("FOR_ITER")
 def for_iter(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    item = advance(machine, frame.stack[-1])
+    item = advance(machine, frame.stack[-RUNNING.iterator_slots])
     if item is not None:
         frame.push(item)
         return
     # The END_FOR at the target (3.12 and later) pops what the interpreter steps over.
     frame.jump(instruction.target)
-    frame.pop_unseen()
+    pop_iterator(frame)
     if RUNNING.loop_exit_length:
         frame.next += RUNNING.loop_exit_length
 
@@ -94,7 +105,7 @@ def return_value(machine: Machine, frame: Frame, instruction: Instruction) -> Re
 
 @operation("RETURN_GENERATOR")
 def return_generator(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
-    generator = GeneratorValue(frame)
+    generator = GeneratorValue(frame, STAND_FOR.get(frame.code, GeneratorType))
     frame.generator = generator
     machine.generators.append(generator)
     return Returned(generator)
@@ -111,7 +122,7 @@ def yield_value(machine: Machine, frame: Frame, instruction: Instruction) -> Ret
 def send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     """`yield from`: one value of the inner iterator, or its result at the end."""
     sent = frame.pop()
-    inner = machine.realize(frame.stack[-1])
+    inner = machine.realize(frame.stack[-RUNNING.iterator_slots])
     if isinstance(inner, GeneratorValue):
         item = resume(machine, inner, sent)
         result = inner.object if item is None and inner.object is not None else NONE
@@ -129,7 +140,7 @@ def send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 @operation("END_SEND")
 def end_send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     result = frame.pop_unseen()
-    frame.pop_unseen()
+    pop_iterator(frame)
     frame.push(result)
 
 

@@ -14,8 +14,18 @@ from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, ConstantValue, InstanceValue, MethodValue, TracebackValue, Value, boolean
+from dynascope.capture.values import (
+    NONE,
+    NULL,
+    ConstantValue,
+    InstanceValue,
+    MethodValue,
+    TracebackValue,
+    Value,
+    boolean,
+)
 from dynascope.frame.instructions import Instruction
+from dynascope.frame.versions import RUNNING
 
 
 @operation("RAISE_VARARGS")
@@ -78,19 +88,44 @@ def load_assertion_error(machine: Machine, frame: Frame, instruction: Instructio
 def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     manager = frame.pop()
     cls = manager.python_type
-    if lookup(cls, "__enter__") is MISSING or lookup(cls, "__exit__") is MISSING:
-        raise machine.throw(TypeError, f"{cls.__name__!r} object does not support the context manager protocol")
+    for name, hint in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
+        if lookup(cls, name) is MISSING:
+            text = f"{cls.__name__!r} object does not support the context manager protocol{hint}"
+            raise machine.throw(TypeError, text)
     if not isinstance(manager, InstanceValue):
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     frame.push(MethodValue(member(machine, cls, "__exit__", manager), manager))
     return machine.call(member(machine, cls, "__enter__", manager), [manager])
 
 
+@operation("LOAD_SPECIAL")
+def load_special(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    """The method of a `with`, bound: the slot above it, where the interpreter may keep the object, is NULL."""
+    manager, name = frame.pop(), instruction.value
+    cls = manager.python_type
+    if lookup(cls, name) is MISSING:
+        message = f"{full_name(cls)!r} object does not support the context manager protocol (missed {name} method)"
+        if name == "__exit__" and MISSING not in (lookup(cls, "__aenter__"), lookup(cls, "__aexit__")):
+            message += " but it supports the asynchronous context manager protocol. Did you mean to use 'async with'?"
+        raise machine.throw(TypeError, message)
+    frame.push(MethodValue(member(machine, cls, name, manager), manager))
+    frame.push(NULL)
+
+
+def full_name(cls: type) -> str:
+    """As CPython's newer messages name a class."""
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
 @operation("WITH_EXCEPT_START")
 def with_except_start(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    """Below the exception: the one before it, the offset, and `__exit__`."""
     value = machine.realize(frame.stack[-1])
-    leave = frame.stack[-4]
-    return machine.call(leave, [ConstantValue(value.python_type), value, TracebackValue()])
+    arguments = [ConstantValue(value.python_type), value, TracebackValue()]
+    if RUNNING.exit_is_pair:
+        leave, instance = frame.stack[-5], frame.stack[-4]
+        return machine.call(leave, arguments if instance is NULL else [instance, *arguments])
+    return machine.call(frame.stack[-4], arguments)
 
 
 @operation("CLEANUP_THROW")

@@ -27,7 +27,7 @@ def set_function_attribute(machine: Machine, frame: Frame, instruction: Instruct
 
 
 def set_attribute(machine: Machine, function: FunctionValue, name: str, value: Any) -> None:
-    """`value` is a tuple of defaults or cells, or a dictionary by name."""
+    """`value` is a tuple of defaults or cells, a dictionary by name, or the function that evaluates annotations (3.14)."""
     if name == "__defaults__":
         function.defaults = value.items
     elif name == "__kwdefaults__":
@@ -38,3 +38,5 @@ def set_attribute(machine: Machine, function: FunctionValue, name: str, value: A
         # Names and values by turns.
         pairs = zip(value.items[::2], value.items[1::2], strict=True)
         function.attributes[name] = DictValue({key.value: (key, item) for key, item in pairs})
+    elif name == "__annotate__":
+        function.attributes[name] = value

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import Any
 
+from dynascope.capture.calls.python import DEBUGGERS
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
-from dynascope.capture.protocols import attributes
-from dynascope.capture.reasons import ForeignCall, ProgramRaises
-from dynascope.capture.signals import Break
+from dynascope.capture.protocols import attribute_changes, attributes
+from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
+from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import NULL, CellValue, ConstantValue, SuperValue, Value
+from dynascope.capture.world import note
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
 
@@ -27,6 +30,8 @@ def load_const(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
 def load_fast(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     value = frame.slots.get(instruction.value)
     if value is None:
+        # Before 3.12 the instruction that never breaks is also the one that raises here.
+        frame.remember(machine.journal.mark())
         raise machine.throw(
             UnboundLocalError,
             f"cannot access local variable {instruction.value!r} where it is not associated with a value",
@@ -129,12 +134,12 @@ def load_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> 
 def store_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     owner = frame.pop()
     value = frame.pop_unseen()
-    return dropped(attributes.set(machine, owner, instruction.value, value))
+    return dropped(attribute_changes.set(machine, owner, instruction.value, value))
 
 
 @operation("DELETE_ATTR")
 def delete_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    return dropped(attributes.delete(machine, frame.pop(), instruction.value))
+    return dropped(attribute_changes.delete(machine, frame.pop(), instruction.value))
 
 
 def dropped(result: Any) -> Any:
@@ -166,9 +171,14 @@ def import_name(machine: Machine, frame: Frame, instruction: Instruction) -> Val
     if level.value:
         base = package.rsplit(".", level.value - 1)[0] if level.value > 1 else package
         name = f"{base}.{name}" if name else base
+    if name in DEBUGGERS:
+        raise Refusal(DebuggerCall(name))
     if name not in sys.modules:
         raise Break(ForeignCall(f"import {name}", "the module is not imported yet"))
     top = name if level.value or not is_none(names) else name.partition(".")[0]
+    note(sys.modules, name, sys.modules[name])
+    note(sys.modules, top, sys.modules[top])
+    note(vars(builtins), "__import__", builtins.__import__)
     return machine.outside.fixed(sys.modules[top], top)
 
 
@@ -184,5 +194,6 @@ def import_from(machine: Machine, frame: Frame, instruction: Instruction) -> Any
         submodule = sys.modules.get(f"{module.value.__name__}.{instruction.value}")
         if submodule is None:
             raise machine.throw(ImportError, f"cannot import name {instruction.value!r} from {module.value.__name__!r}")
+        note(sys.modules, f"{module.value.__name__}.{instruction.value}", submodule)
         return machine.outside.fixed(submodule, instruction.value)
     return found

@@ -1,4 +1,4 @@
-"""`x.name`, `x.name = v`, `del x.name`: the descriptor protocol over values.
+"""`x.name`: the descriptor protocol over values. `attribute_changes` has `x.name = v` and `del x.name`.
 
     get(machine, value, "name")   the attribute, or the frame that computes it (a property, `__getattr__`)
 
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.places import STABLE_TYPES, is_library_name, module_name
+from dynascope.capture.frames import Frame
+from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
@@ -46,8 +47,10 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
-from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, ModuleMemberSource
+from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, ModuleMemberSource
+from dynascope.guards.world import ABSENT, look_up
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -89,21 +92,56 @@ def missing(machine: Machine, value: Value, name: str) -> Raised:
 
 
 def generic(machine: Machine, value: Value, name: str) -> Any:
-    """`object.__getattribute__`, then `__getattr__`."""
+    """`__getattribute__`, then `__getattr__` where that has an AttributeError."""
     cls = value.python_type
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
-        return machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
-    return plain(machine, value, name)
+        if value.source is not None:
+            # To find what is assumed of the object, its own code would have to run.
+            raise Break(UnsupportedAttribute(cls.__name__, name))
+        found = machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
+    else:
+        try:
+            found = own_attribute(machine, value, name)
+        except Raised as raised:
+            if lookup(cls, "__getattr__") is MISSING or not issubclass(raised.value.python_type, AttributeError):
+                raise
+            found = None
+        if found is None:
+            return fallback(machine, value, name)
+    if found.__class__ is not Frame or lookup(cls, "__getattr__") is MISSING:
+        return found
+    return found_or_fallback(machine, value, name, found)
+
+
+def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:
+    """What the user's `__getattribute__`, property or descriptor gives; `__getattr__` answers its AttributeError."""
+    with machine.catching():
+        try:
+            return machine.finish(frame)
+        except Raised as raised:
+            if not issubclass(raised.value.python_type, AttributeError):
+                raise
+    return fallback(machine, value, name)
 
 
 def plain(machine: Machine, value: Value, name: str) -> Any:
+    """`object.__getattribute__`."""
+    found = own_attribute(machine, value, name)
+    if found is None:
+        is_absent(machine, value, name)
+        raise missing(machine, value, name)
+    return found
+
+
+def own_attribute(machine: Machine, value: Value, name: str) -> Any:
+    """What the object's dictionary and its class have; None where they have nothing."""
     cls = value.python_type
     if name == "__class__":
         return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
     entry = lookup(cls, name)
-    if entry is not MISSING and is_data_descriptor(entry):
+    if entry is not MISSING and is_data_descriptor(entry) and hasattr(type(entry), "__get__"):
         return bind(machine, value, name, entry)
     if isinstance(value, InstanceValue):
         own = instance_attribute(machine, value, name)
@@ -112,7 +150,7 @@ def plain(machine: Machine, value: Value, name: str) -> Any:
     if entry is not MISSING:
         guard_not_shadowed(machine, value, name)
         return bind(machine, value, name, entry)
-    return fallback(machine, value, name)
+    return None
 
 
 def class_value(machine: Machine, value: Value) -> Value:
@@ -147,10 +185,8 @@ def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
 
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
-    """A method found in the class was not hidden by the instance: only guarded where that is done in practice."""
-    if not isinstance(value, InstanceValue) or value.source is None or own_dictionary(value) is None:
-        return
-    if name == "forward" or not is_library_name(value.cls.__module__):
+    """What was found in the class was not hidden by the instance. All such names of an object are one row of the check."""
+    if isinstance(value, InstanceValue) and value.source is not None and own_dictionary(value) is not None:
         machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))
 
 
@@ -170,7 +206,7 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return MethodValue(member(machine, cls, name, value), class_value(machine, value))
     if kind is types.ClassMethodDescriptorType or kind is types.BuiltinFunctionType:
         return ConstantValue(getattr(cls, name))
-    if kind is TUPLE_GETTER:
+    if kind is TUPLE_GETTER and isinstance(value, TupleValue):
         return value.items[entry.__reduce__()[1][0]]
     if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         return slot(machine, value, name)
@@ -188,7 +224,9 @@ def property_part(machine: Machine, value: Value, name: str, part: str) -> Value
     source = member_source(machine, value.python_type, name, value)
     accessor = getattr(lookup(value.python_type, name), part)
     if accessor is None:
-        raise missing(machine, value, name)
+        lacks = {"fget": "getter", "fset": "setter", "fdel": "deleter"}[part]
+        kind = value.python_type.__qualname__
+        raise machine.throw(AttributeError, f"property {name!r} of {kind!r} object has no {lacks}")
     return machine.outside.realize(accessor, AttributeSource(source, part))
 
 
@@ -197,7 +235,7 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
     if isinstance(value, InstanceValue):
         written = value.attributes.get(name)
         if written is DELETED:
-            return unset_slot(machine, value, name)
+            raise missing(machine, value, name)
         if written is not None:
             return written
         if issubclass(value.cls, BaseException):
@@ -210,19 +248,26 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
 
 
 def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
-    if value.object is None or not hasattr(value.object, name):
+    if not is_set(value, name):
+        if value.object is not None and isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
+            # The guard that it is still unset would run the user's own code.
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
-        return unset_slot(machine, value, name)
+        raise missing(machine, value, name)
     source = AttributeSource(value.source, name)
     is_there(machine, source)
-    return machine.outside.lazy(getattr(value.object, name), source)
+    return machine.outside.lazy(lookup(value.cls, name).__get__(value.object, value.cls), source)
 
 
-def unset_slot(machine: Machine, value: InstanceValue, name: str) -> Any:
-    """A member without a value raises AttributeError, which `__getattr__` answers."""
-    if isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
-        return fallback(machine, value, name)
-    raise missing(machine, value, name)
+def is_set(value: InstanceValue, name: str) -> bool:
+    """Whether a slot of an object from outside holds something."""
+    if value.object is None:
+        return False
+    try:
+        lookup(value.cls, name).__get__(value.object, value.cls)
+    except AttributeError:
+        return False
+    return True
 
 
 def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Value:
@@ -327,19 +372,37 @@ def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
     written = machine.global_writes.get((id(vars(module)), name))
     if written is not None:
         return written[1]
+    kind, entry = type(module), lookup(type(module), name)
+    if kind is not types.ModuleType and entry is not MISSING and is_data_descriptor(entry):
+        return bind(machine, value, name, entry)
     try:
         found = getattr(module, name)
     except AttributeError as error:
-        if not is_library_name(module.__name__):
-            is_absent(machine, value, name)
+        note(vars(module), name, ABSENT)
         raise machine.throw(AttributeError, *error.args) from None
-    if is_library_name(module.__name__) and isinstance(found, (*STABLE_TYPES, torch.dtype, torch.layout, float, str)):
+    if name not in vars(module):
+        return computed_by_module(machine, value, name, found)
+    if is_library(vars(module)) and is_constant(found):
+        note(vars(module), name, found)
         return machine.outside.fixed(found, name)
-    if value.source is None:
-        return machine.outside.fixed(found, name)
-    source = AttributeSource(value.source, name)
+    source = AttributeSource(value.source or ConstantSource(f"{module.__name__}@{id(module)}", module), name)
     is_there(machine, source)
     return machine.outside.lazy(found, source)
+
+
+def computed_by_module(machine: Machine, value: ConstantValue, name: str, found: Any) -> Any:
+    """What the module's class, or a `__getattr__`, answers: the class's own is read, a module's is taken to answer alike."""
+    kind = type(value.value)
+    note(vars(value.value), name, ABSENT)
+    entry = lookup(kind, name)
+    if kind is not types.ModuleType and entry is not MISSING:
+        return bind(machine, value, name, entry)
+    getter = lookup(kind, "__getattr__")
+    if isinstance(getter, types.FunctionType):
+        return machine.call(member(machine, kind, "__getattr__", value), [value, ConstantValue(name)])
+    if is_constant(found) or value.source is None:
+        return machine.outside.fixed(found, name)
+    return machine.outside.lazy(found, AttributeSource(value.source, name))
 
 
 def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
@@ -392,12 +455,21 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in known:
         return known[name]()
     if name == "__annotations__":
-        made = DictValue({})
+        made = annotations(machine, value)
         machine.journal.set_item(value.attributes, name, made)
         return made
     if hasattr(types.FunctionType, name):
         raise Break(UnsupportedAttribute("function", name))
     raise missing(machine, value, name)
+
+
+def annotations(machine: Machine, value: FunctionValue) -> Value:
+    """From 3.14 on they are evaluated when first asked for, by a function of their own."""
+    evaluate = value.attributes.get("__annotate__")
+    return DictValue({}) if evaluate is None else machine.call_now(evaluate, [ConstantValue(ANNOTATION_VALUES)])
+
+
+ANNOTATION_VALUES = 1  # annotationlib.Format.VALUE
 
 
 def documentation(code: types.CodeType) -> str | None:
@@ -428,6 +500,7 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
     is_class = is_class and issubclass(instance.value, value.cls)  # else it is an instance of a metaclass
     order = (instance.value if is_class else instance.python_type).__mro__
     for base in order[order.index(value.cls) + 1 :]:
+        note(base, name, look_up(base, name))
         if name in base.__dict__:
             entry = base.__dict__[name]
             found = member(machine, base, name)
@@ -480,104 +553,3 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
 }
-
-
-# Writing
-
-
-def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
-    """`value.name = item`: None, or the frame of a setter whose result is dropped."""
-    value = machine.realize(value)
-    if isinstance(value, FunctionValue) and value.object is None:
-        machine.journal.set_item(value.attributes, name, item)
-        return None
-    if not isinstance(value, InstanceValue):
-        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
-    entry = lookup(value.cls, "__setattr__")
-    if entry is torch.nn.Module.__setattr__ and sets_plainly(machine, value, name, item):
-        return None
-    if isinstance(entry, types.FunctionType):
-        return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
-    return set_plain(machine, value, name, item)
-
-
-def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
-    """`object.__setattr__`."""
-    entry = lookup(value.python_type, name)
-    if isinstance(entry, property):
-        return machine.call(property_part(machine, value, name, "fset"), [value, item])
-    if entry is not MISSING and is_data_descriptor(entry):
-        kind = type(entry)
-        if isinstance(getattr(kind, "__set__", None), types.FunctionType):
-            descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
-            return machine.call(member(machine, kind, "__set__", descriptor), [descriptor, value, item])
-        if kind is not types.MemberDescriptorType and not (
-            issubclass(value.cls, BaseException) and name.startswith("__")
-        ):
-            raise Break(UnsupportedAttribute(value.cls.__name__, name))
-    put(machine, value, name, item)
-    return None
-
-
-def put(machine: Machine, value: InstanceValue, name: str, item: Value) -> None:
-    """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
-    if value.attributes.get(name) is DELETED:
-        raise Break(UnsupportedAttribute(value.cls.__name__, name))
-    machine.journal.set_item(value.attributes, name, item)
-    machine.write(value)
-
-
-def remove(machine: Machine, value: InstanceValue, name: str) -> None:
-    """The name goes: from the object outside where it has it, else only from what the program wrote."""
-    own = own_dictionary(value)
-    if own is not None and name in own or own is None and value.object is not None:
-        machine.journal.set_item(value.attributes, name, DELETED)
-    else:
-        kept = {known: item for known, item in value.attributes.items() if known != name}
-        machine.journal.set(value, "attributes", kept)
-    machine.write(value)
-
-
-def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
-    """`nn.Module.__setattr__` of something that is no parameter or module: the instance's dictionary, or a buffer."""
-    item = machine.realize(item)
-    if module.object is None or isinstance(item, InstanceValue) or issubclass(item.python_type, torch.nn.Parameter):
-        return False
-    tables = [module_table(machine, module, table) for table in MODULE_TABLES]
-    if any(items is None for items in tables):
-        return False
-    names = [items.items if isinstance(items, DictValue) else items for items in tables]
-    if name in names[0] or name in names[2]:
-        return False
-    if name not in names[1]:
-        put(machine, module, name, item)
-        return True
-    buffers = machine.realize(machine.outside.lazy(own_dictionary(module)["_buffers"], buffers_source(module)))
-    machine.journal.set_item(buffers.items, name, (ConstantValue(name), item))
-    machine.write(buffers)
-    return True
-
-
-def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
-    return DictionaryAttributeSource(module.source, "_buffers")
-
-
-def delete(machine: Machine, value: Value, name: str) -> Any:
-    value = machine.realize(value)
-    if not isinstance(value, InstanceValue):
-        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
-    entry = lookup(value.cls, "__delattr__")
-    if isinstance(entry, types.FunctionType):
-        if entry is not torch.nn.Module.__delattr__:
-            return machine.call(member(machine, value.cls, "__delattr__", value), [value, ConstantValue(name)])
-        if instance_attribute(machine, value, name) is None:
-            raise Break(UnsupportedAttribute(value.cls.__name__, name))
-    if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
-        slot(machine, value, name)
-        machine.journal.set_item(value.attributes, name, DELETED)
-        machine.write(value)
-        return None
-    if instance_attribute(machine, value, name) is None:
-        raise missing(machine, value, name)
-    remove(machine, value, name)
-    return None

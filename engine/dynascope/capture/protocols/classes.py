@@ -9,11 +9,11 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from dynascope.capture.places import is_library_name
 from dynascope.capture.values import Value
+from dynascope.capture.world import note
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, Source, TypeSource
+from dynascope.guards.world import ABSENT
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -22,11 +22,21 @@ MISSING = object()
 
 
 def lookup(cls: type, name: str) -> Any:
-    """The raw entry (no descriptor called), or MISSING."""
+    """The raw entry (no descriptor called), or MISSING. Noted, but for what users' own classes define: that is guarded."""
     for base in cls.__mro__:
         if name in base.__dict__:
-            return base.__dict__[name]
+            entry = base.__dict__[name]
+            if is_noted(base, entry):
+                note(cls, name, entry)
+            return entry
+    note(cls, name, ABSENT)
     return MISSING
+
+
+def is_noted(owner: type, entry: Any) -> bool:
+    """A user's function or plain value has guards of its own as soon as anybody looks at it."""
+    kind = type(entry)
+    return is_library_name(owner.__module__) or kind is not types.FunctionType and hasattr(kind, "__get__")
 
 
 def owner_of(cls: type, name: str) -> type:
@@ -53,10 +63,9 @@ def class_source(machine: Machine, cls: type, instance: Value | None = None) -> 
 
 
 def member_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
-    """The entry's place. Those of torch's and the standard library's classes are fixed, but for what users do replace."""
+    """The entry's place. Those of torch's and the standard library's classes are noted as they are looked up."""
     owner = owner_of(cls, name)
-    replaceable = name == "forward" and issubclass(owner, torch.nn.Module)
-    if is_library_name(owner.__module__) and owner.__module__ != "__main__" and not replaceable:
+    if is_library_name(owner.__module__):
         entry = owner.__dict__[name]
         return ConstantSource(f"{owner.__qualname__}.{name}@{id(entry)}", entry)
     key = (cls, name)

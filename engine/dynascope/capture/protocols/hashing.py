@@ -51,6 +51,9 @@ def checked(machine: Machine, constant: Any) -> Any:
         hash(constant)
     except TypeError as error:
         raise machine.throw(TypeError, *error.args) from None
+    if isinstance(constant, (float, complex)) and constant != constant:
+        # NaN is found by its identity.
+        raise Break(ForeignValue("NaN", machine.expression()))
     return constant
 
 

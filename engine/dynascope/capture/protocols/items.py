@@ -5,15 +5,17 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
-from dynascope.capture.protocols import attributes
+from dynascope.capture.protocols import attribute_changes
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
-from dynascope.capture.reasons import ForeignValue, UnsupportedAttribute
-from dynascope.capture.signals import Break
+from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAttribute
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -32,6 +34,7 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
+from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -72,7 +75,7 @@ def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value
         items = compute_slice(machine, sequence.items, index)
         if isinstance(sequence, ListValue):
             return ListValue(list(items))
-        return TupleValue(tuple(items), sequence.cls if not hasattr(sequence.cls, "_fields") else tuple)
+        return TupleValue(tuple(items), torch.Size if sequence.cls is torch.Size else tuple)
     try:
         return sequence.items[index]
     except IndexError:
@@ -100,9 +103,11 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
         from dynascope.capture.reasons import DataDependentValue
 
         raise Break(DataDependentValue(machine.expression(), "__index__"))
-    if isinstance(key, InstanceValue):
-        return index_of(machine, machine.call_now(member(machine, key.cls, "__index__", key), [key]), owner)
-    raise machine.throw(TypeError, f"{owner} indices must be integers or slices, not {key.python_type.__name__}")
+    if isinstance(key, InstanceValue) and lookup(key.cls, "__index__") is not MISSING:
+        made = machine.known(machine.call_now(member(machine, key.cls, "__index__", key), [key]))
+        if isinstance(made, ConstantValue) and type(made.value) is int:
+            return made.value
+    raise Break(ProgramRaises("TypeError", machine.expression()))
 
 
 def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
@@ -153,7 +158,7 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
 
 def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> None:
     """`x.__dict__["name"] = value` is `x.name = value` where the class has no say in it (cached properties do so)."""
-    attributes.put(machine, container.owner, attribute_name(machine, container, machine.known(key)), value)
+    attribute_changes.put(machine, container.owner, attribute_name(machine, container, machine.known(key)), value)
 
 
 def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Value) -> str:
@@ -219,7 +224,7 @@ def replace(machine: Machine, container: MutableValue, items: Any) -> None:
     if isinstance(container, InstanceDictionaryValue):
         for key in [key for key in container.items if key not in items]:
             name = attribute_name(machine, container, ConstantValue(key))
-            attributes.remove(machine, container.owner, name)
+            attribute_changes.remove(machine, container.owner, name)
         return
     machine.journal.set(container, "items", items)
     machine.write(container)
@@ -246,9 +251,18 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     ):
         method = member(machine, container.cls, "__contains__", container)
         return truth(machine, machine.call_now(method, [container, item]))
-    if isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
+    in_c = isinstance(container, InstanceValue) and lookup(container.cls, "__contains__") is not MISSING
+    if in_c or isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
         raise Break(ForeignValue(container.python_type.__name__, machine.expression()))
     return any(are_equal(machine, each, item) for each in elements(machine, container))
+
+
+def not_a_pair(machine: Machine, where: str) -> Raised:
+    if not RUNNING.pair_refusal_has_note:
+        return machine.throw(TypeError, f"cannot convert {where} to a sequence")
+    raised = machine.throw(TypeError, "object is not iterable")
+    raised.value.attributes["__notes__"] = ListValue([ConstantValue(f"Cannot convert {where} to a sequence")])
+    return raised
 
 
 def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
@@ -263,7 +277,7 @@ def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
     for at, pair in enumerate(elements(machine, mapping)):
         where = f"dictionary update sequence element #{at}"
         if not is_iterable(machine.realize(pair)):
-            raise machine.throw(TypeError, f"cannot convert {where} to a sequence")
+            raise not_a_pair(machine, where)
         parts = elements(machine, pair)
         if len(parts) != 2:
             raise machine.throw(ValueError, f"{where} has length {len(parts)}; 2 is required")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
-from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, UnsupportedAttribute
+from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
     ConstantValue,
@@ -46,15 +46,26 @@ CONSTANT_ITERABLES = (str, bytes, range, tuple, frozenset, list)
 def iterator(machine: Machine, value: Value) -> Value:
     value = machine.known(value)
     if isinstance(value, ListValue):
-        return IteratorValue(value)
+        return IteratorValue(value, cls=type(iter([])))
     known = known_elements(machine, value)
     if known is not None:
-        return IteratorValue(known, value if isinstance(value, (DictValue, SetValue, DictViewValue)) else None)
+        return iterator_over(value, known)
     if isinstance(value, (IteratorValue, GeneratorValue, ZipValue, CountValue)):
         return value
     if isinstance(value, TensorValue):
         return IteratorValue(rows(machine, value))
     return by_method(machine, value)
+
+
+def iterator_over(value: Value, items: list[Value] | tuple[Value, ...]) -> IteratorValue:
+    """The iterator of a container that holds `items`."""
+    if isinstance(value, DictViewValue):
+        return IteratorValue(items, value, type(iter(getattr(value.dictionary.cls(), value.kind)())))
+    if isinstance(value, (DictValue, SetValue)):
+        return IteratorValue(items, value, type(iter(value.cls())))
+    if isinstance(value, ConstantValue) and isinstance(value.value, CONSTANT_ITERABLES):
+        return IteratorValue(items, cls=type(iter(value.value)), iterable=value)
+    return IteratorValue(items)
 
 
 def is_iterable(value: Value) -> bool:
@@ -66,8 +77,10 @@ def is_iterable(value: Value) -> bool:
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
     if isinstance(value, InstanceValue) and (value.contents is not None or has_python_method(cls, "__iter__")):
-        made = machine.call_now(member(machine, cls, "__iter__", value), [value])
-        return made if made is value else iterator(machine, made)
+        made = machine.realize(machine.call_now(member(machine, cls, "__iter__", value), [value]))
+        if lookup(made.python_type, "__next__") is MISSING:
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return made
     if isinstance(value, InstanceValue) and lookup(cls, "__getitem__") is not MISSING:
         raise Break(UnsupportedAttribute(cls.__name__, "__iter__"))
     if lookup(cls, "__iter__") is MISSING:

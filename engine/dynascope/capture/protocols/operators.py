@@ -17,9 +17,10 @@ import torch
 
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    TRUE,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -37,7 +38,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
-from dynascope.guards.guard import NotSameObject
+from dynascope.guards.guard import IdentityIs, IsSameObject, NotSameObject
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -94,9 +95,6 @@ UNARY = {
     "UNARY_INVERT": Operator(operator.invert, "__invert__", "__invert__"),
 }
 # Operators under which a symbolic number stays one: exact in the graph, and raising for no value.
-SYMBOLIC = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul, operator.neg}
-TENSOR_AND_NUMBER = SYMBOLIC | {operator.truediv, operator.itruediv}
-TENSOR_AND_NUMBER |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
 
 
 def binary(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
@@ -149,26 +147,12 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     if op.in_place_method is not None and not isinstance(left, TensorValue):
         # `n += tensor` gives `n` another value: in a graph's code it would overwrite the number.
         op = PLAIN_BY_METHOD[op.method]
-    if op.function not in TENSOR_AND_NUMBER:
-        left, right = machine.known(left), machine.known(right)
     return apply_function(machine, op.function, [left, right], {})
 
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
-    sides = (left, right)
-    numeric = all(
-        isinstance(side, SymbolicNumber) or (isinstance(side, ConstantValue) and type(side.value) in (int, float))
-        for side in sides
-    )
-    if not numeric or op.function not in SYMBOLIC:
-        return apply(machine, op, machine.known(left), machine.known(right))
-    parts = [side.node if isinstance(side, SymbolicNumber) else side.value for side in sides]
-    examples = [side.example if isinstance(side, SymbolicNumber) else side.value for side in sides]
-    example = op.function(*examples)
-    node = machine.graph.call("call_function", PLAIN_BY_METHOD[op.method].function, tuple(parts), {})
-    machine.graph.describe(node, example, None)
-    roots = frozenset().union(*(side.roots for side in sides if isinstance(side, SymbolicNumber)))
-    return SymbolicNumber(node, example, roots)
+    found = machine.sizes.compute(op.function, (left, right))
+    return apply(machine, op, machine.known(left), machine.known(right)) if found is None else found
 
 
 def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
@@ -210,10 +194,26 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
         return result
     if op.method in ("__eq__", "__ne__"):
         return boolean(is_same(machine, left, right) == (op.method == "__eq__"))
-    symbol = next((s for s, o in (OPERATORS | COMPARISONS).items() if o is op), "?")
-    raise machine.throw(
-        TypeError, f"unsupported operand type(s) for {symbol}: {left_type.__name__!r} and {right_type.__name__!r}"
-    )
+    raise not_supported(machine, op, left_type, right_type)
+
+
+def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Exception:
+    """CPython's words for classes made by `class`; of others its own C code has the say."""
+    if not (is_made_by_statement(left) and is_made_by_statement(right)):
+        return Break(ProgramRaises("TypeError", machine.expression()))
+    symbol = next(s for s, o in (OPERATORS | COMPARISONS).items() if o is op)
+    kinds = f"{left.__name__!r} and {right.__name__!r}"
+    if op.method in COMPARING:
+        return machine.throw(TypeError, f"{symbol!r} not supported between instances of {kinds}")
+    symbol = {"**": "** or pow()"}.get(symbol, symbol)
+    return machine.throw(TypeError, f"unsupported operand type(s) for {symbol}: {kinds}")
+
+
+def is_made_by_statement(cls: type) -> bool:
+    return bool(cls.__flags__ & HEAP_TYPE) and not issubclass(cls, (int, str, bytes, bytearray, list, tuple))
+
+
+HEAP_TYPE = 1 << 9
 
 
 # What `object` itself answers to every comparison: NotImplemented.
@@ -229,7 +229,7 @@ def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> 
             continue
         if not isinstance(instance, (InstanceValue, ConstantValue)) and not callable(entry):
             continue
-        result = machine.call_now(method_value(machine, instance, name), [instance, other])
+        result = machine.realize(machine.call_now(method_value(machine, instance, name), [instance, other]))
         if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
             return result
     return None
@@ -245,13 +245,15 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
 
         return apply_function(machine, op.function, [value], {})
     if isinstance(value, SymbolicNumber):
-        if op.function is operator.neg:
-            return of_numbers(machine, OPERATORS["*"], value, ConstantValue(-1))
+        found = machine.sizes.compute(op.function, (value,))
+        if found is not None:
+            return found
         value = machine.known(value)
     if isinstance(value, ConstantValue):
         return compute(machine, op.function, (value.value,))
     if lookup(value.python_type, op.method) is MISSING:
-        raise machine.throw(TypeError, f"bad operand type for unary operation: {value.python_type.__name__!r}")
+        sign = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}[op.method]
+        raise machine.throw(TypeError, f"bad operand type for unary {sign}: {value.python_type.__name__!r}")
     return machine.call(method_value(machine, value, op.method), [value])
 
 
@@ -281,7 +283,12 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
     from dynascope.capture.protocols.truth import truth
 
     left, right = machine.realize(left), machine.realize(right)
-    if is_same(machine, left, right):
+    if left is right:
+        return True
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue) and are_literals(left, right):
+        # Identity is asked first, but tells something new of NaN alone.
+        return compute(machine, operator.eq, (left.value, right.value)) is TRUE or is_same(machine, left, right)
+    if not are_literals(left, right) and is_same(machine, left, right):
         return True
     sequences = (ListValue, TupleValue)
     if isinstance(left, sequences) and isinstance(right, sequences):
@@ -315,15 +322,11 @@ def key_set(machine: Machine, value: Value) -> set:
 
 def is_same(machine: Machine, left: Value, right: Value) -> bool:
     """`left is right`."""
-    left, right = machine.realize(left), machine.realize(right)
+    left, right = machine.known(left), machine.known(right)
     if left is right:
         return True
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
-        return left.value is right.value or (
-            type(left.value) is type(right.value)
-            and type(left.value) in (int, str, float, bytes)
-            and left.value == right.value
-        )
+        return are_one_object(machine, left, right)
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return False
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
@@ -333,6 +336,37 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
     if left.source is not None and right.source is not None and left.python_type is right.python_type:
         machine.guards.add_pair(left.source, right.source, NotSameObject())
     return False
+
+
+HAS_COPIES = (int, float, complex, str, bytes)
+"""Immutable types of which one value can be many objects."""
+
+
+def are_literals(*values: Value) -> bool:
+    return all(type(value) is SymbolicNumber or type(getattr(value, "value", None)) in HAS_COPIES for value in values)
+
+
+def are_one_object(machine: Machine, left: ConstantValue, right: ConstantValue) -> bool:
+    """Numbers and texts from outside are equal to those of the next call, but need not be the same objects."""
+    same = left.value is right.value
+    if type(left.value) is not type(right.value) or type(left.value) not in HAS_COPIES:
+        return same
+    if left.value != right.value and left.value == left.value or is_shared(left.value):
+        return same
+    if left.source is not None and right.source is not None:
+        machine.guards.add_pair(left.source, right.source, IsSameObject() if same else NotSameObject())
+    elif left.source is not None or right.source is not None:
+        outside, other = (left, right) if left.source is not None else (right, left)
+        if not same:
+            # Another call could bring this very object; nothing but Python can tell.
+            raise Break(ForeignValue(type(left.value).__name__, machine.expression()))
+        machine.guards.add(outside.source, IdentityIs(other.value))
+    return same
+
+
+def is_shared(value: Any) -> bool:
+    """Numbers that are one object everywhere in the interpreter."""
+    return type(value) is int and -5 <= value <= 256
 
 
 # Newer versions of torch keep the class.

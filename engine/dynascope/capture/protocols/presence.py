@@ -12,8 +12,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols.classes import MISSING, class_source, lookup
+from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.values import InstanceValue, Value
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
@@ -49,9 +48,11 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
 
 
 def not_in_class(machine: Machine, cls: type, name: str, instance: Value | None = None) -> None:
-    """Classes of torch and of the standard library stay as they are; users' own may get the name."""
-    if lookup(cls, name) is MISSING and not hasattr(cls, name) and not is_library_name(cls.__module__):
-        machine.guards.add(class_source(machine, cls, instance), HasNoAttribute(name))
+    """Looking it up notes that the class has no such name, and so for its own class where that was asked."""
+    lookup(cls, name)
+    if instance is None:
+        lookup(type(cls), name)
+        lookup(type(cls), "__getattr__")
 
 
 def not_in_tables(machine: Machine, module: InstanceValue, name: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import DataDependentBranch
+from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     ConstantValue,
@@ -15,6 +16,7 @@ from dynascope.capture.values import (
     InstanceValue,
     ListValue,
     SetValue,
+    SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 def truth(machine: Machine, value: Value) -> bool:
     """Known now, or a break: the tensor's value decides."""
-    value = machine.known(value)
+    value = machine.realize(value)
+    if isinstance(value, SymbolicNumber):
+        return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
     if isinstance(value, TensorValue):
-        raise Break(DataDependentBranch(machine.expression()))
+        raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
         return len(value.items) > 0
     if isinstance(value, DictViewValue):
@@ -41,8 +45,21 @@ def truth(machine: Machine, value: Value) -> bool:
 
 
 def instance_truth(machine: Machine, value: InstanceValue) -> bool:
-    for name in ("__bool__", "__len__"):
-        if lookup(value.cls, name) is not MISSING:
-            answer = machine.call_now(member(machine, value.cls, name, value), [value])
-            return truth(machine, answer)
+    if lookup(value.cls, "__bool__") is not MISSING:
+        answer = machine.known(machine.call_now(member(machine, value.cls, "__bool__", value), [value]))
+        if not (isinstance(answer, ConstantValue) and type(answer.value) is bool):
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return answer.value
+    if lookup(value.cls, "__len__") is not MISSING:
+        return length_of(machine, value) > 0
     return True
+
+
+def length_of(machine: Machine, value: Value) -> int:
+    """What `__len__` gives, which must be a length."""
+    answer = machine.known(machine.call_now(member(machine, value.python_type, "__len__", value), [value]))
+    if not (
+        isinstance(answer, ConstantValue) and type(answer.value) in (int, bool) and 0 <= answer.value <= sys.maxsize
+    ):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return int(answer.value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynascope.codegen.cpp.types import ELEMENT, WIDE
-from dynascope.loops.index import Index, Symbol
+from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.loops.nodes import Compute, Load, Reduce, Store
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import Arrangement, arrange, index_of
+from dynascope.sizes import Size, blocks_of, is_constant, is_multiple, nominal, product
 
 SHORTEST_LANES = 4
 FEW_ROWS = 8
@@ -45,17 +46,24 @@ class Nest:
     def overlaps(self) -> bool:
         """Whether the last step of the lane loop goes back over lanes of the step before, instead of doing part of the
         lanes. It writes them again, so nothing may be changed in place."""
-        if self.lane is None or self.lane.extent % self.lanes == 0 or self.lane.extent < self.lanes:
+        if self.lane is None or isinstance(self.lane.extent, Size):
+            return False
+        if self.lane.extent % self.lanes == 0 or self.lane.extent < self.lanes:
             return False
         adds = any(isinstance(op, Store) and op.mode == "add" for op in self.group.body)
         return not adds and not self.group.in_place
 
     @property
-    def items(self) -> int:
+    def fills_lanes(self) -> bool:
+        """Whether the lane loop's steps are all whole, for all sizes."""
+        return is_multiple(self.lane.extent, self.lanes)
+
+    @property
+    def items(self) -> Extent:
         """How many parallel items a kernel call is divided into."""
         if self.blocked:
-            return -(-self.lane.extent // self.lanes)
-        return _product(self.outer)
+            return blocks_of(self.lane.extent, self.lanes)
+        return product(symbol.extent for symbol in self.outer)
 
 
 def choose(group: FusionGroup, vector_bytes: int) -> Nest:
@@ -72,7 +80,7 @@ def choose(group: FusionGroup, vector_bytes: int) -> Nest:
     columns = tuple(s for s in group.columns if s != lane)
     if lane is not None and lane in group.columns:
         columns = (*columns, lane)
-    blocked = lane in group.rows and _product(outer) < FEW_ROWS
+    blocked = lane in group.rows and _estimate(outer) < FEW_ROWS
     return Nest(group, arrangement, lane, vector_bytes // widest, depends, outer, columns, blocked)
 
 
@@ -97,7 +105,7 @@ def _dependencies(group: FusionGroup) -> tuple[frozenset[Symbol], ...]:
 
 def _lane(group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> Symbol | None:
     """The loop along which most memory is contiguous."""
-    loops = [s for s in (*group.rows, *group.columns) if s.extent > 1]
+    loops = [s for s in (*group.rows, *group.columns) if not is_constant(s.extent, 1)]
     if not loops:
         return None
     inner = loops[-1]
@@ -108,16 +116,16 @@ def _score(group: FusionGroup, depends: tuple[frozenset[Symbol], ...], symbol: S
     score = 0.0
     for number, operation in enumerate(group.body):
         if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols() | depends[number]:
-            weight = _product(depends[number])
+            weight = _estimate(depends[number])
             score += weight if contiguous(operation.index, symbol, group, depends) else -weight
-    if symbol.extent < SHORTEST_LANES:
+    if nominal(symbol.extent) < SHORTEST_LANES:
         score = min(score * 0.1, score)
     return score
 
 
 def contiguous(index: Index, symbol: Symbol, group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> bool:
     """Whether neighbouring lanes are neighbours in memory: coefficient 1, and the symbol nowhere else in the index."""
-    if index.coefficient(symbol) != 1:
+    if not is_constant(index.coefficient(symbol), 1):
         return False
     return not appears_inside(index, symbol) and not any(symbol in depends[v] for v in index.loaded())
 
@@ -127,8 +135,6 @@ def appears_inside(index: Index, symbol: Symbol) -> bool:
     return any(symbol in a.dividend.symbols() for a, _ in index.terms if hasattr(a, "dividend"))
 
 
-def _product(symbols: object) -> int:
-    total = 1
-    for symbol in symbols:
-        total *= symbol.extent
-    return total
+def _estimate(symbols: object) -> int:
+    """How many elements these loops have, for weighing: the kernel is right whatever they have."""
+    return nominal(product(symbol.extent for symbol in symbols))

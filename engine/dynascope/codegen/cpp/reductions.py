@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 
 import torch
 
+from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.types import ELEMENT, vector
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Body, Reduce
+from dynascope.sizes import is_constant, known
 
 LONGEST_PLAIN_SUM = 4096
 LONGEST_LANE_SUM = 128
@@ -91,7 +94,7 @@ def accumulator(number: int, operation: Reduce, body: Body, nest: Nest, name: st
 def _keep(nest: Nest) -> str:
     if nest.overlaps:
         return "fresh($, again, NEUTRAL)"
-    return "keep($, n, NEUTRAL)" if nest.lane.extent % nest.lanes else ""
+    return "" if nest.fills_lanes else "keep($, n, NEUTRAL)"
 
 
 def _kept(shape: _Shape, neutral: str) -> str:
@@ -112,7 +115,7 @@ def _sum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: to
     folded = f"sum_of({partial})" if shape.folds else partial
     result_kind = shape.element if shape.folds or not shape.lanes else shape.kind
     longest = LONGEST_PLAIN_SUM if shape.folds else LONGEST_LANE_SUM
-    if dtype != torch.float32 or nest.group.column_count <= longest:
+    if dtype != torch.float32 or known("<=", nest.group.column_count, longest):
         end = (f"const {result_kind} {name} = {folded};",)
         return Accumulator(number, argument, name, (part.declaration,), end, step, part)
     total_kind = "f64" if shape.folds or not shape.lanes else "F32"
@@ -175,9 +178,9 @@ def _truth(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: 
 
 def _place(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: torch.dtype, nest: Nest) -> Accumulator:
     name, is_max = shape.name, operation.kind == "argmax"
-    index = _linear_place(nest)
+    index, lane_step = _linear_place(nest)
     at_kind = "I32" if shape.lanes else "i32"
-    at = f"({at_kind}{{}} + (i32)({index}))" + (" + iota()" if shape.folds else "")
+    at = f"({at_kind}{{}} + (i32)({index}))" + (f" + (i32){sizes.factor(lane_step)} * iota()" if shape.folds else "")
     neutral = lowest(dtype) if is_max else highest(dtype)
     best = Part(shape.kind, f"{name}_best", f"{shape.kind}{{}} + ({shape.element}){neutral}")
     begin = (
@@ -195,13 +198,15 @@ def _place(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: 
     return Accumulator(number, argument, name, begin, (end,), step, best)
 
 
-def _linear_place(nest: Nest) -> str:
-    """The row-major position among the columns, as the user's dimensions have it."""
-    terms, step = [], 1
+def _linear_place(nest: Nest) -> tuple[str, Extent]:
+    """The row-major position among the columns, as the user's dimensions have it, and its step from lane to lane."""
+    terms, step, lane_step = [], 1, 0
     for symbol in reversed(nest.group.columns):
-        terms.append(f"{step} * {symbol}" if step != 1 else str(symbol))
-        step *= symbol.extent
-    return " + ".join(reversed(terms)) or "0"
+        if symbol == nest.lane:
+            lane_step = step
+        terms.append(str(symbol) if is_constant(step, 1) else f"{sizes.factor(step)} * {symbol}")
+        step = step * symbol.extent
+    return " + ".join(reversed(terms)) or "0", lane_step
 
 
 def lowest(dtype: torch.dtype) -> str:

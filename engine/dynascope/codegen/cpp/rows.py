@@ -12,19 +12,23 @@ are computed again in each pass that needs them, except expensive ones, which a 
 
 from __future__ import annotations
 
+from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.names import identifier
 from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.reductions import Accumulator, accumulator
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY
 from dynascope.codegen.cpp.values import ValueWriter
 from dynascope.codegen.kernels import Kernel
-from dynascope.loops.index import Symbol
+from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Argument, Buffer, CheckIndex, Compute, Load, Operation, Reduce, Store
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import describe_buffer
 from dynascope.schedule.groups import FusionGroup
+from dynascope.sizes import Size, is_constant, known, nominal
 
 MOST_SCRATCH = 65536
+KEPT_COLUMNS = 8192
+"""The longest row of varying length of which values are kept."""
 PARTS = 4
 """Accumulators of one short reduction: an addition takes four cycles, and two can start in each."""
 SHORT_STEP = 16
@@ -48,16 +52,28 @@ class RowEmitter(ValueWriter):
         self._values(self._at_top())
         self._rows()
         self._close()
-        count = self.group.row_count * max(self.group.column_count, 1)
+        count = self.group.row_count * self.group.column_count
         cost = sum(TABLE[op.name].cost for op in self.body if isinstance(op, Compute)) + len(self.body)
         operations = sum(isinstance(op, (Compute, Reduce)) for op in self.body) * count
+        items, work = self._items(), cost * count
+        varies = isinstance(items, Size) or isinstance(work, Size)
+        if varies:
+            self._share(items, work)
         return Kernel(
             self.name, "cpp", "\n".join(self.lines) + "\n", tuple(self.links), self.group, self.pointers,
-            self.group.scalars, self._items(), cost * count, operations,
-            *_bytes_moved(self.group, self.buffers),
+            self.group.scalars, items, work, operations,
+            *_bytes_moved(self.group, self.buffers), share=f"{self.name}_share" if varies else "",
         )  # fmt: skip
 
-    def _items(self) -> int:
+    def _share(self, items: Extent, work: Extent) -> None:
+        """A second function, which the launcher asks how much there is to do."""
+        self._open(f"void {self.name}_share(void* const* p, long* items, double* work)")
+        self._scalars()
+        self._line(f"*items = {sizes.text(items)};")
+        self._line(f"*work = {sizes.text(work)};")
+        self._close()
+
+    def _items(self) -> Extent:
         """How many parallel items a call is divided into."""
         return self.nest.items
 
@@ -76,11 +92,15 @@ class RowEmitter(ValueWriter):
             const = "" if buffer in self.group.writes else "const "
             restrict = "" if buffer in self.group.in_place else " __restrict__"
             self._line(f"{const}{kind}*{restrict} {identifier(buffer)} = ({const}{kind}*)p[{position}];")
-        for position, scalar in enumerate(self.group.scalars, len(self.pointers)):
-            kind = next(ELEMENT[op.dtype] for op in self.body if isinstance(op, Argument) and op.name == scalar)
-            self._line(f"const {kind} {identifier(scalar)} = *(const {kind}*)p[{position}];")
+        self._scalars()
         if self.group.checks_indices:
             self._line(f"i64* error = (i64*)p[{len(self.pointers) + len(self.group.scalars)}];")
+
+    def _scalars(self) -> None:
+        kinds = scalar_kinds(self.group)
+        for position, scalar in enumerate(self.group.scalars, len(self.pointers)):
+            kind = "f64" if kinds[scalar] is float else "i64"
+            self._line(f"const {kind} {identifier(scalar)} = *(const {kind}*)p[{position}];")
 
     def _rows(self) -> None:
         nest = self.nest
@@ -95,27 +115,27 @@ class RowEmitter(ValueWriter):
             self._line(
                 f"const long {symbol} = {rest};"
                 if position == 0
-                else f"const long {symbol} = {rest} % {symbol.extent};"
+                else f"const long {symbol} = {rest} % {sizes.factor(symbol.extent)};"
             )
-            rest = f"{rest} / {symbol.extent}"
+            rest = f"{rest} / {sizes.factor(symbol.extent)}"
         if nest.lane is not None and nest.lane_in_rows:
             self._values(self._at_item())
-            self._lane_loop("0", str(nest.lane.extent), clipped=False)
+            self._lane_loop("0", sizes.text(nest.lane.extent), clipped=False)
         else:
             self._one_row()
         self._close()
 
     def _all_rows(self, outer: tuple[Symbol, ...]) -> None:
         for symbol in outer:
-            self._line(f"for (long {symbol} = 0; {symbol} < {symbol.extent}; {symbol}++)")
+            self._line(f"for (long {symbol} = 0; {symbol} < {sizes.text(symbol.extent)}; {symbol}++)")
         self._open("")
         self._values(self._at_item())
         self._pending_close = True
 
     def _lane_loop(self, begin: str, end: str, clipped: bool) -> None:
-        lane = self.nest.lane
+        extent = sizes.text(self.nest.lane.extent)
         if clipped:
-            self._line(f"const long last = {end} < {lane.extent} ? {end} : {lane.extent};")
+            self._line(f"const long last = {end} < {extent} ? {end} : {extent};")
             end = "last"
         self._open_lanes(begin, end)
         self._one_row()
@@ -130,19 +150,21 @@ class RowEmitter(ValueWriter):
         if self.nest.overlaps:
             self._line(f"const long {lane} = {self._last_start(counter)};")
             self._line(f"const long again = {counter} - {lane};")
-        self._count()
+        self._count(self.nest.overlaps)
 
     def _last_start(self, counter: str) -> str:
         """The last step begins where all of its lanes are elements; it goes over some of them again."""
         last = self.nest.lane.extent - self.nest.lanes
         return f"{counter} < {last} ? {counter} : {last}"
 
-    def _count(self) -> None:
+    def _count(self, overlaps: bool) -> None:
+        """How many lanes of a step are elements."""
         lane, lanes = self.nest.lane, self.nest.lanes
-        if lane.extent % lanes == 0 or self.nest.overlaps:
+        if overlaps or self.nest.fills_lanes:
             self._line(f"const long n = {lanes};")
         else:
-            self._line(f"const long n = {lane.extent} - {lane} < {lanes} ? {lane.extent} - {lane} : {lanes};")
+            rest = f"{sizes.text(lane.extent)} - {lane}"
+            self._line(f"const long n = {rest} < {lanes} ? {rest} : {lanes};")
 
     # -- one row -----------------------------------------------------------------------------------------------------
 
@@ -196,7 +218,7 @@ class RowEmitter(ValueWriter):
         if not accumulators or not all(a.part.merge for a in accumulators) or not self.nest.columns:
             return 1
         last = self.nest.columns[-1]
-        steps = last.extent // self.nest.lanes if last == self.nest.lane else last.extent
+        steps = nominal(last.extent) // (self.nest.lanes if last == self.nest.lane else 1)
         operations = [self.body[n] for n in wanted]
         work = sum(TABLE[op.name].cost for op in operations if isinstance(op, Compute))
         checks = any(isinstance(op, CheckIndex) for op in operations)
@@ -207,16 +229,16 @@ class RowEmitter(ValueWriter):
         """Opens the loops over the columns; gives each one's end and the lines that follow it."""
         closings: list[tuple[str, list[str]]] = []
         for symbol in self.nest.columns[:-1]:
-            self._open(f"for (long {symbol} = 0; {symbol} < {symbol.extent}; {symbol}++)")
+            self._open(f"for (long {symbol} = 0; {symbol} < {sizes.text(symbol.extent)}; {symbol}++)")
             closings.append(("}", []))
         if not self.nest.columns:
             return closings
         symbol = self.nest.columns[-1]
-        first, end = "0", str(symbol.extent)
+        first, end = "0", sizes.text(symbol.extent)
         block = _block(symbol == self.nest.lane)
-        if any(a.flush for a in accumulators) and symbol.extent > block:
-            self._open(f"for (long block = 0; block < {symbol.extent}; block += {block})")
-            self._line(f"const long stop = block + {block} < {symbol.extent} ? block + {block} : {symbol.extent};")
+        if any(a.flush for a in accumulators) and not known("<=", symbol.extent, block):
+            self._open(f"for (long block = 0; block < {end}; block += {block})")
+            self._line(f"const long stop = block + {block} < {end} ? block + {block} : {end};")
             closings.append(("}", []))
             first, end = "block", "stop"
         for item in accumulators:
@@ -246,7 +268,7 @@ class RowEmitter(ValueWriter):
         extra = ", const long again" if again else ""
         self._open(f"const auto {step} = [&](const long {symbol}{extra}{parts}) __attribute__((always_inline))")
         if is_lane:
-            self._count()
+            self._count(self.nest.overlaps)
 
         def call(place: str, number: int, repeated: str) -> str:
             own = "".join(f", {item.part.copy(number)}" for item in accumulators)
@@ -325,15 +347,15 @@ class RowEmitter(ValueWriter):
 
     def _scratch(self, value: int) -> None:
         per_lane = self._rows_at_once() if self.nest.lane_in_rows and self.nest.varies(value) else 1
-        padded = self.group.column_count + self.nest.lanes
+        padded = _most_columns(self.group) + self.nest.lanes
         element = ELEMENT[self.body[value].dtype]
         self._line(f"{element} {self._scratch_name(value)}[{padded * per_lane}] __attribute__((aligned(64)));")
 
     def _scratch_place(self, value: int) -> str:
         terms, step = [], 1
         for symbol in reversed(self.nest.columns):
-            terms.append(f"{step} * {symbol}" if step != 1 else str(symbol))
-            step *= symbol.extent
+            terms.append(str(symbol) if is_constant(step, 1) else f"{sizes.factor(step)} * {symbol}")
+            step = step * symbol.extent
         place = " + ".join(reversed(terms))
         if self.nest.lane_in_rows and self.nest.varies(value):
             place = f"({place}) * {self._rows_at_once()}{self._lane_place()}"
@@ -391,11 +413,24 @@ def _element_costs(emitter: RowEmitter) -> list[int]:
 
 def _fits(emitter: RowEmitter, value: int) -> bool:
     lanes = emitter._rows_at_once() if emitter.nest.lane_in_rows else 1
-    size = (emitter.group.column_count + emitter.nest.lanes) * 8 * lanes
+    size = (_most_columns(emitter.group) + emitter.nest.lanes) * 8 * lanes
     if emitter.scratch_bytes + size > MOST_SCRATCH * 2:
+        return False
+    if not emitter.group.column_count <= _most_columns(emitter.group):
         return False
     emitter.scratch_bytes += size
     return True
+
+
+def _most_columns(group: FusionGroup) -> int:
+    """The columns that a scratch row has room for. Of rows whose length varies, that they have no more is relied on."""
+    return KEPT_COLUMNS if isinstance(group.column_count, Size) else group.column_count
+
+
+def scalar_kinds(group: FusionGroup) -> dict[str, type]:
+    """int or float, of each number that a kernel of the group receives."""
+    kinds = {op.name: float if op.dtype.is_floating_point else int for op in group.body if isinstance(op, Argument)}
+    return kinds | {name: leaf.kind for name, leaf in group.numbers}
 
 
 def _block(is_lane: bool) -> int:
@@ -403,5 +438,5 @@ def _block(is_lane: bool) -> int:
     return 4096 if is_lane else 128
 
 
-def _bytes_moved(group: FusionGroup, buffers: dict[str, Buffer]) -> tuple[int, int]:
+def _bytes_moved(group: FusionGroup, buffers: dict[str, Buffer]) -> tuple[Extent, Extent]:
     return sum(buffers[b].bytes for b in group.reads), sum(buffers[b].bytes for b in group.writes)

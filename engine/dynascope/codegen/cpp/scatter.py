@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.rows import RowEmitter
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, Store
 from dynascope.schedule.groups import FusionGroup
+from dynascope.sizes import is_constant, product
 
 
 class ScatterEmitter(RowEmitter):
@@ -24,15 +27,12 @@ class ScatterEmitter(RowEmitter):
         self.apart = _lanes_never_meet(nest)
         super().__init__(group, name, buffers, replace(nest, blocked=self.apart))
 
-    def _items(self) -> int:
+    def _items(self) -> Extent:
         return self.nest.items if self.apart else 1
 
     def _rows(self) -> None:
         if not self.apart:
-            count = 1
-            for symbol in self.nest.outer:
-                count *= symbol.extent
-            self._line(f"end *= {count};")
+            self._line(f"end *= {sizes.factor(product(symbol.extent for symbol in self.nest.outer))};")
         super()._rows()
 
 
@@ -40,4 +40,6 @@ def _lanes_never_meet(nest: Nest) -> bool:
     if nest.lane is None:
         return False
     index = next(op.index for op in nest.group.body if isinstance(op, Store))
-    return index.coefficient(nest.lane) != 0 and not any(nest.lane in nest.depends[v] for v in index.loaded())
+    return not is_constant(index.coefficient(nest.lane), 0) and not any(
+        nest.lane in nest.depends[v] for v in index.loaded()
+    )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.reductions import Accumulator, accumulator
 from dynascope.codegen.cpp.rows import RowEmitter, keep_plan
@@ -24,6 +25,7 @@ from dynascope.loops.index import Symbol
 from dynascope.loops.nodes import Buffer, Compute, Load, Operation, Reduce, Store
 from dynascope.loops.operations import DIVISION, TABLE
 from dynascope.schedule.groups import FusionGroup
+from dynascope.sizes import known, nominal
 
 TILE = 1024
 STEPS = 8
@@ -36,9 +38,9 @@ CACHE = 1 << 19
 
 def is_tiled(nest: Nest) -> bool:
     """Whether lanes run over rows that are reduced, long enough for several vectors, and all that is reduced differs by row."""
-    if nest.lane is None or not nest.lane_in_rows or not nest.columns or nest.lane.extent <= 2 * nest.lanes:
+    if nest.lane is None or not nest.lane_in_rows or not nest.columns or nominal(nest.lane.extent) <= 2 * nest.lanes:
         return False
-    if nest.group.column_count < FEWEST_COLUMNS:
+    if nominal(nest.group.column_count) < FEWEST_COLUMNS:
         return False
     arrangement = nest.arrangement
     for number, operation in enumerate(nest.group.body):
@@ -62,16 +64,16 @@ class TileEmitter(RowEmitter):
         if nest.arrangement.pass_count < 2:
             return TILE
         loads = sum(isinstance(op, Load) for op in self.body)
-        fitting = CACHE // (4 * loads * nest.group.column_count)
+        fitting = CACHE // (4 * loads * nominal(nest.group.column_count))
         return max(4 * nest.lanes, min(TILE, fitting // nest.lanes * nest.lanes))
 
     def _lane_place(self) -> str:
         return f" + {self.nest.lane} - tile"
 
     def _lane_loop(self, begin: str, end: str, clipped: bool) -> None:
-        lane, size = self.nest.lane, self._rows_at_once()
+        extent, size = sizes.text(self.nest.lane.extent), self._rows_at_once()
         if clipped:
-            self._line(f"const long last = {end} < {lane.extent} ? {end} : {lane.extent};")
+            self._line(f"const long last = {end} < {extent} ? {end} : {extent};")
             end = "last"
         self._open(f"for (long tile = {begin}; tile < {end}; tile += {size})")
         self._line(f"const long edge = tile + {size} < {end} ? tile + {size} : {end};")
@@ -118,10 +120,10 @@ class TileEmitter(RowEmitter):
     def _sweep(self, accumulators: list[Accumulator], roots: list[int], kept_here: list[int]) -> None:
         *outer, last = self.nest.columns
         for symbol in outer:
-            self._open(f"for (long {symbol} = 0; {symbol} < {symbol.extent}; {symbol}++)")
+            self._open(f"for (long {symbol} = 0; {symbol} < {sizes.text(symbol.extent)}; {symbol}++)")
         totals = [item for item in accumulators if item.flush]
-        first, end = "0", str(last.extent)
-        if totals and last.extent > BLOCK:
+        first, end = "0", sizes.text(last.extent)
+        if totals and not known("<=", last.extent, BLOCK):
             self._open(f"for (long block = 0; block < {end}; block += {BLOCK})")
             self._line(f"const long stop = block + {BLOCK} < {end} ? block + {BLOCK} : {end};")
             first, end = "block", "stop"
@@ -221,10 +223,7 @@ class TileEmitter(RowEmitter):
         """A loop over the tile's rows, a vector at a time; names made inside end with it."""
         lane, lanes, outside = self.nest.lane, self.nest.lanes, dict(self.names)
         self._open(f"for (long {lane} = tile; {lane} < edge; {lane} += {lanes})")
-        if lane.extent % lanes == 0:
-            self._line(f"const long n = {lanes};")
-        else:
-            self._line(f"const long n = {lane.extent} - {lane} < {lanes} ? {lane.extent} - {lane} : {lanes};")
+        self._count(overlaps=False)
         write()
         self._close()
         self.names = outside

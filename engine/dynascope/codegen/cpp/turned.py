@@ -11,12 +11,14 @@ So memory is read and written in runs of 16 elements. Without it each element re
 
 from __future__ import annotations
 
+from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.names import identifier
 from dynascope.codegen.cpp.nest import Nest, contiguous
 from dynascope.codegen.cpp.rows import RowEmitter
 from dynascope.codegen.cpp.types import MEMORY
-from dynascope.loops.index import Symbol
+from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
+from dynascope.sizes import blocks_of, known, nominal, product
 
 STEPS = 64
 SHORTEST = 8
@@ -25,16 +27,16 @@ SHORTEST = 8
 def turned_loads(nest: Nest) -> tuple[Symbol | None, tuple[int, ...]]:
     """The loop along which some loads are contiguous that are not along the lanes, and those loads."""
     found: dict[Symbol, list[int]] = {}
-    if nest.group.columns or nest.lane is None or nest.lane.extent < SHORTEST:
+    if nest.group.columns or nest.lane is None or nominal(nest.lane.extent) < SHORTEST:
         return None, ()
     for number, operation in enumerate(nest.group.body):
         if not isinstance(operation, Load) or operation.guard is not None or not nest.varies(number):
             continue
         index = operation.index
-        if not all(isinstance(atom, Symbol) for atom, _ in index.terms) or index.coefficient(nest.lane) <= 1:
+        if not all(isinstance(atom, Symbol) for atom, _ in index.terms) or known("<=", index.coefficient(nest.lane), 1):
             continue
         for symbol in nest.outer:
-            if symbol.extent >= SHORTEST and contiguous(index, symbol, nest.group, nest.depends):
+            if nominal(symbol.extent) >= SHORTEST and contiguous(index, symbol, nest.group, nest.depends):
                 found.setdefault(symbol, []).append(number)
     if not found:
         return None, ()
@@ -45,26 +47,24 @@ def turned_loads(nest: Nest) -> tuple[Symbol | None, tuple[int, ...]]:
 class TurnEmitter(RowEmitter):
     """Tiles of the lanes by another loop of the rows."""
 
-    def _items(self) -> int:
+    def _items(self) -> Extent:
         self.along, self.turned = turned_loads(self.nest)
-        count = -(-self.along.extent // STEPS)
-        for symbol in self.nest.outer:
-            count *= symbol.extent if symbol != self.along else 1
-        return count
+        others = [symbol.extent for symbol in self.nest.outer if symbol != self.along]
+        return product([blocks_of(self.along.extent, STEPS), *others])
 
     def _rows(self) -> None:
         self.along, self.turned = turned_loads(self.nest)
         lane, along, lanes = self.nest.lane, self.along, self.nest.lanes
-        tiles = -(-along.extent // STEPS)
+        tiles = sizes.factor(blocks_of(along.extent, STEPS))
         self._open("for (long item = begin; item < end; item++)")
         self._line(f"const long {along}_first = item % {tiles} * {STEPS};")
-        self._line(f"const long {along}_last = {_smaller(f'{along}_first + {STEPS}', along.extent)};")
+        self._line(f"const long {along}_last = {_smaller(f'{along}_first + {STEPS}', sizes.text(along.extent))};")
         rest = f"item / {tiles}"
         for symbol in reversed([s for s in self.nest.outer if s != along]):
-            self._line(f"const long {symbol} = {rest} % {symbol.extent};")
-            rest = f"{rest} / {symbol.extent}"
-        self._open(f"for (long {lane} = 0; {lane} < {lane.extent}; {lane} += {lanes})")
-        self._line(f"const long n = {_smaller(f'{lane.extent} - {lane}', lanes)};")
+            self._line(f"const long {symbol} = {rest} % {sizes.factor(symbol.extent)};")
+            rest = f"{rest} / {sizes.factor(symbol.extent)}"
+        self._open(f"for (long {lane} = 0; {lane} < {sizes.text(lane.extent)}; {lane} += {lanes})")
+        self._line(f"const long n = {_smaller(f'{sizes.text(lane.extent)} - {lane}', lanes)};")
         for number in self.turned:
             self._turn(number)
         self._open(f"for (long {along} = {along}_first; {along} < {along}_last; {along}++)")
@@ -75,7 +75,7 @@ class TurnEmitter(RowEmitter):
     def _turn(self, number: int) -> None:
         load, along = self.body[number], self.along
         name, kind = self._name_of(number), MEMORY[load.dtype]
-        stride = load.index.coefficient(self.nest.lane)
+        stride = sizes.text(load.index.coefficient(self.nest.lane))
         self._line(f"{kind} {name}_block[{STEPS * self.nest.lanes}] __attribute__((aligned(64)));")
         self._open("")
         self._line(f"const long {along} = {along}_first;")
@@ -90,5 +90,5 @@ class TurnEmitter(RowEmitter):
         return self._from_memory(f"load({place}, N)", operation.dtype)
 
 
-def _smaller(left: str, right: int) -> str:
+def _smaller(left: str, right: int | str) -> str:
     return f"{left} < {right} ? {left} : {right}"

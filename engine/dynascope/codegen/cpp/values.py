@@ -10,7 +10,7 @@ import re
 
 import torch
 
-from dynascope.codegen.cpp import expressions
+from dynascope.codegen.cpp import expressions, sizes
 from dynascope.codegen.cpp.names import identifier
 from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
@@ -30,6 +30,7 @@ from dynascope.loops.nodes import (
 )
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
+from dynascope.sizes import Size, is_constant
 
 
 class ValueWriter:
@@ -156,13 +157,14 @@ class ValueWriter:
             return self._index(operation.index)
         lane, index = self.nest.lane, operation.index
         if not appears_inside(index, lane) and not any(self.nest.varies(v) for v in index.loaded()):
-            factor = index.coefficient(lane)
-            return f"splat(I64{{}}, {self._index(index)}) + iota64(){f' * {factor}l' if factor != 1 else ''}"
+            step = index.coefficient(lane)
+            steps = "" if is_constant(step, 1) else f" * {sizes.factor(step)}" + ("" if isinstance(step, Size) else "l")
+            return f"splat(I64{{}}, {self._index(index)}) + iota64(){steps}"
         return f"[&] {{ I64 t = {{}}; for (long k = 0; k < N; k++) t[k] = {self._lane_index(operation.index)}; return t; }}()"
 
     def _check(self, number: int, operation: CheckIndex) -> str:
         mode = int(operation.wraps == "negative") + 2 * READERS.index(operation.reader)
-        options = f"{operation.extent}, {operation.dimension}, {mode}, error"
+        options = f"{sizes.text(operation.extent)}, {operation.dimension}, {mode}, error"
         return (
             f"check_index({self.names[operation.arguments[0]]}, {options}{', n' if self.nest.varies(number) else ''})"
         )
@@ -201,10 +203,10 @@ class ValueWriter:
                     text = loaded(atom.value)
                 case Quotient() | Remainder():
                     sign = "/" if isinstance(atom, Quotient) else "%"
-                    text = f"(({self._index_text(atom.dividend, symbol, loaded)}) {sign} {atom.divisor})"
-            parts.append(text if factor == 1 else f"{factor} * {text}")
-        if index.constant or not parts:
-            parts.append(str(index.constant))
+                    text = f"(({self._index_text(atom.dividend, symbol, loaded)}) {sign} {sizes.factor(atom.divisor)})"
+            parts.append(text if is_constant(factor, 1) else f"{sizes.factor(factor)} * {text}")
+        if not is_constant(index.constant, 0) or not parts:
+            parts.append(sizes.text(index.constant))
         return " + ".join(parts)
 
     def _type(self, number: int) -> str:

@@ -33,6 +33,7 @@ from dynascope.loops.nodes import (
     Reduce,
     Store,
 )
+from dynascope.sizes import Size, is_constant
 
 _WEAK = frozenset(
     [
@@ -189,7 +190,7 @@ class BodyPrinter:
         self.values[number] = self._buffers[argument.name]
 
     def _index_value(self, number: int, operation: IndexValue) -> None:
-        if operation.index.is_constant:
+        if operation.index.is_constant and not isinstance(operation.index.constant, Size):
             self.assign(number, typed_constant(operation.index.constant, operation.dtype))
         else:
             self.assign(number, f"({self._at(operation.index)}).to({TEXT[operation.dtype]})")
@@ -198,9 +199,10 @@ class BodyPrinter:
         (source,) = check.arguments
         given = self._typed(source)
         name = self._names[number]
-        wrapped = f"tl.where({given} < 0, {given} + {check.extent}, {given})" if check.wraps == "negative" else given
+        extent = self.tile.factor(check.extent)
+        wrapped = f"tl.where({given} < 0, {given} + {extent}, {given})" if check.wraps == "negative" else given
         self.writer.write(f"{name} = {wrapped}", check.origin)
-        valid = f"({name} >= 0) & ({name} < {check.extent})"
+        valid = f"({name} >= 0) & ({name} < {extent})"
         message = f"an index is out of range for a dimension of size {check.extent}"
         self.writer.write(f'tl.device_assert({valid}, "{message}")', check.origin)
         # The assertion stops the kernel some time later; until then nothing outside is read or written.
@@ -227,7 +229,7 @@ class BodyPrinter:
         place = self.body[operation.arguments[2]]
         if self.first is None or not isinstance(place, IndexValue) or self.tile.axes[0].block % 4:
             return False
-        symbols = [symbol for symbol in self.tile.axes[0].symbols if symbol.extent != 1]
+        symbols = [symbol for symbol in self.tile.axes[0].symbols if not is_constant(symbol.extent, 1)]
         return len(symbols) == 1 and place.index == variable(symbols[0])
 
     def _operands(self, operation: Compute) -> list[str]:
@@ -271,8 +273,9 @@ class BodyPrinter:
         return axes.union(*(self.axes[value] for value in index.loaded()))
 
     def _at(self, index: Index) -> str:
-        text = index_text(index, self.values)
-        return f"({text})" if len(index.terms) + bool(index.constant) > 1 else text
+        text = index_text(index, self.values, self.tile)
+        parts = len(index.terms) + (not is_constant(index.constant, 0))
+        return f"({text})" if parts > 1 or (isinstance(index.constant, Size) and not index.terms) else text
 
 
 def _all(masks: list[str]) -> str:

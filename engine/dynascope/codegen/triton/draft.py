@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from dynascope.codegen.triton.body import BodyPrinter, Names
 from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
 from dynascope.codegen.triton.helpers import helper_texts
-from dynascope.codegen.triton.kernel import TICKET_BYTES, Parameter, TritonKernel
+from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, TritonKernel
 from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Store
 from dynascope.loops.operations import TABLE
+from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
+from dynascope.sizes import Root, Size, is_constant, known, leaves, product
 
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
 
@@ -55,11 +58,11 @@ class GroupFacts:
         return bool(kept) and SIXTEEN_BIT_FLOATS.issuperset(kept) and not any(map(_jumps, self.body))
 
     @property
-    def bytes_read(self) -> int:
+    def bytes_read(self) -> Extent:
         return sum(_bytes_moved(self.buffers[name], self.body, Load) for name in self.group.reads)
 
     @property
-    def bytes_written(self) -> int:
+    def bytes_written(self) -> Extent:
         return sum(_bytes_moved(self.buffers[name], self.body, Store) for name in self.group.writes)
 
 
@@ -92,16 +95,14 @@ def _jumps(operation: Operation) -> bool:
     return operation.name in _STEPS or (operation.name == "cast" and not operation.dtype.is_floating_point)
 
 
-def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> int:
+def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> Extent:
     """At most the whole buffer, and no more than the loops can reach (slices, embeddings)."""
-    reach = 0
+    reach: Extent = 0
     for operation in body:
         if isinstance(operation, kind) and operation.buffer == buffer.name:
-            steps = 1
-            for symbol in operation.index.symbols():
-                steps *= symbol.extent
-            reach += steps
-    return min(buffer.elements, reach or buffer.elements) * buffer.dtype.itemsize
+            reach = reach + product(symbol.extent for symbol in operation.index.symbols())
+    less = not is_constant(reach, 0) and known("<=", reach, buffer.elements)
+    return (reach if less else buffer.elements) * buffer.dtype.itemsize
 
 
 class Draft:
@@ -119,6 +120,7 @@ class Draft:
                 self.names.take(symbol.name)
         self.names.take(facts.group.name)
         self._parameters = self._make_parameters()
+        self.multiples = _multiples(facts)
         self.printer = BodyPrinter(
             facts.body,
             tile,
@@ -129,7 +131,7 @@ class Draft:
             "coarse" if facts.is_coarse else "exact",
         )
 
-    def finish(self, programs: int, warps: int, stages: int = 1, scratch_bytes: int = 0) -> TritonKernel:
+    def finish(self, programs: Extent, warps: int, stages: int = 1, scratch_bytes: int = 0) -> TritonKernel:
         """The kernel, launched as `programs` programs. `scratch_bytes` is what it needs behind the tickets."""
         group = self.facts.group
         parameters = list(self._parameters)
@@ -144,7 +146,7 @@ class Draft:
             grid=(programs, 1, 1),
             warps=warps,
             stages=stages,
-            aligned=frozenset(parameter.name for parameter in parameters if parameter.is_pointer),
+            aligned=frozenset(p.name for p in parameters if p.is_pointer or p.source in self.multiples),
             asserts=self.printer.asserts,
             workspace_bytes=TICKET_BYTES + scratch_bytes if scratch_bytes else 0,
             links=tuple(LineLink(link.line + offset, link.span) for link in self.writer.links),
@@ -152,6 +154,7 @@ class Draft:
             bytes_read=self.facts.bytes_read,
             bytes_written=self.facts.bytes_written,
             scalar_operations=_work(self.facts),
+            numbers=group.numbers,
         )
 
     def _make_parameters(self) -> list[Parameter]:
@@ -159,8 +162,13 @@ class Draft:
             Parameter(self.names.take(buffer.name), f"*{SIGNATURE[buffer.dtype]}", buffer.name)
             for buffer in self.facts.touched
         ]
-        kinds = {operation.name: operation.dtype for operation in self.facts.body if isinstance(operation, Argument)}
-        return parameters + [Parameter(self.names.take(name), SIGNATURE[kinds[name]], name) for name in kinds]
+        kinds = {o.name: SIGNATURE[o.dtype] for o in self.facts.body if isinstance(o, Argument)}
+        for name, leaf in self.facts.group.numbers:
+            # The launcher hands over 64 bits, of which a narrow parameter takes the lower 32.
+            kinds.setdefault(name, "fp64" if leaf.kind is float else "i64" if self.tile.wide else "i32")
+        numbers = [Parameter(self.names.take(name), kind, name) for name, kind in kinds.items()]
+        self.tile.numbers.update({number.source: number.name for number in numbers})
+        return parameters + numbers
 
     def _head(self, parameters: list[Parameter]) -> str:
         lines = [f"# {line}" for line in _summary(self.facts)]
@@ -175,17 +183,42 @@ def _summary(facts: GroupFacts) -> list[str]:
     lines = [f"{group.name}: {shape}; reads {_size(facts.bytes_read)}, writes {_size(facts.bytes_written)}"]
     for buffer in facts.touched:
         how = "/".join(w for w, names in (("read", group.reads), ("written", group.writes)) if buffer.name in names)
-        lines.append(f"  {buffer.name}: {short_name(buffer.dtype)}{list(buffer.sizes)}, {how}")
+        lines.append(f"  {buffer.name}: {short_name(buffer.dtype)}{size_list(buffer.sizes)}, {how}")
     return lines
 
 
-def _size(count: int) -> str:
+def _size(count: Extent) -> str:
+    if isinstance(count, Size):
+        return f"{count} bytes"
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count} bytes"
 
 
-def _work(facts: GroupFacts) -> int:
-    elements = facts.group.row_count * max(facts.group.column_count, 1)
+def _multiples(facts: GroupFacts) -> frozenset[str]:
+    """The roots by which memory is strided and which are multiples of 16 now: rows then begin where whole vectors do. That
+    they are is relied on. Of others nothing is: the kernel is right for all."""
+    found = set()
+    for name, leaf in facts.group.numbers:
+        if isinstance(leaf, Root) and leaf.kind is int and any(_strides_by(o, leaf) for o in facts.body):
+            size = next(c for o in facts.body for c in _coefficients(o) if leaf in leaves(c.expression))
+            root = size.scope.root(leaf.name, size.scope.hints[leaf.name], *leaf.bounds)
+            if root.hint % ALIGNMENT == 0 and root % ALIGNMENT == 0:
+                found.add(name)
+    return frozenset(found)
+
+
+def _strides_by(operation: Operation, leaf: Root) -> bool:
+    return any(leaf in leaves(coefficient.expression) for coefficient in _coefficients(operation))
+
+
+def _coefficients(operation: Operation) -> list[Size]:
+    if not isinstance(operation, (Load, Store)):
+        return []
+    return [c for _, c in operation.index.terms if isinstance(c, Size)]
+
+
+def _work(facts: GroupFacts) -> Extent:
+    elements = facts.group.row_count * facts.group.column_count
     return elements * sum(TABLE[operation.name].cost for operation in facts.body if isinstance(operation, Compute))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Origin
 from dynascope.report.facts import KernelFact, LineLink, Phase
+from dynascope.sizes import Expression, hint_of
 
 ALIGNMENT = 16
 """Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be."""
@@ -18,7 +20,7 @@ What follows is scratch. So all kernels of a stream share one workspace, one aft
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a kernel. `kind` is Triton's: `*fp32`, `*i1`, `i64`, `fp64`. `source` is the buffer or the
+    """One argument of a kernel. `kind` is Triton's: `*fp32`, `*i1`, `i32`, `i64`, `fp64`. `source` is the buffer or the
     graph's number; None for the workspace, memory that is zero before the first launch."""
 
     name: str
@@ -32,12 +34,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class TritonKernel:
-    """`text` is a whole Python module that defines `name`. `aligned` names the pointers that may be read widely."""
+    """`text` is a whole Python module that defines `name`. `aligned` names the pointers that may be read widely, and
+    the numbers that are multiples of 16."""
 
     name: str
     text: str
     parameters: tuple[Parameter, ...]
-    grid: tuple[int, int, int]
+    grid: tuple[Extent, int, int]
     warps: int
     stages: int = 1
     aligned: frozenset[str] = frozenset()
@@ -46,9 +49,11 @@ class TritonKernel:
     workspace_bytes: int = 0
     links: tuple[LineLink, ...] = ()
     origins: tuple[Origin, ...] = ()
-    bytes_read: int = 0
-    bytes_written: int = 0
-    scalar_operations: int = 0
+    bytes_read: Extent = 0
+    bytes_written: Extent = 0
+    scalar_operations: Extent = 0
+    numbers: tuple[tuple[str, Expression], ...] = ()
+    """What the parameters that vary with sizes are, by their sources."""
 
     def without_alignment(self) -> TritonKernel:
         """The same kernel for pointers that lie anywhere."""
@@ -68,7 +73,7 @@ def kernel_fact(kernel: TritonKernel, identifier: str, graph: str, phase: Phase,
         links=kernel.links,
         spans=spans,
         operations=tuple(dict.fromkeys(origin.operator for origin in kernel.origins)),
-        bytes_read=kernel.bytes_read,
-        bytes_written=kernel.bytes_written,
+        bytes_read=hint_of(kernel.bytes_read),
+        bytes_written=hint_of(kernel.bytes_written),
         path=path,
     )

@@ -11,9 +11,10 @@ from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
-from dynascope.loops.index import Index, Symbol
-from dynascope.loops.nodes import Compute, Load, Store
+from dynascope.loops.index import Extent, Index, Symbol, constant
+from dynascope.loops.nodes import CheckIndex, Compute, IndexValue, Load, Store
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
+from dynascope.sizes import Size, is_constant, nominal, product
 
 _TILE = 64
 _SMALLEST_SIDE = 8
@@ -22,16 +23,13 @@ _SMALLEST_SIDE = 8
 
 def emit_pointwise(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     axes, warps = _choose(facts, device)
-    tile = Tile(axes, needs_wide(_indices(facts), axes))
+    tile = Tile(axes, needs_wide(all_indices(facts), axes))
     draft = Draft(facts, tile)
     _place_program(draft)
     if len(axes) == 1:
         draft.printer.first = f"program * {axes[0].block}"
     draft.printer.emit(range(len(facts.body)))
-    programs = 1
-    for axis in axes:
-        programs *= axis.blocks
-    return draft.finish(programs, warps)
+    return draft.finish(product(axis.blocks for axis in axes), warps)
 
 
 def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], int]:
@@ -40,7 +38,7 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     if side is not None:
         outer, inner = side, rows[-1]
         rest = tuple(symbol for symbol in rows if symbol not in (outer, inner))
-        blocks = [min(_TILE, _power_of_two(symbol.extent)) for symbol in (outer, inner)]
+        blocks = [min(_TILE, _power_of_two(nominal(symbol.extent))) for symbol in (outer, inner)]
         tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
         return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
     block, warps = _flat_block(facts, device)
@@ -48,10 +46,10 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
 
 
 def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
-    """1024 elements a program; fewer where there would not be two programs for every multiprocessor."""
+    """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known."""
     count = facts.group.row_count
     block = 1024
-    while block > 128 and count < 2 * block * device.multiprocessors:
+    while not isinstance(count, Size) and block > 128 and count < 2 * block * device.multiprocessors:
         block //= 2
     heavy = any(isinstance(o, Compute) and TABLE[o.name].cost >= TRANSCENDENTAL for o in facts.body)
     per_thread = 16 if heavy and block == 1024 else 8
@@ -60,14 +58,14 @@ def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
 
 def _other_contiguous(facts: GroupFacts) -> Symbol | None:
     """A loop other than the innermost along which some access runs through memory, where the innermost strides."""
-    rows = [symbol for symbol in facts.group.rows if symbol.extent > 1]
-    if len(rows) < 2 or rows[-1].extent < _SMALLEST_SIDE:
+    rows = [symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)]
+    if len(rows) < 2 or nominal(rows[-1].extent) < _SMALLEST_SIDE:
         return None
     inner = rows[-1]
     for index in _indices(facts):
-        if abs(index.coefficient(inner)) > 1:
+        if not any(is_constant(index.coefficient(inner), step) for step in (-1, 0, 1)):
             for symbol in rows[:-1]:
-                if index.coefficient(symbol) == 1 and symbol.extent >= _SMALLEST_SIDE:
+                if is_constant(index.coefficient(symbol), 1) and nominal(symbol.extent) >= _SMALLEST_SIDE:
                     return symbol
     return None
 
@@ -76,21 +74,32 @@ def _place_program(draft: Draft) -> None:
     """Split the program's number over the axes, the innermost fastest."""
     tile, writer = draft.tile, draft.writer
     writer.write("program = tl.program_id(0)" + (".to(tl.int64)" if tile.wide else ""))
-    inner = 1
+    inner: Extent = 1
     lines: list[str] = []
     for axis in reversed(tile.axes):
-        number = "program" if inner == 1 else f"program // {inner}"
-        inner *= axis.blocks
+        number = "program" if is_constant(inner, 1) else f"program // {tile.factor(inner)}"
+        inner = inner * axis.blocks
         if axis is not tile.axes[0]:
-            number = f"{number} % {axis.blocks}"
+            number = f"{number} % {tile.factor(axis.blocks)}"
         block = f"({number})" if " " in number else number
-        start = "0" if axis.blocks == 1 else block if axis.block == 1 else f"{block} * {axis.block}"
+        start = "0" if is_constant(axis.blocks, 1) else block if axis.block == 1 else f"{block} * {axis.block}"
         lines = place_axis(tile, axis, start) + lines
     writer.write_all(lines)
 
 
 def _indices(facts: GroupFacts) -> list[Index]:
     return [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
+
+
+def all_indices(facts: GroupFacts) -> list[Index]:
+    """Every index whose text is computed in the width of positions, numbers that vary included."""
+    values = [o.index for o in facts.body if isinstance(o, IndexValue) and not _is_static(o.index)]
+    extents = [constant(o.extent) for o in facts.body if isinstance(o, CheckIndex) and isinstance(o.extent, Size)]
+    return [*_indices(facts), *values, *extents]
+
+
+def _is_static(index: Index) -> bool:
+    return not any(isinstance(part, Size) for part in (index.constant, *index.bounds, *(c for _, c in index.terms)))
 
 
 def _power_of_two(number: int) -> int:

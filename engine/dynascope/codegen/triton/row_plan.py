@@ -6,6 +6,9 @@
 held    the whole row in registers: one read of each element however many passes the body has
 looped  a loop over the columns for each pass, each reading anew
 split   several programs for each row, of which the last to finish combines: for few, long rows and one pass
+
+Columns whose count varies are held in the next of a few sizes, and that they fit is relied on; looping and splitting are
+right for any count.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from typing import Literal
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
-from dynascope.loops.index import Symbol
+from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
 from dynascope.schedule.passes import Arrangement
+from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
 Mode = Literal["held", "looped", "split"]
 
@@ -27,6 +31,9 @@ _HELD_BYTES = 65536
 
 _HELD_ACROSS = 1024
 """So many columns still fit beside enough rows to read whole sectors of memory."""
+
+_HELD_BLOCKS = (128, 1024, 4096, 16384)
+"""The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
 
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
@@ -38,7 +45,7 @@ class RowPlan:
     row_block: int
     column_block: int
     warps: int
-    steps: int = 1
+    steps: Extent = 1
     """Blocks that one program goes through."""
     parts: int = 1
 
@@ -52,19 +59,33 @@ def choose_rows(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel
 def _along(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
     """Columns lie next to one another in memory."""
     rows, columns = facts.group.row_count, facts.group.column_count
-    splits = arrangement.pass_count <= 1 and rows <= MOST_TICKETS and columns >= 8192 and rows < device.multiprocessors
-    if splits:
+    few = not isinstance(rows, Size) and rows <= MOST_TICKETS and rows < device.multiprocessors
+    if arrangement.pass_count <= 1 and few and _is_long(columns, 8192):
         return _split_along(facts, device)
-    block = max(2, power_of_two(columns))
-    if block * facts.widest_itemsize <= _HELD_BYTES:
+    block = _held_block(columns, _HELD_BYTES // facts.widest_itemsize)
+    if block:
         return _held(facts, device, block)
-    if rows < 2 * device.multiprocessors:
+    if nominal(rows) < 2 * device.multiprocessors:
         return _looped(columns, 1, 8192, 16)
     return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
 
 
+def _is_long(columns: Extent, limit: int) -> bool:
+    """Whether a row is worth several programs. Of columns that vary it is relied on that they are so many; of fewer, nothing."""
+    return hint_of(columns) >= limit and columns >= limit
+
+
+def _held_block(columns: Extent, most: int) -> int:
+    """A block with room for all columns; 0 where there are too many."""
+    if not isinstance(columns, Size):
+        block = max(2, power_of_two(columns))
+        return block if block <= most else 0
+    fitting = [block for block in _HELD_BLOCKS if columns.hint <= block <= most]
+    return fitting[0] if fitting and columns <= fitting[0] else 0
+
+
 def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
-    rows = facts.group.row_count
+    rows = nominal(facts.group.row_count)
     together = 1
     while together * block < _SMALL_TILE and rows >= 4 * together * device.multiprocessors:
         together *= 2
@@ -78,16 +99,16 @@ def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
 
 def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
     rows, columns = facts.group.row_count, facts.group.column_count
-    block = 4096 if columns * rows >= 4096 * 4 * device.multiprocessors else 1024
+    block = 4096 if nominal(columns) * rows >= 4096 * 4 * device.multiprocessors else 1024
     wanted = max(1, 8 * device.multiprocessors // rows)
     return _split(columns, 1, block, block // 512, wanted)
 
 
 def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns."""
-    rows, columns = facts.group.row_count, facts.group.column_count
-    whole = max(2, power_of_two(columns))
-    if whole <= _HELD_ACROSS:
+    columns, rows = facts.group.column_count, nominal(facts.group.row_count)
+    whole = _held_block(columns, _HELD_ACROSS)
+    if whole:
         row_block = max(2, min(_TILE_ELEMENTS * 2 // whole, power_of_two(rows), 256))
         while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
             row_block //= 2
@@ -96,8 +117,11 @@ def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) ->
     row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
     warps = _between(1, row_block * column_block // (32 * 16), 8)
     programs = -(-rows // row_block)
-    parts = min(4 * device.multiprocessors // programs, columns // (2 * column_block))
-    if parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS:
+    parts = 4 * device.multiprocessors // programs
+    if not isinstance(columns, Size):
+        parts = min(parts, columns // (2 * column_block))
+    splits = parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS
+    if splits and not isinstance(facts.group.row_count, Size) and _is_long(columns, 4 * column_block):
         return _split(columns, row_block, column_block, warps, parts)
     return _looped(columns, row_block, column_block, warps)
 
@@ -107,7 +131,7 @@ def _runs_along_rows(facts: GroupFacts) -> bool:
     columns, votes = set(facts.group.columns), 0
     for operation in facts.body:
         if isinstance(operation, Load) and not columns.isdisjoint(operation.index.symbols()):
-            size = facts.buffers[operation.buffer].bytes
+            size = nominal(facts.buffers[operation.buffer].bytes)
             if _steps_by_one(operation, facts.group.columns):
                 votes -= size
             elif _steps_by_one(operation, facts.group.rows):
@@ -116,15 +140,18 @@ def _runs_along_rows(facts: GroupFacts) -> bool:
 
 
 def _steps_by_one(load: Load, symbols: tuple[Symbol, ...]) -> bool:
-    return any(abs(load.index.coefficient(symbol)) == 1 for symbol in symbols)
+    steps = [load.index.coefficient(symbol) for symbol in symbols]
+    return any(is_constant(step, 1) or is_constant(step, -1) for step in steps)
 
 
-def _looped(columns: int, row_block: int, column_block: int, warps: int) -> RowPlan:
-    return RowPlan("looped", row_block, column_block, warps, -(-columns // column_block))
+def _looped(columns: Extent, row_block: int, column_block: int, warps: int) -> RowPlan:
+    return RowPlan("looped", row_block, column_block, warps, blocks_of(columns, column_block))
 
 
-def _split(columns: int, row_block: int, column_block: int, warps: int, wanted: int) -> RowPlan:
-    """At most `wanted` parts, all of equally many blocks and none of them empty."""
+def _split(columns: Extent, row_block: int, column_block: int, warps: int, wanted: int) -> RowPlan:
+    """At most `wanted` parts, all of equally many blocks and none of them empty; of columns that vary, just so many parts."""
+    if isinstance(columns, Size):
+        return RowPlan("split", row_block, column_block, warps, blocks_of(columns, column_block * wanted), wanted)
     blocks = -(-columns // column_block)
     steps = -(-blocks // min(wanted, blocks))
     return RowPlan("split", row_block, column_block, warps, steps, -(-blocks // steps))

@@ -14,11 +14,13 @@ from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import online_sums
 from dynascope.codegen.triton.operations import helpers_in
+from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, power_of_two
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Reduce, Store
 from dynascope.schedule.passes import Arrangement, arrange
+from dynascope.sizes import is_constant
 
 
 def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
@@ -35,8 +37,7 @@ class _RowKernel:
         self.row = Axis("row", facts.group.rows, plan.row_block)
         self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
         axes = (self.row, self.column)
-        indices = [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
-        self.tile = Tile(axes, needs_wide(indices, axes))
+        self.tile = Tile(axes, needs_wide(all_indices(facts), axes))
         self.draft = Draft(facts, self.tile)
         self.printer, self.writer = self.draft.printer, self.draft.writer
         self.axis = self.tile.position("column")
@@ -77,7 +78,7 @@ class _RowKernel:
         self._place_rows(f"tl.program_id(0) // {parts}")
         self._row_values(0)
         self.writer.write(f"part = tl.program_id(0) % {parts}")
-        self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
+        self.writer.write(f"first = part * {self.tile.factor(self.plan.steps * self.plan.column_block)}")
         self._sweep(0, "first + start")
         places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce)]
         self.writer.write("# The program that finishes last combines the parts, in their order.")
@@ -96,8 +97,14 @@ class _RowKernel:
     def _place_rows(self, program: str) -> None:
         wide = ".to(tl.int64)" if self.tile.wide else ""
         self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
-        start = "0" if self.row.blocks == 1 else "program" if self.row.block == 1 else f"program * {self.row.block}"
-        if self.row.count != 1:
+        start = (
+            "0"
+            if is_constant(self.row.blocks, 1)
+            else "program"
+            if self.row.block == 1
+            else f"program * {self.row.block}"
+        )
+        if not is_constant(self.row.count, 1):
             self.writer.write_all(place_axis(self.tile, self.row, start))
 
     def _pass_count(self) -> int:
@@ -132,7 +139,7 @@ class _RowKernel:
             for name, identity, kind in self._lanes(reduce):
                 self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
         block = self.plan.column_block
-        with self.writer.block(f"for start in range(0, {self.plan.steps * block}, {block}):"):
+        with self.writer.block(f"for start in range(0, {self.tile.text(self.plan.steps * block)}, {block}):"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
             self.printer.emit(self._needed(number))
             for total in self._early(number):
@@ -186,7 +193,7 @@ class _RowKernel:
 
     def _position(self) -> str:
         """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
-        looping = [symbol for symbol in self.column.symbols if symbol.extent != 1]
+        looping = [symbol for symbol in self.column.symbols if not is_constant(symbol.extent, 1)]
         flat = looping[0].name if len(looping) == 1 else "column"
         flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"

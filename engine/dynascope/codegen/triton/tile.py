@@ -10,10 +10,23 @@ others are scalars. For rows r0: 64 and columns c0: 1000 with blocks 2 and 1024:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from dynascope.loops.index import Atom, Index, Loaded, Quotient, Remainder, Symbol
+from dynascope.loops.index import Atom, Extent, Index, Loaded, Quotient, Remainder, Symbol
+from dynascope.loops.numbers import number_name, size_text
+from dynascope.sizes import (
+    Operation,
+    Polynomial,
+    Size,
+    blocks_of,
+    is_constant,
+    is_printed,
+    known,
+    product,
+    same,
+)
 
 WIDE = 1 << 31
 """From here on, positions do not fit into int32."""
@@ -28,21 +41,21 @@ class Axis:
     name: str
     symbols: tuple[Symbol, ...]
     block: int
-    visited: int = 0
+    visited: Extent = 0
 
     @property
-    def count(self) -> int:
-        total = 1
-        for symbol in self.symbols:
-            total *= symbol.extent
-        return total
+    def count(self) -> Extent:
+        return product(symbol.extent for symbol in self.symbols)
 
     @property
-    def blocks(self) -> int:
-        return -(-self.count // self.block)
+    def blocks(self) -> Extent:
+        return blocks_of(self.count, self.block)
 
     @property
     def is_masked(self) -> bool:
+        """Whether some position may lie past the end. Of a count that varies, only single positions never do."""
+        if isinstance(self.count, Size):
+            return self.block > 1 or not (is_constant(self.visited, 0) or same(self.visited, self.count))
         return max(self.visited, self.blocks) * self.block != self.count
 
     @property
@@ -56,6 +69,17 @@ class Tile:
 
     axes: tuple[Axis, ...]
     wide: bool = False
+    numbers: dict[str, str] = field(default_factory=dict)
+    """The parameters of the numbers that vary with sizes, by the names of the numbers."""
+
+    def text(self, value: Extent) -> str:
+        """A size over the kernel's parameters."""
+        return size_text(value, lambda leaf: self.numbers[number_name(leaf)], "//", "*")
+
+    def factor(self, value: Extent) -> str:
+        """A size as an operand of `*`, `//` or `%`."""
+        text = self.text(value)
+        return f"({text})" if isinstance(value, Size) and not text.isidentifier() else text
 
     @property
     def dimensions(self) -> tuple[Axis, ...]:
@@ -93,59 +117,109 @@ def place_axis(tile: Tile, axis: Axis, start: str) -> list[str]:
     if tile.wide and positions:
         positions += ".to(tl.int64)"
     total = " + ".join(part for part in (start, positions) if part and part != "0") or "0"
-    single = len([s for s in axis.symbols if s.extent != 1]) == 1
-    flat = next(s.name for s in axis.symbols if s.extent != 1) if single else axis.name
+    looping = _looping(axis)
+    single = len(looping) == 1
+    flat = looping[0].name if single else axis.name
     lines = [f"{flat} = {total}"]
     if axis.is_masked:
-        lines.append(f"{axis.mask} = {flat} < {axis.count}")
-    return lines if single else lines + _unflatten(axis)
+        lines.append(f"{axis.mask} = {flat} < {tile.text(axis.count)}")
+    return lines if single else lines + _unflatten(tile, axis)
 
 
-def _unflatten(axis: Axis) -> list[str]:
-    lines, inner = [], 1
-    looping = [symbol for symbol in axis.symbols if symbol.extent != 1]
-    for symbol in reversed(looping):
-        quotient = axis.name if inner == 1 else f"{axis.name} // {inner}"
-        outermost = symbol is looping[0]
+def _looping(axis: Axis) -> list[Symbol]:
+    return [symbol for symbol in axis.symbols if not is_constant(symbol.extent, 1)]
+
+
+def _unflatten(tile: Tile, axis: Axis) -> list[str]:
+    """The loops' positions from the flat one. Remainders are written as differences: of `lane % 6` Triton 3.6 concludes that
+    a comparison of it gives the same for neighbouring lanes, and reads what a mask forbids."""
+    lines, rest = [], axis.name
+    looping = _looping(axis)
+    for position, symbol in reversed(list(enumerate(looping[1:], 1))):
+        quotient = looping[0].name if position == 1 else f"{axis.name}_{position}"
         # Past the end the outermost loop runs on; those positions are masked.
-        lines.append(f"{symbol.name} = {quotient}" + ("" if outermost else f" % {symbol.extent}"))
-        inner *= symbol.extent
-    return lines[::-1]
+        lines.append(f"{quotient} = {rest} // {tile.factor(symbol.extent)}")
+        lines.append(f"{symbol.name} = {rest} - {quotient} * {tile.factor(symbol.extent)}")
+        rest = quotient
+    return lines
 
 
-def index_text(index: Index, values: Mapping[int, str]) -> str:
+def index_text(index: Index, values: Mapping[int, str], tile: Tile) -> str:
     """The index as an expression over the loops' names; `values` names the body values it depends on."""
     parts = []
     for atom, coefficient in index.terms:
-        text = _atom_text(atom, values)
-        parts.append(text if coefficient == 1 else f"{coefficient}*{text}")
-    if index.constant or not parts:
-        parts.append(str(index.constant))
+        text = _atom_text(atom, values, tile)
+        parts.append(text if is_constant(coefficient, 1) else f"{tile.factor(coefficient)}*{text}")
+    if not is_constant(index.constant, 0) or not parts:
+        parts.append(tile.text(index.constant))
     return " + ".join(parts).replace("+ -", "- ")
 
 
-def _atom_text(atom: Atom, values: Mapping[int, str]) -> str:
+def _atom_text(atom: Atom, values: Mapping[int, str], tile: Tile) -> str:
     if isinstance(atom, Symbol):
         return atom.name
     if isinstance(atom, Loaded):
         return values[atom.value]
     if isinstance(atom, Quotient):
-        return _floored(atom.dividend, atom.divisor, "//", values)
+        return _floored(atom.dividend, atom.divisor, "//", values, tile)
     assert isinstance(atom, Remainder)
-    return _floored(atom.dividend, atom.divisor, "%", values)
+    return _floored(atom.dividend, atom.divisor, "%", values, tile)
 
 
-def _floored(dividend: Index, divisor: int, operator: str, values: Mapping[int, str]) -> str:
+def _floored(dividend: Index, divisor: Extent, operator: str, values: Mapping[int, str], tile: Tile) -> str:
     """Triton divides as C does. A dividend that may be negative is moved up by whole periods first."""
     low, _ = dividend.bounds
-    if low >= 0:
-        return f"(({index_text(dividend, values)}) {operator} {divisor})"
-    periods = -(low // divisor)
-    moved = f"(({index_text(dividend + periods * divisor, values)}) {operator} {divisor})"
-    return f"({moved} - {periods})" if operator == "//" else moved
+    periods = 0 if low >= 0 else -(low // divisor)
+    moved = f"({index_text(dividend if low >= 0 else dividend + periods * divisor, values, tile)})"
+    by = tile.factor(divisor)
+    if operator == "%":  # as a difference, for the reason that `_unflatten` gives
+        return f"({moved} - {moved} // {by} * {by})"
+    return f"({moved} // {by})" if low >= 0 else f"({moved} // {by} - {tile.factor(periods)})"
 
 
 def needs_wide(indices: Iterable[Index], axes: Iterable[Axis]) -> bool:
-    """Whether some position, masked ones included, could leave int32."""
-    reach = max((max(abs(bound) for bound in index.bounds) for index in indices), default=0)
-    return reach >= WIDE // 2 or any(axis.blocks * axis.block >= WIDE // 2 for axis in axes)
+    """Whether some position, masked ones included, could leave int32. Of sizes that vary the answer is relied on."""
+    indices, axes = list(indices), list(axes)
+    ends = [end for index in indices for end in index.bounds]
+    ends += [axis.count + axis.block if isinstance(axis.count, Size) else axis.blocks * axis.block for axis in axes]
+    if any(abs(end) >= WIDE // 2 for end in ends if not isinstance(end, Size)):
+        return True
+    varying = [end for end in ends if isinstance(end, Size)]
+    varying += [part for index in indices for part in _computed_with(index)]
+    highest = [end for n, end in enumerate(varying) if not _is_surpassed(end, n, varying)]
+    return any(end >= WIDE // 2 or end <= -WIDE // 2 for end in highest)
+
+
+def _is_surpassed(end: Size, position: int, others: list[Size]) -> bool:
+    """Whether another one is never less, and this one never negative: it needs no relation of its own."""
+    if not known(">=", end, 0):
+        return False
+    return any(
+        known("<=", end, other) and not (same(end, other) and n >= position)
+        for n, other in enumerate(others)
+        if n != position
+    )
+
+
+def _computed_with(index: Index) -> Iterator[Size]:
+    """The numbers that the text of an index is made of, and what their quotients are taken of."""
+    for part in (index.constant, *(c for _, c in index.terms)):
+        if isinstance(part, Size):
+            yield part
+            yield from (part.scope.size(dividend) for dividend in _dividends(part.expression))
+    for atom, _ in index.terms:
+        if isinstance(atom, (Quotient, Remainder)):
+            yield from _computed_with(atom.dividend)
+            yield from (end for end in atom.dividend.bounds if isinstance(end, Size))
+
+
+def _dividends(expression: Any) -> Iterator[Any]:
+    atoms = (
+        [atom for monomial, _ in expression.terms for atom, _ in monomial] if isinstance(expression, Polynomial) else ()
+    )
+    for atom in atoms:
+        if isinstance(atom, Operation) and is_printed(atom):
+            for argument in atom.arguments:
+                if isinstance(argument, Polynomial):
+                    yield argument
+                    yield from _dividends(argument)

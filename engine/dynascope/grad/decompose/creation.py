@@ -89,6 +89,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.full_like.default: _full_like,
     aten.empty_like.default: _like(0),
     aten.zeros.default: _sized(0),
+    aten._efficientzerotensor.default: _sized(0),
     aten.ones.default: _sized(1),
     aten.empty.memory_format: _sized(0),
     aten.new_zeros.default: _new(0),

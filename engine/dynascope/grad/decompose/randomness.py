@@ -16,8 +16,9 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.metadata import kept_strides
-from dynascope.grad.tape import Layout, Number, Value, contiguous_strides
+from dynascope.grad.tape import Layout, Value, contiguous_strides
 from dynascope.random_numbers import DRAW_SEED, UNIFORM
+from dynascope.sizes import Size
 
 aten = torch.ops.aten
 MANTISSA_BITS = {torch.float16: 11, torch.bfloat16: 8}
@@ -45,7 +46,7 @@ def bernoulli_mask(b: B, layout: Layout, probability: float | Value) -> Value:
 
 
 def _native_dropout(b: B, x: Value, p: float, train: bool | None) -> Any:
-    if train is False or not x.dtype.is_floating_point or isinstance(p, Number):
+    if train is False or not x.dtype.is_floating_point or isinstance(p, Size):
         return NotImplemented
     mask = bernoulli_mask(b, _like(x), 1.0 - p)
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
@@ -58,8 +59,8 @@ def _bernoulli(b: B, x: Value, *, generator: Any = None) -> Any:
     return b.convert(bernoulli_mask(b, _like(x), x), x.dtype)
 
 
-def _bernoulli_by(b: B, x: Value, p: float | Value, *, generator: Any = None) -> Any:
-    if generator is not None or isinstance(p, Number):
+def _bernoulli_by(b: B, x: Value, p: float | Value = 0.5, *, generator: Any = None) -> Any:
+    if generator is not None or isinstance(p, Size):
         return NotImplemented
     return b.convert(bernoulli_mask(b, _like(x), p), x.dtype)
 
@@ -107,7 +108,7 @@ def _in_likeness(make: Callable[[B, Layout], Value]) -> Callable[..., Any]:
 def _between(b: B, x: Value, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Any:
     """What `uniform_(low, high)` writes."""
     layout = _layout(x.sizes, x.dtype, x.device, {"generator": generator}, kept_strides(x, None))
-    if layout is None or isinstance(low, Number) or isinstance(high, Number):
+    if layout is None or isinstance(low, Size) or isinstance(high, Size):
         return NotImplemented
     return b.add(b.mul(uniform_of(b, layout), high - low), low)
 
@@ -115,7 +116,7 @@ def _between(b: B, x: Value, low: float = 0.0, high: float = 1.0, *, generator: 
 def _normal(b: B, x: Value, mean: float = 0.0, deviation: float = 1.0, *, generator: Any = None) -> Any:
     """What `normal_(mean, deviation)` writes."""
     layout = _layout(x.sizes, x.dtype, x.device, {"generator": generator}, kept_strides(x, None))
-    if layout is None or isinstance(mean, Number) or isinstance(deviation, Number):
+    if layout is None or isinstance(mean, Size) or isinstance(deviation, Size):
         return NotImplemented
     return b.add(b.mul(normal_of(b, layout), deviation), mean)
 
@@ -124,7 +125,7 @@ def _layout(sizes: Any, dtype: torch.dtype, device: Any, rest: dict[str, Any], s
     """None where the call asks for what has no form here: another generator, a sparse layout, a dtype without loops."""
     if not dtype.is_floating_point or dtype.itemsize == 1 or rest.get("generator") is not None:
         return None
-    if rest.get("layout") not in (None, torch.strided) or any(isinstance(size, Number) for size in sizes):
+    if rest.get("layout") not in (None, torch.strided):
         return None
     sizes = tuple(sizes)
     return Layout(sizes, strides or contiguous_strides(sizes), dtype, torch.device(device))

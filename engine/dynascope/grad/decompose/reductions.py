@@ -9,7 +9,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.pointwise import HALF, wide
-from dynascope.grad.shapes import wrap_dimension, wrap_dimensions
+from dynascope.grad.shapes import slice_bounds, wrap_dimension, wrap_dimensions
 from dynascope.grad.tape import Value
 from dynascope.grad.views import reshape
 
@@ -49,7 +49,7 @@ def _slice_backward(
     b: B, gradient: Value, sizes: Sequence[int], dimension: int, start: int, end: int, step: int
 ) -> Value:
     dimension = wrap_dimension(dimension, len(sizes))
-    first, last, _ = slice(start, end).indices(sizes[dimension])
+    first, last = slice_bounds(start, end, sizes[dimension])
     return b.op(aten.slice_scatter.default, b.full(sizes, 0, like=gradient), gradient, dimension, first, last, step)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
+from dynascope.sizes import kind_of
 
 aten = torch.ops.aten
 
@@ -48,7 +49,7 @@ def arange(call: Lowering) -> Lowered | NotLowered:
     start, step = 0, 1
     if call.operator is not aten.arange.default:
         start, step = call.arguments[0], (call.arguments[2] if len(call.arguments) > 2 else 1)
-    if not isinstance(start, int) or not isinstance(step, int):
+    if kind_of(start) is not int or kind_of(step) is not int:
         return NotLowered("a range of floats, whose rounding is the library's")
     nest = call.nest(call.results[0].shape)
     return call.finish(nest, nest.index_value(nest.indices[0] * step + start).cast(call.results[0].dtype))

@@ -19,14 +19,18 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     reductions,
     shaping,
 )
+from dynascope.loops.lower.layouts import ResultLayout, result_layouts
+from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
+from dynascope.loops.numbers import RESERVED, number_name
+from dynascope.sizes import Root, Size, is_constant, leaves
 
 
 def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None) -> LoopProgram:
     """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call."""
-    state = _LoweringState(_writes_in_place(graph))
+    state = _LoweringState(_writes_in_place(graph), _roots(graph))
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
         if node.op == "placeholder":
@@ -45,7 +49,7 @@ def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None
 class _LoweringState:
     """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
 
-    def __init__(self, writes_in_place: bool) -> None:
+    def __init__(self, writes_in_place: bool, roots: frozenset[str]) -> None:
         self.writes_in_place = writes_in_place
         self.values: dict[fx.Node, Any] = {}
         self.buffers: dict[str, Buffer] = {}
@@ -53,7 +57,9 @@ class _LoweringState:
         self.nodes: list[Node] = []
         self.constants: dict[str, torch.Tensor] = {}
         self.devices: dict[str, torch.device] = {}
-        self.names: set[str] = set()
+        self.names: set[str] = set(roots | RESERVED) if roots else set()
+        self.numbers: dict[str, ScalarInput] = {}
+        """CPU tensors without dimensions that some kernel elsewhere is passed as numbers."""
 
     def new_name(self, wanted: str) -> str:
         base = re.sub(r"\W", "_", wanted)
@@ -76,10 +82,13 @@ class _LoweringState:
         return value
 
     def add_input(self, node: fx.Node) -> None:
-        meta = node.meta.get("val")
+        if node.meta.get("size") is not None:
+            self._add_root(node, node.meta["size"])
+            return
+        (meta,) = result_layouts(node) if not isinstance(node.meta.get("val"), (list, tuple)) else (None,)
         name = self.new_name(node.name)
-        if isinstance(meta, torch.Tensor):
-            buffer = Buffer(name, meta.dtype, _device(node), tuple(meta.shape), tuple(meta.stride()), "input")
+        if isinstance(meta, ResultLayout):
+            buffer = Buffer(name, meta.dtype, _device(node), meta.shape, meta.strides, "input")
             self.buffers[name] = buffer
             self.inputs.append(buffer)
             self.values[node] = view_of(buffer)
@@ -92,6 +101,19 @@ class _LoweringState:
             self.inputs.append(None)
             self.values[node] = None
 
+    def _add_root(self, node: fx.Node, size: Any) -> None:
+        """A number that varies, under the name that expressions over it use. One that is constant after all is not used."""
+        self.values[node] = size
+        root = _root_of(size)
+        if root is None:
+            self.inputs.append(None)
+            return
+        name = number_name(root)
+        if any(isinstance(given, ScalarInput) and given.name == name for given in self.inputs):
+            self.inputs.append(None)
+            return
+        self.inputs.append(ScalarInput(name, root.kind.__name__))
+
     def add_attribute(self, graph: fx.GraphModule, node: fx.Node) -> None:
         tensor = graph
         for part in node.target.split("."):
@@ -103,6 +125,9 @@ class _LoweringState:
         self.values[node] = view_of(buffer)
 
     def add_call(self, node: fx.Node) -> None:
+        if node.meta.get("size") is not None and not self._makes_root(node):
+            self.values[node] = node.meta["size"]
+            return
         if node.target.__name__ == "getitem":
             self.values[node] = self.resolve(node.args[0])[node.args[1]]
             return
@@ -111,12 +136,31 @@ class _LoweringState:
         if view is not None:
             self.values[node] = view
             return
-        lowered = NotLowered("the graph writes into tensors in place") if self.writes_in_place else _apply_rule(call)
+        lowered = self._lowered(call)
         if isinstance(lowered, NotLowered):
             lowered = _extern(call, lowered.why)
+        else:
+            self.numbers.update(call.numbers)
+            lowered = Lowered((*call.before, *lowered.nodes), lowered.value)
         for new in lowered.nodes:
             self._record(new)
         self.values[node] = lowered.value
+
+    def _makes_root(self, node: fx.Node) -> bool:
+        """Whether a call itself brings a number that is known only when it runs (`item`), as a root that no input is."""
+        root = _root_of(node.meta["size"])
+        return root is not None and number_name(root) not in self._given()
+
+    def _given(self) -> set[str]:
+        made = [r for n in self.nodes if isinstance(n, ExternCall) for r in n.results]
+        return {number.name for number in (*self.inputs, *made) if isinstance(number, ScalarInput)}
+
+    def _lowered(self, call: Lowering) -> Lowered | NotLowered:
+        if self.writes_in_place:
+            return NotLowered("the graph writes into tensors in place")
+        if self._reads_elsewhere(call):
+            return NotLowered("an operand lives on another device")
+        return _apply_rule(call)
 
     def _lowering(self, node: fx.Node) -> Lowering:
         origin = Origin(node.name, str(node.target), tuple(node.meta.get("user_stack") or ()))
@@ -124,6 +168,17 @@ class _LoweringState:
         keywords = {k: self.resolve(v) for k, v in node.kwargs.items()}
         device = node.meta.get("device") or self._device_of((arguments, keywords))
         return Lowering(node, node.target, arguments, keywords, origin, torch.device(device), self.new_name)
+
+    def _reads_elsewhere(self, call: Lowering) -> bool:
+        """Whether a kernel would have to read another device's memory. A CPU tensor without dimensions is passed as a number."""
+        for view in _tensors((call.arguments, call.keywords)):
+            device = self.buffers[view.buffer].device
+            if _is_same(device, call.device) or view.buffer in call.numbers:
+                continue
+            if view.sizes or device.type != "cpu" or not is_lowered(view.dtype):
+                return True
+            call.numbers[view.buffer] = self.numbers.get(view.buffer) or passed_as_number(call, view)
+        return False
 
     def _device_of(self, operands: Any) -> torch.device:
         """The device of the first tensor among the operands, one with dimensions before one without."""
@@ -159,9 +214,10 @@ def _apply_rule(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("no loop form: the library's own kernel runs it")
     if not all(_is_plain(view) for view in _tensors((call.arguments, call.keywords))):
         return NotLowered("a dtype that loops do not compute with")
-    if not all(is_lowered(meta.dtype) for meta in call.results if isinstance(meta, torch.Tensor)):
+    layouts = [layout for layout in call.results if isinstance(layout, ResultLayout)]
+    if not all(is_lowered(layout.dtype) for layout in layouts):
         return NotLowered("a dtype that loops do not compute with")
-    if any(0 in meta.shape for meta in call.results if isinstance(meta, torch.Tensor)):
+    if any(is_constant(size, 0) for layout in layouts for size in layout.shape):
         return NotLowered("a result without elements")
     try:
         return rule(call)
@@ -176,21 +232,26 @@ def _is_plain(view: TensorView) -> bool:
 def _extern(call: Lowering, why: str) -> Lowered:
     """The operator as it is, one buffer for each tensor that it returns."""
     results: list[Buffer | ScalarInput | None] = []
+    root = _root_of(call.node.meta.get("size"))
     for position, meta in enumerate(call.results):
-        if isinstance(meta, torch.Tensor):
+        if isinstance(meta, ResultLayout):
             name = call.new_name(call.node.name + (f"_{position}" if len(call.results) > 1 else ""))
-            results.append(Buffer(name, meta.dtype, call.device, tuple(meta.shape), tuple(meta.stride())))
+            results.append(Buffer(name, meta.dtype, call.device, meta.shape, meta.strides))
+        elif root is not None:
+            results.append(ScalarInput(number_name(root), root.kind.__name__))
         elif isinstance(meta, (int, float)) or _is_symbolic(meta):
             kind = "float" if isinstance(meta, float) else "int"
             results.append(ScalarInput(call.new_name(call.node.name), kind))
         else:
             results.append(None)
     values = [view_of(r) if isinstance(r, Buffer) else r for r in results]
+    if root is not None:
+        values = [call.node.meta["size"]]
     node = ExternCall(
         call.new_name(f"call_{call.node.name}"), call.operator, call.arguments, _with_device(call),
         tuple(results), call.origin, why,
     )  # fmt: skip
-    is_list = isinstance(call.node.meta["val"], (list, tuple))
+    is_list = isinstance(call.node.meta.get("val"), (list, tuple))
     return Lowered((node,), tuple(values) if is_list else values[0])
 
 
@@ -218,6 +279,10 @@ def _tensors(value: Any) -> list[TensorView]:
     return []
 
 
+def _is_same(a: torch.device, b: torch.device) -> bool:
+    return a.type == b.type and (a.index == b.index or None in (a.index, b.index))
+
+
 def _device(node: fx.Node) -> torch.device:
     device = node.meta.get("device")
     return torch.device("cpu") if device is None else torch.device(device)
@@ -225,6 +290,21 @@ def _device(node: fx.Node) -> torch.device:
 
 def _is_symbolic(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def _root_of(value: Any) -> Root | None:
+    """The root that a number is, where it is nothing but one."""
+    if not isinstance(value, Size):
+        return None
+    (leaf, *others) = leaves(value.expression)
+    is_root = isinstance(leaf, Root) and not others and str(value) == str(leaf)
+    return leaf if is_root else None
+
+
+def _roots(graph: fx.GraphModule) -> frozenset[str]:
+    """The names of all roots, which nothing else may take."""
+    roots = (_root_of(node.meta.get("size")) for node in graph.graph.nodes)
+    return frozenset(number_name(root) for root in roots if root is not None)
 
 
 def _flat_outputs(value: Any) -> tuple[Any, ...]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
-from dynascope.loops.index import Index
+from dynascope.loops.index import Extent, Index
+from dynascope.loops.lower.layouts import broadcast, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import Reader, ScatterNode, TensorView
+from dynascope.sizes import is_constant, same
 
 aten = torch.ops.aten
 
 
-def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Index, ...], extent: int, dimension: int,
+def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Index, ...], extent: Extent, dimension: int,
             reader: Reader) -> Index:  # fmt: skip
     """The element of an index tensor, as an index into a dimension of `extent`. Only `x[i]` takes negative ones."""
     wraps = "negative" if reader == "index" else "never"
@@ -26,7 +28,7 @@ def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Inde
 @rule(aten.embedding.default)
 def embedding(call: Lowering) -> Lowered | NotLowered:
     table, index = call.arguments[:2]
-    if 0 in table.sizes:
+    if is_empty(table):
         return NotLowered("an empty table")
     nest = call.nest(call.results[0].shape)
     row = checked(call, nest, index, nest.indices[:-1], table.sizes[0], 0, "lookup")
@@ -36,7 +38,7 @@ def embedding(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.index_select.default)
 def index_select(call: Lowering) -> Lowered | NotLowered:
     source, dimension, index = call.arguments
-    if not source.sizes or 0 in source.sizes or len(index.sizes) != 1:
+    if not source.sizes or is_empty(source) or len(index.sizes) != 1:
         return NotLowered("index_select of a tensor without elements or dimensions")
     dimension %= len(source.sizes)
     nest = call.nest(call.results[0].shape)
@@ -49,7 +51,7 @@ def index_select(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.gather.default)
 def gather(call: Lowering) -> Lowered | NotLowered:
     source, dimension, index = call.arguments[:3]
-    if not source.sizes or 0 in source.sizes or not index.sizes:
+    if not source.sizes or is_empty(source) or not index.sizes:
         return NotLowered("gather of a tensor without elements or dimensions")
     dimension %= len(source.sizes)
     nest = call.nest(call.results[0].shape)
@@ -82,7 +84,7 @@ def _given(source: TensorView, indices: list[TensorView | None]) -> list[int] | 
     given = [d for d, i in enumerate(indices) if i is not None]
     if any(indices[d].dtype in (torch.bool, torch.uint8) for d in given):
         return NotLowered("a mask as index: its result's size depends on values")
-    if not given or 0 in source.sizes or given != list(range(given[0], given[-1] + 1)):
+    if not given or is_empty(source) or given != list(range(given[0], given[-1] + 1)):
         return NotLowered("index tensors with gaps between them")
     if given[-1] >= len(source.sizes):
         return NotLowered("index tensors that do not fit the source")
@@ -93,7 +95,7 @@ def _full_index(
     call: Lowering, nest: NestBuilder, source: TensorView, indices: list[TensorView | None], given: list[int]
 ) -> tuple[Index, ...]:
     """The place in each dimension of the source, for a nest over the indexed shape."""
-    first, rank = given[0], len(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
+    first, rank = given[0], max(len(indices[d].sizes) for d in given)
     at = nest.indices[first : first + rank]
     places = tuple(checked(call, nest, indices[d], at, source.sizes[d], d - first, "index") for d in given)
     return (*nest.indices[:first], *places, *nest.indices[first + rank :])
@@ -106,7 +108,7 @@ def index_put(call: Lowering) -> Lowered | NotLowered:
     given = _given(base, indices)
     if isinstance(given, NotLowered):
         return given
-    shape = tuple(torch.broadcast_shapes(*(indices[d].sizes for d in given)))
+    shape = broadcast([indices[d].sizes for d in given])
     sizes = (*base.sizes[: given[0]], *shape, *base.sizes[given[-1] + 1 :])
     refused = _cannot_scatter(call, base, sizes, adds)
     if refused is not None or len(values.sizes) > len(sizes):
@@ -120,7 +122,7 @@ def index_put(call: Lowering) -> Lowered | NotLowered:
 def index_add(call: Lowering) -> Lowered | NotLowered:
     base, dimension, index, source = call.arguments[:4]
     if (
-        call.operand(4, "alpha", 1) != 1
+        not is_constant(call.operand(4, "alpha", 1), 1)
         or len(index.sizes) != 1
         or len(source.sizes) != len(base.sizes)
         or not base.sizes
@@ -136,15 +138,15 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
     return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
 
 
-def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[int, ...], adds: bool) -> NotLowered | None:
+def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...], adds: bool) -> NotLowered | None:
     """Half types round at each addition, and on a GPU equal places need atomic ones: the library's kernels do that."""
     if call.device.type != "cpu":
         return NotLowered("writes to computed places on a GPU")
-    if 0 in sizes:
+    if any(is_constant(size, 0) for size in sizes):
         return NotLowered("nothing to write")
     if adds and base.dtype in (torch.bool, torch.float16, torch.bfloat16):
         return NotLowered(f"{base.dtype} values are added up by the library")
-    if base.offset or base.strides != tuple(call.results[0].stride()):
+    if not is_constant(base.offset, 0) or not same(base.strides, call.results[0].strides):
         return NotLowered("the base is a view of other memory")
     return None
 
@@ -177,7 +179,7 @@ def one_hot(call: Lowering) -> Lowered | NotLowered:
     return call.finish(nest, place.equal(nest.index_value(nest.indices[-1])))
 
 
-def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[int, ...], offset: int) -> Index:
+def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[Extent, ...], offset: Extent) -> Index:
     """The flat place; unlike a broadcasting load, dimensions of size 1 keep their (checked) index."""
     result = Index((), offset)
     for index_, stride in zip(indices, strides, strict=True):

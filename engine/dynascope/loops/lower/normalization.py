@@ -7,9 +7,11 @@ import torch
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
 from dynascope.loops.index import linear
+from dynascope.loops.lower.layouts import is_empty, row_major
 from dynascope.loops.lower.reductions import element, mean_and_variance, reduction_nest
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import LoopNode, Result, TensorView
+from dynascope.sizes import product, same
 
 aten = torch.ops.aten
 
@@ -59,9 +61,9 @@ def layer_norm(call: Lowering) -> Lowered | NotLowered:
     rank = len(source.sizes)
     nest = reduction_nest(call, source, list(range(rank - len(shape), rank)))
     x = element(call, nest, source).cast(compute_dtype(source.dtype))
-    count = _product(shape)
+    count = product(shape)
     average, spread = mean_and_variance(nest, x, count, count)
-    scale = (spread + float(epsilon)).apply("reciprocal_square_root")
+    scale = (spread + epsilon).apply("reciprocal_square_root")
     y = (x - average) * scale
     for parameter, combine in ((weight, "multiply"), (bias, "add")):
         if isinstance(parameter, TensorView):
@@ -73,14 +75,14 @@ def layer_norm(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.native_group_norm.default)
 def group_norm(call: Lowering) -> Lowered | NotLowered:
     source, weight, bias, batch, channels, spatial, groups, epsilon = call.arguments
-    if source.strides != _contiguous(source.sizes) or 0 in source.sizes:
+    if not same(source.strides, row_major(source.sizes)) or is_empty(source):
         return NotLowered("group norm of a tensor that is not contiguous")
     share = channels // groups
     nest = call.nest((batch, groups, share, spatial), frozenset({2, 3}))
-    flat = linear(nest.indices, _contiguous(nest.sizes), source.offset)
+    flat = linear(nest.indices, row_major(nest.sizes), source.offset)
     x = nest.load_flat(source.buffer, source.dtype, flat).cast(compute_dtype(source.dtype))
     average, spread = mean_and_variance(nest, x, share * spatial, share * spatial)
-    scale = (spread + float(epsilon)).apply("reciprocal_square_root")
+    scale = (spread + epsilon).apply("reciprocal_square_root")
     y = (x - average) * scale
     channel = nest.indices[1] * share + nest.indices[2]
     for parameter, combine in ((weight, "multiply"), (bias, "add")):
@@ -92,23 +94,8 @@ def group_norm(call: Lowering) -> Lowered | NotLowered:
 def _grouped_results(call: Lowering, nest: NestBuilder, scalars: tuple[Scalar, ...]) -> Lowered:
     """The normalised tensor walked as (batch, groups, share, spatial), and the statistics by (batch, groups)."""
     output, *statistics = (call.result_buffer(meta, f"_{k}") for k, meta in enumerate(call.results))
-    results = [Result(output, scalars[0].cast(output.dtype).number, _contiguous(nest.sizes))]
+    results = [Result(output, scalars[0].cast(output.dtype).number, row_major(nest.sizes))]
     for buffer, scalar in zip(statistics, scalars[1:], strict=True):
         results.append(Result(buffer, scalar.cast(buffer.dtype).number, (nest.sizes[1], 1, 0, 0)))
     node = LoopNode(output.name, nest.loops, nest.body, tuple(results), call.origin)
     return Lowered((node,), tuple(view_of(r.buffer) for r in results))
-
-
-def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import Scalar
+from dynascope.loops.lower.numbers import checked
 from dynascope.loops.lower.promotion import Numbers, operands_dtype, promoted_element, refuse_overflow, result_dtype
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
-from dynascope.loops.nodes import TensorView
+from dynascope.loops.nodes import ScalarInput, TensorView
+from dynascope.sizes import Size, is_constant
 
 aten = torch.ops.aten
 Formula = Callable[..., Scalar]
@@ -148,8 +150,8 @@ rule(aten.round.default)(_plain_rule(_rounding("round"), 1, result_dtype))
 # -- two operands -----------------------------------------------------------------------------------------------------
 
 _ARITHMETIC = {
-    "maximum": lambda x, y: x.apply("or" if x.dtype == torch.bool else "maximum", y),
-    "minimum": lambda x, y: x.apply("and" if x.dtype == torch.bool else "minimum", y),
+    "maximum": _named("maximum"),
+    "minimum": _named("minimum"),
     "fmax": _floating_only(_named("fmax")),
     "fmin": _floating_only(_named("fmin")),
     "atan2": _named("atan2"),
@@ -164,7 +166,7 @@ _register(_ARITHMETIC, 2, result_dtype)
 
 @rule(aten.mul)
 def multiply(call: Lowering) -> Lowered:
-    return _with_wide_right(call, lambda x, y: x.apply("and", y) if x.dtype == torch.bool else x * y)
+    return _with_wide_right(call, _named("multiply"))
 
 
 def _with_wide_right(call: Lowering, formula: Formula) -> Lowered:
@@ -204,7 +206,8 @@ for _name, _operation in {"logical_and": "and", "logical_or": "or", "logical_xor
 
 
 def _is_number(value: Any, *numbers: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value in numbers
+    """Of a number that varies the answer is relied on."""
+    return isinstance(value, (int, float, Size)) and not isinstance(value, bool) and value in numbers
 
 
 def _scaled(x: Scalar, alpha: Any, call: Lowering, numbers: Numbers = "unrounded") -> Scalar:
@@ -213,6 +216,8 @@ def _scaled(x: Scalar, alpha: Any, call: Lowering, numbers: Numbers = "unrounded
         return x
     dtype = result_dtype(call) if numbers == "rounded" else x.dtype
     refuse_overflow(dtype, alpha)
+    if isinstance(alpha, ScalarInput):
+        alpha = checked(call, alpha, result_dtype(call))
     return x * call.scalar(x.builder, alpha, (), dtype).cast(x.dtype)
 
 
@@ -221,9 +226,7 @@ def _sum_rule(call: Lowering, left: Any, right: Any, combine: str) -> Lowered | 
         return NotLowered("called with options that have no loop form")
     alpha = call.operand(2, "alpha", 1)
     dtype = result_dtype(call)
-    if dtype == torch.bool:
-        if combine == "add":
-            return elementwise(call, _named("or"), dtype, (left, right))
+    if dtype == torch.bool and combine != "add":
         return NotLowered("eager refuses it")
     numbers: Numbers = "unrounded" if call.device.type == "cuda" else "rounded"
     formula = lambda x, y: x.apply(combine, _scaled(y, alpha, call, numbers))  # noqa: E731
@@ -244,7 +247,7 @@ def subtract(call: Lowering) -> Lowered | NotLowered:
 def reverse_subtract(call: Lowering) -> Lowered | NotLowered:
     return (
         _sum_rule(call, call.arguments[1], call.arguments[0], "subtract")
-        if call.operand(2, "alpha", 1) == 1
+        if is_constant(call.operand(2, "alpha", 1), 1)
         else NotLowered("a scaled reverse subtraction")
     )
 
@@ -274,7 +277,7 @@ def c_remainder(call: Lowering) -> Lowered | NotLowered:
 
 def _division(call: Lowering, operation: str, dtype: torch.dtype) -> Lowered | NotLowered:
     divisor = call.arguments[1]
-    if not dtype.is_floating_point and not (isinstance(divisor, int) and divisor > 0):
+    if not dtype.is_floating_point and not (isinstance(divisor, (int, Size)) and divisor > 0):
         return NotLowered("integer division by what may be zero raises an error in eager")
     if dtype in (torch.float16, torch.bfloat16) and operation != "divide":
         return NotLowered("half-precision floor division rounds at each step in eager")
@@ -499,7 +502,7 @@ def elu(call: Lowering) -> Lowered:
     alpha, scale, input_scale = (call.operand(k + 1, n, 1) for k, n in enumerate(("alpha", "scale", "input_scale")))
 
     def formula(x: Scalar) -> Scalar:
-        return x.greater(0).where(x * float(scale), (x * float(input_scale)).apply("expm1") * float(alpha * scale))
+        return x.greater(0).where(x * scale, (x * input_scale).apply("expm1") * (alpha * scale))
 
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
 
@@ -507,7 +510,7 @@ def elu(call: Lowering) -> Lowered:
 @rule(aten.softplus.default)
 def softplus(call: Lowering) -> Lowered:
     beta, threshold_ = call.operand(1, "beta", 1), call.operand(2, "threshold", 20)
-    formula = lambda x: softplus_formula(x, float(beta), float(threshold_))  # noqa: E731
+    formula = lambda x: softplus_formula(x, beta, threshold_)  # noqa: E731
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
 
 

@@ -9,18 +9,17 @@ subtraction take Python numbers in the compute type too.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import torch
 
 from dynascope.loops.body import BodyBuilder, Scalar
-from dynascope.loops.dtypes import compute_dtype
+from dynascope.loops.dtypes import compute_dtype, holds, short_name
 from dynascope.loops.lower.rules import Lowering, Refused
 from dynascope.loops.nodes import TensorView
+from dynascope.sizes import Size, hint_of
 
 Numbers = Literal["rounded", "unrounded"]
-LARGEST_HALF = torch.finfo(torch.float16).max
 
 
 def promoted_element(
@@ -41,11 +40,10 @@ def _is_number(value: Any, device: torch.device) -> bool:
 
 
 def refuse_overflow(dtype: torch.dtype, *values: Any) -> None:
-    """Eager raises for some numbers that f16 has no room for: the library is called to do so."""
+    """Eager raises for numbers that a type has no room for: the library is called to do so."""
     for value in values:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if dtype == torch.float16 and is_number and math.isfinite(value) and abs(value) > LARGEST_HALF:
-            raise Refused("a number that float16 cannot hold")
+        if isinstance(value, (int, float, Size)) and not holds(dtype, value):
+            raise Refused(f"a number that {short_name(dtype)} cannot hold")
 
 
 def result_dtype(call: Lowering, *_: Any) -> torch.dtype:
@@ -61,9 +59,10 @@ def operands_dtype(call: Lowering, values: tuple[Any, ...]) -> torch.dtype:
 
 def _meta_operand(value: Any) -> Any:
     if isinstance(value, TensorView):
-        return torch.empty(value.sizes, dtype=value.dtype, device="meta")
-    if isinstance(value, (bool, int, float)):
-        return value
+        # What is promoted to depends on whether there are dimensions, not on how long they are.
+        return torch.empty((1,) * len(value.sizes), dtype=value.dtype, device="meta")
+    if isinstance(value, (bool, int, float, Size)):
+        return hint_of(value)
     if value is None:
         raise Refused("an operand is None")
     return 1 if value.kind == "int" else 1.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from dynascope.loops.index import linear
+from dynascope.loops.lower.layouts import row_major
 from dynascope.loops.lower.rules import Lowered, Lowering, rule
 from dynascope.loops.nodes import ExternCall, ScalarInput
 from dynascope.random_numbers import DRAW_SEED, UNIFORM
@@ -28,14 +29,6 @@ def uniform(call: Lowering) -> Lowered:
     """Numbers by row-major place, whatever the strides: a mask is the same in every layout and in every kernel."""
     seed, offset, sizes = call.arguments[:3]
     nest = call.nest(tuple(sizes))
-    key = nest.argument(seed.name, seed.kind) if isinstance(seed, ScalarInput) else nest.constant(seed, torch.int64)
-    place = nest.index_value(linear(nest.indices, _row_major(sizes), 0))
-    return call.finish(nest, nest.compute("random", key, nest.constant(offset, torch.int64), place))
-
-
-def _row_major(sizes: list[int]) -> list[int]:
-    strides, step = [], 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= size
-    return strides[::-1]
+    key = nest.argument(seed.name, seed.kind) if isinstance(seed, ScalarInput) else nest.number(seed, torch.int64)
+    place = nest.index_value(linear(nest.indices, row_major(sizes), 0))
+    return call.finish(nest, nest.compute("random", key, nest.number(offset, torch.int64), place))

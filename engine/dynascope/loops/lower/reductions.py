@@ -12,8 +12,11 @@ import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import accumulator_dtype, compute_dtype
+from dynascope.loops.index import Extent
+from dynascope.loops.lower.layouts import is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
 from dynascope.loops.nodes import TensorView
+from dynascope.sizes import product
 
 aten = torch.ops.aten
 
@@ -29,7 +32,7 @@ def reduced_dimensions(source: TensorView, dimensions: Any) -> frozenset[int]:
 
 def reduction_nest(call: Lowering, source: TensorView, dimensions: Any) -> NestBuilder:
     """A nest over the source; a tensor of no dimensions is iterated as one of a single element."""
-    if 0 in source.sizes:
+    if is_empty(source):
         raise Refused("a reduction of an empty tensor")
     if not source.sizes:
         return call.nest((1,), frozenset({0}))
@@ -40,11 +43,8 @@ def element(call: Lowering, nest: NestBuilder, source: TensorView) -> Scalar:
     return call.raw_scalar(nest, source, nest.indices[len(nest.indices) - len(source.sizes) :], source.dtype)
 
 
-def _count(nest: NestBuilder) -> int:
-    total = 1
-    for loop in nest.loops:
-        total *= loop.size if loop.reduced else 1
-    return total
+def _count(nest: NestBuilder) -> Extent:
+    return product(loop.size for loop in nest.loops if loop.reduced)
 
 
 @rule(aten.sum.default, aten.sum.dim_IntList)
@@ -63,11 +63,11 @@ def mean(call: Lowering) -> Lowered:
     source = call.arguments[0]
     nest = reduction_nest(call, source, call.operand(1, "dim"))
     value = element(call, nest, source).cast(compute_dtype(call.results[0].dtype))
-    return call.finish(nest, nest.reduce("sum", value) / float(_count(nest)))
+    return call.finish(nest, nest.reduce("sum", value) / _count(nest))
 
 
 @rule(aten.prod.default, aten.prod.dim_int)
-def product(call: Lowering) -> Lowered:
+def total_product(call: Lowering) -> Lowered:
     source = call.arguments[0]
     nest = reduction_nest(call, source, call.operand(1, "dim"))
     value = element(call, nest, source).cast(accumulator_dtype(call.results[0].dtype))
@@ -162,11 +162,11 @@ def variance(call: Lowering) -> Lowered | NotLowered:
     return call.finish(nest, spread.apply("square_root") if name == "std" else spread)
 
 
-def mean_and_variance(nest: NestBuilder, x: Scalar, count: int, divisor: float) -> tuple[Scalar, Scalar]:
+def mean_and_variance(nest: NestBuilder, x: Scalar, count: Extent, divisor: Any) -> tuple[Scalar, Scalar]:
     """Row-level mean and sum of squared distances over `divisor`."""
-    average = nest.reduce("sum", x) / float(count)
+    average = nest.reduce("sum", x) / count
     distance = x - average
-    return average, nest.reduce("sum", distance * distance) / float(divisor)
+    return average, nest.reduce("sum", distance * distance) / divisor
 
 
 @rule(aten.logsumexp.default)

@@ -7,19 +7,21 @@ case the operator is called as it is. Families register with `@rule(aten.sum.dim
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
-from dynascope.loops.body import BodyBuilder, NestBuilder, Scalar
+from dynascope.loops.body import BodyBuilder, NestBuilder, Refused, Scalar
 from dynascope.loops.dtypes import is_lowered
-from dynascope.loops.index import Index
+from dynascope.loops.index import Extent, Index
+from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.nodes import Buffer, LoopNode, Node, Origin, Result, ScalarInput, TensorView
+from dynascope.sizes import Size, is_constant, product
 
 Value = Any
-"""What an fx node became: TensorView, ScalarInput, a constant, or lists and tuples of them."""
+"""What an fx node became: TensorView, ScalarInput, Size, a constant, or lists and tuples of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,6 @@ class Lowered:
     value: Value
 
 
-class Refused(Exception):
-    """Raised inside a rule, caught by `graph.lower`: the call stays an extern call."""
-
-
 @dataclass(slots=True)
 class Lowering:
     """One call being lowered: the node, its operands by name of the schema, and names for new buffers."""
@@ -52,26 +50,31 @@ class Lowering:
     origin: Origin
     device: torch.device
     new_name: Callable[[str], str]
+    before: list[Node] = field(default_factory=list)
+    """What has to run before the node that a rule makes."""
+    numbers: dict[str, ScalarInput] = field(default_factory=dict)
+    """Operands without dimensions that live on the CPU while the call runs elsewhere, by buffer: they are read there."""
 
     @property
     def results(self) -> tuple[Any, ...]:
-        """The meta tensors of what the call returns."""
-        value = self.node.meta["val"]
-        return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        """The layouts of what the call returns; what is no tensor is itself."""
+        return result_layouts(self.node)
 
     def operand(self, position: int, name: str, default: Any = None) -> Value:
         if position < len(self.arguments):
             return self.arguments[position]
         return self.keywords.get(name, default)
 
-    def nest(self, sizes: tuple[int, ...], reduced: frozenset[int] = frozenset()) -> NestBuilder:
-        return NestBuilder(self.origin, tuple(sizes), reduced)
+    def nest(self, sizes: tuple[Extent, ...], reduced: frozenset[int] = frozenset()) -> NestBuilder:
+        return NestBuilder(self.origin, tuple(sizes), reduced, self.numbers)
 
-    def result_buffer(self, meta: torch.Tensor, suffix: str = "") -> Buffer:
+    def result_buffer(self, meta: ResultLayout, suffix: str = "") -> Buffer:
         if not is_lowered(meta.dtype):
             raise Refused(f"{meta.dtype} values are not computed in loops")
+        if _has_holes(meta):
+            raise Refused("a result with holes in its memory")
         name = self.new_name(self.node.name + suffix)
-        return Buffer(name, meta.dtype, self.device, tuple(meta.shape), tuple(meta.stride()))
+        return Buffer(name, meta.dtype, self.device, meta.shape, meta.strides)
 
     def scalar(self, nest: BodyBuilder, value: Value, indices: tuple[Index, ...], dtype: torch.dtype) -> Scalar:
         """An operand's element as a scalar of `dtype`: a tensor's element, a graph scalar or a constant."""
@@ -87,6 +90,8 @@ class Lowering:
             return nest.argument(value.name, value.kind)
         if isinstance(value, (bool, int, float)):
             return nest.constant(value, like)
+        if isinstance(value, Size):
+            return nest.size(value)
         raise Refused(f"an operand is {type(value).__name__}")
 
     def finish(self, nest: NestBuilder, *scalars: Scalar) -> Lowered:
@@ -102,16 +107,23 @@ class Lowering:
         return Lowered((node,), tuple(views) if is_list else views[0])
 
 
-def fit_strides(nest: NestBuilder, buffer: Buffer) -> tuple[int, ...]:
+def fit_strides(nest: NestBuilder, buffer: Buffer) -> tuple[Extent, ...]:
     """How the loops walk a result: dimension by dimension where ranks agree, else the row loops in order."""
     if len(buffer.sizes) == len(nest.sizes):
         kept = range(len(nest.sizes))
     else:
         kept = [d for d, loop in enumerate(nest.loops) if not loop.reduced]
-    strides = [0] * len(nest.sizes)
+    strides: list[Extent] = [0] * len(nest.sizes)
     for dimension, size, stride in zip(kept, buffer.sizes, buffer.strides, strict=False):
-        strides[dimension] = stride if size != 1 else 0
+        strides[dimension] = 0 if is_constant(size, 1) else stride
     return tuple(strides)
+
+
+def _has_holes(meta: ResultLayout) -> bool:
+    """Memory is planned by the number of elements."""
+    elements = product(meta.shape)
+    reach = sum((size - 1) * stride for size, stride in zip(meta.shape, meta.strides, strict=True))
+    return not is_constant(elements, 0) and reach >= elements
 
 
 def view_of(buffer: Buffer) -> TensorView:

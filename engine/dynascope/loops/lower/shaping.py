@@ -7,8 +7,11 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
-from dynascope.loops.index import Index, delinearize, linear, modulo
+from dynascope.loops.index import Extent, Index, delinearize, linear, modulo
+from dynascope.loops.lower.layouts import is_empty, row_major
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
+from dynascope.loops.lower.slices import clamped, wrapped
+from dynascope.sizes import is_constant, known
 
 aten = torch.ops.aten
 MOST_PARTS = 16
@@ -19,14 +22,14 @@ def reshape(call: Lowering) -> Lowered:
     """A copy in row-major order (the views among reshapes never come here)."""
     source = call.arguments[0]
     nest = call.nest(call.results[0].shape)
-    flat = linear(nest.indices, _contiguous(nest.sizes))
-    return call.finish(nest, nest.load(source, delinearize(flat, source.sizes, _contiguous(source.sizes))))
+    flat = linear(nest.indices, row_major(nest.sizes))
+    return call.finish(nest, nest.load(source, delinearize(flat, source.sizes, row_major(source.sizes))))
 
 
 @rule(aten.cat.default)
 def concatenate(call: Lowering) -> Lowered | NotLowered:
     """Each part is read where the position lies in it; the loads of the others are guarded off."""
-    parts = [part for part in call.arguments[0] if part.sizes != (0,)]
+    parts = [part for part in call.arguments[0] if not (len(part.sizes) == 1 and is_constant(part.sizes[0], 0))]
     dimension = call.operand(1, "dim", 0) % len(call.results[0].shape)
     if len(parts) > MOST_PARTS:
         return NotLowered(f"more than {MOST_PARTS} parts")
@@ -36,7 +39,7 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
     value: Scalar | None = None
     starts = [sum(part.sizes[dimension] for part in parts[:k]) for k in range(len(parts))]
     for part, start in reversed(list(zip(parts, starts, strict=True))):
-        if part.sizes[dimension] == 0:
+        if is_constant(part.sizes[dimension], 0):
             continue
         inside = _between(place, start, start + part.sizes[dimension], nest.sizes[dimension])
         indices = _moved(nest, dimension, nest.indices[dimension] + -start)
@@ -53,13 +56,13 @@ def pad(call: Lowering) -> Lowered | NotLowered:
     indices, inside = list(nest.indices), None
     for k in range(len(padding) // 2):
         dimension, before = len(source.sizes) - 1 - k, padding[2 * k]
-        if padding[2 * k] == padding[2 * k + 1] == 0:
+        if is_constant(before, 0) and is_constant(padding[2 * k + 1], 0):
             continue
         place = nest.index_value(nest.indices[dimension])
         fits = _between(place, before, before + source.sizes[dimension], nest.sizes[dimension])
         inside = _and(inside, fits)
         indices[dimension] = nest.indices[dimension] + -before
-    if 0 in source.sizes:
+    if is_empty(source):
         return NotLowered("padding of an empty tensor")
     x = nest.load(source, tuple(indices), inside)
     return call.finish(nest, x if inside is None else inside.where(x, value))
@@ -79,7 +82,7 @@ def flip(call: Lowering) -> Lowered:
 def roll(call: Lowering) -> Lowered | NotLowered:
     source, shifts = call.arguments[:2]
     dimensions = call.operand(2, "dims", [])
-    if not dimensions or 0 in source.sizes:
+    if not dimensions or is_empty(source):
         return NotLowered("a roll of the flattened tensor")
     nest = call.nest(call.results[0].shape)
     indices = list(nest.indices)
@@ -92,7 +95,7 @@ def roll(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.repeat.default)
 def repeat(call: Lowering) -> Lowered | NotLowered:
     source = call.arguments[0]
-    if 0 in source.sizes:
+    if is_empty(source):
         return NotLowered("a repetition of an empty tensor")
     nest = call.nest(call.results[0].shape)
     own = nest.indices[len(nest.indices) - len(source.sizes) :]
@@ -108,9 +111,9 @@ def slice_scatter(call: Lowering) -> Lowered | NotLowered:
     start, end, step = (
         call.operand(3 + k, n, d) for k, (n, d) in enumerate((("start", 0), ("end", size), ("step", 1)))
     )
-    if step != 1 or 0 in source.sizes:
+    if step != 1 or is_empty(source):
         return NotLowered("a slice with a step")
-    start = _clamped(0 if start is None else start, size)
+    start = clamped(start, size)
     nest = call.nest(call.results[0].shape)
     return _patched(call, nest, base, source, dimension, start)
 
@@ -120,14 +123,14 @@ def select_scatter(call: Lowering) -> Lowered:
     base, source, dimension, place = call.arguments
     dimension, nest = dimension % len(base.sizes), call.nest(call.results[0].shape)
     row = nest.index_value(nest.indices[dimension])
-    inside = row.equal(place % base.sizes[dimension])
+    inside = row.equal(wrapped(place, base.sizes[dimension]))
     rest = nest.indices[:dimension] + nest.indices[dimension + 1 :]
     return call.finish(
         nest, inside.where(nest.load(source, rest, inside).cast(base.dtype), nest.load(base, nest.indices))
     )
 
 
-def _patched(call: Lowering, nest: NestBuilder, base: Any, source: Any, dimension: int, start: int) -> Lowered:
+def _patched(call: Lowering, nest: NestBuilder, base: Any, source: Any, dimension: int, start: Extent) -> Lowered:
     place = nest.index_value(nest.indices[dimension])
     inside = _between(place, start, start + source.sizes[dimension], nest.sizes[dimension])
     original = nest.load(base, nest.indices)
@@ -135,10 +138,10 @@ def _patched(call: Lowering, nest: NestBuilder, base: Any, source: Any, dimensio
     return call.finish(nest, new if inside is None else inside.where(new, original))
 
 
-def _between(place: Scalar, start: int, end: int, size: int) -> Scalar | None:
+def _between(place: Scalar, start: Extent, end: Extent, size: Extent) -> Scalar | None:
     """start <= place < end, leaving out what always holds."""
-    test = None if start <= 0 else place.apply("greater_equal", start)
-    return test if end >= size else _and(test, place.less(end))
+    test = None if known("<=", start, 0) else place.apply("greater_equal", start)
+    return test if known(">=", end, size) else _and(test, place.less(end))
 
 
 def _and(left: Scalar | None, right: Scalar | None) -> Scalar | None:
@@ -149,15 +152,3 @@ def _and(left: Scalar | None, right: Scalar | None) -> Scalar | None:
 
 def _moved(nest: NestBuilder, dimension: int, index: Index) -> tuple[Index, ...]:
     return (*nest.indices[:dimension], index, *nest.indices[dimension + 1 :])
-
-
-def _clamped(start: int, size: int) -> int:
-    return max(0, min(start + size if start < 0 else start, size))
-
-
-def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))

@@ -1,0 +1,39 @@
+"""Where in the user's program the engine was asked for something: read off Python's own stack.
+
+calling_stack()   ->  (UserFrame("<module>", train.py:53), UserFrame("train_one_epoch", train.py:23))
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dynascope.report.span import Span, UserFrame, UserStack
+from dynascope.report.user_files import is_user_file
+
+OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+DEEPEST = 12
+"""Frames kept, the innermost ones: what called the call is soon of no interest."""
+
+
+def calling_stack(function: str = "") -> UserStack:
+    """The user's frames, innermost last. Those of `function` itself, which is being compiled, are left out."""
+    frames: list[UserFrame] = []
+    frame = sys._getframe(1)
+    while frame is not None and len(frames) < DEEPEST:
+        code = frame.f_code
+        if is_user_file(code.co_filename) and not code.co_filename.startswith(OWN_FOLDER):
+            if code.co_qualname != function:
+                frames.append(UserFrame(code.co_qualname, _present_span(code, frame.f_lasti)))
+        frame = frame.f_back
+    return tuple(reversed(frames))
+
+
+def calling_place() -> Span | None:
+    stack = calling_stack()
+    return stack[-1].span if stack else None
+
+
+def _present_span(code, instruction: int) -> Span:
+    line, end_line, column, end_column = list(code.co_positions())[instruction // 2]
+    return Span(code.co_filename, line or code.co_firstlineno, column, end_line, end_column)

@@ -1,0 +1,50 @@
+"""Functions of torch in C that say what a flag is: `torch._C._get_cudnn_enabled()`. The answer is guarded, and then a constant.
+
+reads_state(torch._C._get_cudnn_enabled)      without arguments, named as a question
+state_read(machine, function)                 ConstantValue(True), and a guard that it still answers so
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import ConstantValue
+from dynascope.guards.state_calls import CallReturns
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+QUESTION = re.compile(r"_?(get|is|are|has)_\w+")
+FOLLOWED = frozenset({torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype})
+"""Answers that capture follows while the program changes them; the guard of the global state has them too."""
+ANSWERS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout)
+_answers_otherwise: set[Any] = set()
+
+
+def reads_state(thing: Any) -> bool:
+    if not isinstance(thing, types.BuiltinFunctionType) or thing in FOLLOWED or thing in _answers_otherwise:
+        return False
+    owner = thing.__self__
+    return (
+        isinstance(owner, types.ModuleType)
+        and owner.__name__.startswith("torch._C")
+        and bool(QUESTION.fullmatch(thing.__name__))
+    )
+
+
+def state_read(machine: Machine, function: types.BuiltinFunctionType) -> ConstantValue:
+    try:
+        answer = function()
+    except Exception:
+        raise Break(ForeignCall(function.__name__)) from None
+    if type(answer) not in ANSWERS:
+        _answers_otherwise.add(function)
+        raise Break(ForeignCall(function.__name__))
+    machine.guards.add_state(CallReturns(function, answer))
+    return ConstantValue(answer)

@@ -1,0 +1,137 @@
+"""Sizes of tensors that the program asks for, as expressions of the numbers that vary.
+
+    y = torch.zeros((2 * n, 3)); y.shape[0]      ->  the size 2*n
+
+The graph so far runs on meta tensors at other values of the numbers, as far as the tensor needs it; what comes out is read as
+one form (`sizes.worlds`). What has no form is fixed: then the numbers are what they are in this call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from dynascope.capture.metadata import META, on_meta
+from dynascope.capture.values import TensorValue
+from dynascope.meta_kernels import autocast
+from dynascope.sizes import Scope, Size, evaluate, fix
+from dynascope.sizes.worlds import Worlds
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+class Extents:
+    """Of one capture. `nodes` remembers what each node gives in each world."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.worlds: Worlds | None = None
+        self.known = (0, 0)
+        self.nodes: list[dict[fx.Node, Any]] = []
+
+    @property
+    def vary(self) -> bool:
+        return bool(self.machine.sizes.scope.roots)
+
+    def sizes(self, tensor: TensorValue) -> tuple[Any, ...]:
+        """The shape, of ints and sizes."""
+        return tuple(self.ask(tensor, lambda example: tuple(example.shape)))
+
+    def ask(self, tensor: TensorValue, read: Callable[[torch.Tensor], Any]) -> Any:
+        """What `read` gives of the tensor's metadata, for every value of the numbers: an answer or a tuple of them."""
+        now = read(tensor.example)
+        if not self.vary:
+            return now
+        answers = [now, *self._elsewhere(tensor.node, read)]
+        if len(answers) == 1:
+            return self._fixed(now)
+        if not isinstance(now, tuple):
+            return self._form(tuple(answers), now)
+        if any(len(answer) != len(now) for answer in answers):
+            return self._fixed(now)
+        return tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
+
+    def settle_length(self, node: fx.Node, now: Any) -> None:
+        """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
+        lengths = self._elsewhere(node, len)
+        if not lengths or any(length != len(now) for length in lengths):
+            self._fixed(None)
+
+    def _form(self, row: tuple, now: Any) -> Any:
+        if all(type(answer) is type(now) and answer == now for answer in row):
+            return now
+        found = self.worlds.expression(row) if type(now) is int else None
+        return self._fixed(now) if found is None else found
+
+    def _fixed(self, now: Any) -> Any:
+        scope = self.machine.sizes.scope
+        for name, root in scope.roots.items():
+            fix(scope.root(name, scope.hints[name], root.low, root.high))
+        return now
+
+    def _elsewhere(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
+        """The answers in the other worlds; none where the graph does not run there."""
+        self._start(self.machine.sizes.scope)
+        if self.worlds is None:
+            return []
+        try:
+            with torch.device("meta"), torch.no_grad():
+                return [
+                    read(self._run(node, values, made))
+                    for values, made in zip(self.worlds.values[1:], self.nodes, strict=True)
+                ]
+        except Exception:
+            return []
+
+    def _start(self, scope: Scope) -> None:
+        """Worlds that keep to all that was relied on so far."""
+        if self.known == (len(scope.roots), len(scope.log)):
+            return
+        self.known = len(scope.roots), len(scope.log)
+        worlds = Worlds(scope)
+        self.worlds = worlds if worlds.are_enough else None
+        self.nodes = [{} for _ in worlds.values[1:]]
+
+    def _run(self, wanted: fx.Node, values: dict[str, Any], made: dict[fx.Node, Any]) -> Any:
+        pending = [wanted]
+        while pending:
+            node = pending[-1]
+            missing = [other for other in node.all_input_nodes if other not in made]
+            if node in made or not missing:
+                pending.pop()
+            if node not in made and not missing:
+                made[node] = self._value(node, values, made)
+            pending += missing
+        return made[wanted]
+
+    def _value(self, node: fx.Node, values: dict[str, Any], made: dict[fx.Node, Any]) -> Any:
+        if node.op == "placeholder":
+            return self._placeholder(node, values)
+        arguments = fx.node.map_arg(node.args, made.__getitem__)
+        keywords = {
+            name: META if name == "device" and item is not None else on_meta(fx.node.map_arg(item, made.__getitem__))
+            for name, item in node.kwargs.items()
+        }
+        with autocast.simulated(lambda tensor: "cpu"):
+            if node.op == "call_method":
+                return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
+            return node.target(*map(on_meta, arguments), **keywords)
+
+    def _placeholder(self, node: fx.Node, values: dict[str, Any]) -> Any:
+        if "size" in node.meta:
+            return evaluate(node.meta["size"].expression, values)
+        example = node.meta["example_value"]
+        if not isinstance(example, torch.Tensor) or "sizes" not in node.meta:
+            return example.detach() if isinstance(example, torch.Tensor) else example
+        sizes, strides = (
+            tuple(
+                evaluate(extent.expression, values) if isinstance(extent, Size) else extent
+                for extent in node.meta[name]
+            )
+            for name in ("sizes", "strides")
+        )
+        return torch.empty_strided(sizes, strides, dtype=example.dtype, device=META)

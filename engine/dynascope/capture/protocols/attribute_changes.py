@@ -1,0 +1,145 @@
+"""`x.name = v` and `del x.name`: the descriptor protocol over values. Changes go through the journal.
+
+set(machine, value, "name", item)     None, or the frame of a setter whose result is dropped
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.protocols.attributes import (
+    OPAQUE,
+    instance_attribute,
+    missing,
+    module_table,
+    own_dictionary,
+    property_part,
+    slot,
+)
+from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.protocols.presence import MODULE_TABLES
+from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import DELETED, ConstantValue, DictValue, FunctionValue, InstanceValue, Value
+from dynascope.guards.source import DictionaryAttributeSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
+    """`value.name = item`: None, or the frame of a setter whose result is dropped."""
+    value = machine.realize(value)
+    if issubclass(value.python_type, OPAQUE):
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    if isinstance(value, FunctionValue) and value.object is None:
+        machine.journal.set_item(value.attributes, name, item)
+        return None
+    if not isinstance(value, InstanceValue):
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    entry = lookup(value.cls, "__setattr__")
+    if entry is torch.nn.Module.__setattr__ and sets_plainly(machine, value, name, item):
+        return None
+    if isinstance(entry, types.FunctionType):
+        return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
+    return set_plain(machine, value, name, item)
+
+
+def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
+    """`object.__setattr__`."""
+    entry = lookup(value.python_type, name)
+    if isinstance(entry, property):
+        return machine.call(property_part(machine, value, name, "fset"), [value, item])
+    if entry is not MISSING and is_data_descriptor(entry):
+        kind = type(entry)
+        if isinstance(getattr(kind, "__set__", None), types.FunctionType):
+            descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
+            return machine.call(member(machine, kind, "__set__", descriptor), [descriptor, value, item])
+        if kind is not types.MemberDescriptorType and not (
+            issubclass(value.cls, BaseException) and name.startswith("__")
+        ):
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    elif not value.python_type.__dictoffset__:
+        raise Break(ProgramRaises("AttributeError", machine.expression()))
+    put(machine, value, name, item)
+    return None
+
+
+def put(machine: Machine, value: InstanceValue, name: str, item: Value) -> None:
+    """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
+    if value.attributes.get(name) is DELETED:
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    machine.journal.set_item(value.attributes, name, item)
+    machine.write(value)
+
+
+def remove(machine: Machine, value: InstanceValue, name: str) -> None:
+    """The name goes: from the object outside where it has it, else only from what the program wrote."""
+    own = own_dictionary(value)
+    if own is not None and name in own or own is None and value.object is not None:
+        machine.journal.set_item(value.attributes, name, DELETED)
+    else:
+        kept = {known: item for known, item in value.attributes.items() if known != name}
+        machine.journal.set(value, "attributes", kept)
+    machine.write(value)
+
+
+def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
+    """`nn.Module.__setattr__` of something that is no parameter or module: the instance's dictionary, or a buffer."""
+    item = machine.realize(item)
+    if module.object is None or isinstance(item, InstanceValue) or issubclass(item.python_type, torch.nn.Parameter):
+        return False
+    tables = [module_table(machine, module, table) for table in MODULE_TABLES]
+    if any(items is None for items in tables):
+        return False
+    names = [items.items if isinstance(items, DictValue) else items for items in tables]
+    if name in names[0] or name in names[2]:
+        return False
+    if name not in names[1]:
+        put(machine, module, name, item)
+        return True
+    buffers = machine.realize(machine.outside.lazy(own_dictionary(module)["_buffers"], buffers_source(module)))
+    machine.journal.set_item(buffers.items, name, (ConstantValue(name), item))
+    machine.write(buffers)
+    return True
+
+
+def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
+    return DictionaryAttributeSource(module.source, "_buffers")
+
+
+def delete(machine: Machine, value: Value, name: str) -> Any:
+    value = machine.realize(value)
+    if not isinstance(value, InstanceValue) or issubclass(value.cls, OPAQUE):
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    entry = lookup(value.cls, "__delattr__")
+    if isinstance(entry, types.FunctionType):
+        if entry is not torch.nn.Module.__delattr__:
+            return machine.call(member(machine, value.cls, "__delattr__", value), [value, ConstantValue(name)])
+        if instance_attribute(machine, value, name) is None:
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    found = lookup(value.cls, name)
+    if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.MemberDescriptorType):
+        return delete_by_descriptor(machine, value, name, found)
+    if isinstance(found, types.MemberDescriptorType):
+        slot(machine, value, name)
+        machine.journal.set_item(value.attributes, name, DELETED)
+        machine.write(value)
+        return None
+    if instance_attribute(machine, value, name) is None:
+        raise missing(machine, value, name)
+    remove(machine, value, name)
+    return None
+
+
+def delete_by_descriptor(machine: Machine, value: InstanceValue, name: str, entry: Any) -> Any:
+    if isinstance(entry, property):
+        return machine.call(property_part(machine, value, name, "fdel"), [value])
+    kind = type(entry)
+    if not isinstance(getattr(kind, "__delete__", None), types.FunctionType):
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
+    return machine.call(member(machine, kind, "__delete__", descriptor), [descriptor, value])

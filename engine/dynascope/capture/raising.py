@@ -1,0 +1,89 @@
+"""Which operators can raise for what a tensor holds: an index out of range, a singular matrix.
+
+may_raise(node)        it cannot be ruled out
+raises_unused(node)    it is known to look, so that the program depends on it even where nobody reads its result
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+# Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
+_BY_SIZE = """
+    abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin
+    avg_pool1d avg_pool2d baddbmm batch_norm bmm cat celu chunk clamp clamp_max clamp_min clone contiguous conv1d
+    conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d copy cos cumsum detach div dropout elu empty
+    empty_like eq exp expand expand_as fill flatten flip float floordiv full full_like ge gelu getattr group_norm gt
+    half hardsigmoid hardswish hardtanh instance_norm int interpolate invert layer_norm le leaky_relu linear log
+    log_softmax logical_and logical_not logical_or long logsumexp lt masked_fill matmul max max_pool1d max_pool2d
+    maximum mean min minimum mish mm mod mse_loss mul narrow ne neg norm normalize not_ ones ones_like or_ pad permute
+    pos pow prod rand rand_like randn randn_like reciprocal relu relu6 repeat reshape rms_norm roll rot90 rsqrt rsub
+    scaled_dot_product_attention select selu sigmoid sign silu sin softmax softplus split sqrt square squeeze stack
+    std sub sum t tan tanh tensor_split tile to transpose tril triu truediv type type_as unbind unflatten unsqueeze
+    var view view_as where xor zero zeros zeros_like
+"""
+NEVER_RAISES = frozenset(_BY_SIZE.split())
+
+LOOKS = (
+    "index",
+    "gather",
+    "scatter",
+    "embedding",
+    "take",
+    "nll_loss",
+    "cross_entropy",
+    "one_hot",
+    "multinomial",
+    "bernoulli",
+)
+LOOKS += (
+    "bincount",
+    "inv",
+    "solve",
+    "cholesky",
+    "lu_factor",
+    "eig",
+    "svd",
+    "lstsq",
+    "matrix_power",
+    "quantile",
+    "ctc",
+    "linalg",
+)
+"""Parts of the names of operators that do look at values, and refuse some."""
+
+
+def operator_name(node: fx.Node) -> str:
+    """Of in-place forms the plain name."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    plain = name.strip("_") if name.startswith("__") else name.removesuffix("_")
+    return (
+        plain.removeprefix("i") if getattr(operator, name, None) is node.target and plain not in NEVER_RAISES else plain
+    )
+
+
+def may_raise(node: fx.Node) -> bool:
+    """Whether the values in a tensor can make the operator raise."""
+    if node.op not in ("call_function", "call_method"):
+        return False
+    if node.target in (operator.getitem, operator.setitem):
+        return holds_tensor(node.args[1])
+    return operator_name(node) not in NEVER_RAISES
+
+
+def holds_tensor(index: Any) -> bool:
+    found: list[fx.Node] = []
+    fx.map_arg(index, found.append)
+    return any(isinstance(node.meta.get("example_value"), torch.Tensor) for node in found)
+
+
+def raises_unused(node: fx.Node) -> bool:
+    """On a GPU the error comes later, in words of its own, and stops all that follows: nothing there depends on it."""
+    device = node.meta.get("device")
+    if not may_raise(node) or (device is not None and device.type != "cpu"):
+        return False
+    return node.target is operator.getitem or any(part in operator_name(node) for part in LOOKS)

@@ -1,0 +1,87 @@
+"""When a call runs as it was written, with nothing captured and nothing given up: the next one may be compiled again.
+
+    reason_to_stand_aside()      None, or why this is no moment to capture
+
+A dispatch or function mode sees every operation of the program; a tracer wants the program's operations and not ours; a
+transform computes with other rules. Compilation would run inside them, and be counted, traced or transformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.autograd import forward_ad
+from torch.fx import _symbolic_trace
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+
+from dynascope.capture import tensor_protocol
+from dynascope.capture.reasons import GlobalStateUnsupported
+from dynascope.report.reason import Reason
+
+
+def reason_to_stand_aside() -> Reason | None:
+    for find in RULES:
+        state = find()
+        if state is not None:
+            return GlobalStateUnsupported(state)
+    return None
+
+
+def _dispatch_mode() -> str | None:
+    count = torch._C._len_torch_dispatch_stack()
+    if count == 0:
+        return None
+    try:
+        return f"the dispatch mode {type(torch._C._get_dispatch_stack_at(count - 1)).__name__}"
+    except RuntimeError:
+        # torch's own modes, such as that of fake tensors, lie in a table of their own.
+        return "a dispatch mode"
+
+
+def _function_mode() -> str | None:
+    """The default device is a function mode that capture knows."""
+    if torch._C._len_torch_function_stack() == 0:
+        return None
+    others = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, DeviceContext)]
+    return f"the function mode {type(others[-1]).__name__}" if others else None
+
+
+def _transform() -> str | None:
+    active = torch._C._functorch.peek_interpreter_stack()
+    return None if active is None else f"the transform {str(active.key()).rpartition('.')[2].lower()} of torch.func"
+
+
+def _forward_derivatives() -> str | None:
+    """A tensor may have a tangent beside it, which nothing else about it tells."""
+    return "forward-mode differentiation (a dual level)" if forward_ad._current_level >= 0 else None
+
+
+def _tracer() -> str | None:
+    if torch._C._get_tracing_state() is not None:
+        return "torch.jit.trace"
+    if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
+        return "a tracer of torch.fx"
+    return "torch.compile" if torch.compiler.is_compiling() else None
+
+
+def _replaced_operator() -> str | None:
+    name = tensor_protocol.replaced()
+    return None if name is None else f"a `{name}` of the program's own"
+
+
+def _anomalies() -> str | None:
+    """Each operation's gradient is to be looked at for NaN, and the operation named that made one."""
+    return "torch.autograd.detect_anomaly" if torch.is_anomaly_enabled() else None
+
+
+RULES: tuple[Callable[[], str | None], ...] = (
+    _dispatch_mode,
+    _function_mode,
+    _transform,
+    _forward_derivatives,
+    _tracer,
+    _anomalies,
+    _replaced_operator,
+)

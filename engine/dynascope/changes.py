@@ -1,0 +1,119 @@
+"""What changed since an earlier compilation, so that another one was made: read off the guard that failed.
+
+change_of(guard of `pos`, values)  ->  ChangeFact("pos", "number", "6", "7")
+"""
+
+from __future__ import annotations
+
+import types
+from types import CodeType
+from typing import Any
+
+import torch
+
+from dynascope.frame.stack_names import in_users_words
+from dynascope.grad.printing import type_of
+from dynascope.guards.global_state import GlobalStateIs
+from dynascope.guards.guard import Equals, Guard, IdentityIs, LengthIs, TruthIs, TypeIs, short_repr
+from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source
+from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.report.facts import Cause, ChangeFact
+
+
+def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
+    """`before` is what the guard expects, `now` what is found; both as short as a label."""
+    expression = in_users_words(", ".join(source.expression() for source in guard.sources), code)
+    found = _read(guard.sources[0], values) if guard.sources else None
+    cause = _cause(guard, found, values)
+    state = cause in ("grad-mode", "state")
+    return ChangeFact(
+        "grad mode" if cause == "grad-mode" else expression or "torch's state",
+        cause,
+        expected_value(guard),
+        expected_value(Guard((), GlobalStateIs.now())) if state else describe_value(found),
+    )
+
+
+def expected_value(guard: Guard) -> str:
+    """What a guard takes its place to be, as a label says it: `f32[2, 5]`, `6`, `None`."""
+    predicate = guard.predicate
+    match predicate:
+        case TensorMatches():
+            return _tensor_text(predicate)
+        case Equals():
+            return short_repr(predicate.value)
+        case TypeIs():
+            return "None" if predicate.type is types.NoneType else predicate.type.__name__
+        case TruthIs():
+            return "true" if predicate.truth else "false"
+        case LengthIs():
+            return f"{predicate.length} items"
+        case GlobalStateIs():
+            return "on" if predicate.grad_mode else "off"
+        case IdentityIs() if predicate.target() is None:
+            return "None"
+        case _:
+            return ""
+
+
+def describe_value(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return type_of(value)
+    if value is None or isinstance(value, (bool, int, float, str, tuple)):
+        return short_repr(value)
+    return type(value).__name__
+
+
+def _cause(guard: Guard, found: Any, values: FrameValues) -> Cause:
+    predicate = guard.predicate
+    if isinstance(predicate, GlobalStateIs):
+        return "grad-mode" if predicate.grad_mode != torch.is_grad_enabled() else "state"
+    if _is_none(predicate) != (found is None) and isinstance(predicate, (TensorMatches, Equals, TypeIs, IdentityIs)):
+        return "none"
+    if isinstance(predicate, TensorMatches):
+        return _tensor_cause(predicate, found)
+    if isinstance(predicate, Equals):
+        if not isinstance(found, (int, float)) or isinstance(found, bool):
+            return "value" if isinstance(found, type(predicate.value)) else "type"
+        return "attribute" if _is_of_module(guard.sources[0], values) else "number"
+    if isinstance(predicate, LengthIs):
+        return "length"
+    return "type" if isinstance(predicate, TypeIs) else "object" if isinstance(predicate, IdentityIs) else "other"
+
+
+def _tensor_cause(predicate: TensorMatches, found: Any) -> Cause:
+    if not isinstance(found, torch.Tensor) or type(found) is not predicate.type:
+        return "type"
+    if found.dtype != predicate.dtype or found.device != predicate.device:
+        return "dtype"
+    fits = len(found.shape) == len(predicate.sizes) and all(
+        expected is None or expected == size for expected, size in zip(predicate.sizes, found.shape, strict=True)
+    )
+    if not fits:
+        return "size"
+    return "requires-grad" if found.requires_grad != predicate.requires_grad else "layout"
+
+
+def _is_none(predicate: Any) -> bool:
+    if isinstance(predicate, Equals):
+        return predicate.value is None
+    return isinstance(predicate, TypeIs) and predicate.type is types.NoneType
+
+
+def _is_of_module(source: Source, values: FrameValues) -> bool:
+    """An attribute of an `nn.Module`: a count of calls, mostly."""
+    if not isinstance(source, (AttributeSource, DictionaryAttributeSource)):
+        return False
+    return isinstance(_read(source.base, values), torch.nn.Module)
+
+
+def _tensor_text(predicate: TensorMatches) -> str:
+    kind = type_of(torch.empty((), dtype=predicate.dtype, device="meta")).partition("[")[0]
+    return f"{kind}[{', '.join('any' if size is None else str(size) for size in predicate.sizes)}]"
+
+
+def _read(source: Source, values: FrameValues) -> Any:
+    try:
+        return source.read(values)
+    except Exception:
+        return None

@@ -1,0 +1,60 @@
+"""What stands in the stack slots of a resumed region, in the user's words.
+
+in_users_words("`__stack0` has shape [3]", code of the rest of `f(a.sort())`)   ->  "`a.sort()` has shape [3]"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import CodeType
+
+from dynascope.frame.instructions import Instruction, decode
+from dynascope.frame.resume import resume_origin
+from dynascope.frame.stack_depth import depths
+from dynascope.report.span import Span
+from dynascope.report.syntax import statement_text
+
+SLOT = re.compile(r"_*__stack(\d+)\b")
+
+
+def in_users_words(text: str, code: CodeType) -> str:
+    """Names of slots replaced by the expressions whose values they hold; other text unchanged."""
+    origin = resume_origin(code)
+    if origin is None or SLOT.search(text) is None:
+        return text
+    instructions = decode(origin.root)
+    depth = depths(instructions)
+
+    def words(match: re.Match) -> str:
+        producer = _producer(instructions, depth, origin.at, int(match[1]))
+        named = (
+            _loop_variable(instructions, producer) if producer is not None and producer.operation == "FOR_ITER" else ""
+        )
+        return named or _text(origin.root, producer) or "a value in between"
+
+    return SLOT.sub(words, text)
+
+
+def _producer(
+    instructions: Sequence[Instruction], depth: dict[Instruction, int], at: int, slot: int
+) -> Instruction | None:
+    """The nearest instruction before `at` whose result was the top of the stack, in this slot."""
+    for before in range(at - 1, -1, -1):
+        if depth.get(instructions[before + 1]) == slot + 1 and depth.get(instructions[before]) is not None:
+            if instructions[before].position is not None:
+                return instructions[before]
+    return None
+
+
+def _loop_variable(instructions: Sequence[Instruction], producer: Instruction) -> str:
+    """The name that the loop gives its item, where it has one."""
+    following = instructions[instructions.index(producer) + 1]
+    return following.value if following.operation.startswith("STORE_") and isinstance(following.value, str) else ""
+
+
+def _text(code: CodeType, producer: Instruction | None) -> str:
+    if producer is None or producer.position is None:
+        return ""
+    at = producer.position
+    return statement_text(Span(code.co_filename, at.line, at.column, at.end_line, at.end_column))

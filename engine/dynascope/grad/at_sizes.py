@@ -1,0 +1,77 @@
+"""Recording a program whose sizes vary: at several sizes, and then at those at hand, with the others beside it.
+
+    recorded = for_all_sizes(program, run)          run(program, trail) records forward and backward
+
+Torch carries floats along as symbols, and ints that no size depends on. Where it must know an int, its C++ computes with
+numbers: then the recordings at other sizes tell which numbers are sizes (see `trails.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dynascope.grad.inputs import has_integers, scope_of, sizes_vary
+from dynascope.grad.program import Program
+from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.trails import Trail
+from dynascope.sizes import Scope
+from dynascope.sizes.worlds import Worlds
+
+USUAL = 2
+Recording = TypeVar("Recording")
+Run = Callable[[Program, Trail | None], Recording]
+
+
+def for_all_sizes(program: Program, run: Run) -> Any:
+    """What `run` gives. Raises `DifferentiationRefused`: with `VaryingNumberNeeded` where some sizes must be constants."""
+    if not sizes_vary(program.inputs):
+        try:
+            return run(program, None)
+        except DifferentiationRefused as refused:
+            if not isinstance(refused.reason, VaryingNumberNeeded) or not has_integers(program.inputs):
+                raise
+    scope = scope_of(program.inputs)
+    assert scope is not None
+    _rely_on_usual_numbers(scope)
+    for alike in (False, True):
+        try:
+            return _in_worlds(Worlds(scope, alike=alike), program, run)
+        except DifferentiationRefused as refused:
+            reason = refused
+    raise DifferentiationRefused(_sizes_needed(program, scope, run), reason.node) from reason
+
+
+def _rely_on_usual_numbers(scope: Scope) -> None:
+    """Numbers that sizes depend on are 2 or more: torch treats 0, 1 and negative ones as cases of their own."""
+    for name, root in scope.roots.items():
+        if root.kind is int and scope.hints[name] < USUAL:
+            raise DifferentiationRefused(VaryingNumberNeeded("a size", frozenset((name,))))
+        if root.kind is int:
+            _ = scope.root(name, scope.hints[name]) >= USUAL
+
+
+def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
+    if not worlds.are_enough:
+        raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
+    trails = []
+    for values in worlds.values[1:]:
+        trails.append(Trail(worlds))
+        run(program.at(values), trails[-1])
+    worlds.scope.worlds = worlds
+    try:
+        return run(program, Trail(worlds, trails))
+    finally:
+        worlds.scope.worlds = None
+
+
+def _sizes_needed(program: Program, scope: Scope, run: Run) -> VaryingNumberNeeded:
+    """The roots that alone change what the program does; all of them where it is no single one."""
+    names = [name for name, root in scope.roots.items() if root.kind is int]
+    needed = set()
+    for name in names:
+        try:
+            _in_worlds(Worlds(scope, varied=[name], alike=True), program, run)
+        except DifferentiationRefused:
+            needed.add(name)
+    return VaryingNumberNeeded("the program", frozenset(needed or names))

@@ -1,0 +1,112 @@
+"""A captured graph with all that recording it depends on, so that it can be recorded again later, in another state of torch.
+
+    program = Program.of(graph, example_inputs, options)
+    recorded = record(program)              steps on a tape, and what the outputs are
+
+Recording is the same each time: the step at one place of the tape is the same step in every recording of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.grad.decompose import table_for
+from dynascope.grad.inputs import InputFacts, in_world, inputs_of
+from dynascope.grad.interpret import make_inputs, run
+from dynascope.grad.options import GradOptions
+from dynascope.grad.outputs import Results, describe_results
+from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
+from dynascope.grad.record import Recorder
+from dynascope.grad.trails import Trail
+from dynascope.meta_kernels.autocast import AutocastState
+
+Overlap = Callable[[int], int | None]
+"""The number of another input that shares memory with this one, if any does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`inputs` has the facts of each tensor, and each number, that the graph takes."""
+
+    graph: fx.GraphModule
+    names: tuple[str, ...]
+    inputs: tuple[Any, ...]
+    options: GradOptions
+    grad_mode: bool
+    default_dtype: torch.dtype
+    autocast: AutocastState
+
+    @classmethod
+    def of(cls, graph: fx.GraphModule, examples: list[Any], options: GradOptions) -> Program:
+        names = tuple(node.name for node in graph.graph.nodes if node.op == "placeholder")
+        inputs = inputs_of(graph, examples)
+        grad_mode = torch.is_grad_enabled() and options.gradients == "as-needed"
+        return cls(graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now())
+
+    @property
+    def main_device(self) -> torch.device:
+        """Where most of the program runs: the first input that is not on the CPU says."""
+        devices = [facts.device for facts in self.inputs if isinstance(facts, InputFacts)]
+        return next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.device("cpu"))
+
+    def at(self, values: Mapping[str, Any]) -> Program:
+        """The same program of inputs of other sizes."""
+        return replace(self, inputs=in_world(self.inputs, values))
+
+    @contextmanager
+    def state(self) -> Iterator[None]:
+        """Torch's own state as it was when the program was captured."""
+        before = torch.is_grad_enabled(), torch.get_default_dtype(), AutocastState.now()
+        torch.set_default_dtype(self.default_dtype)
+        self.autocast.restore()
+        try:
+            with torch.set_grad_enabled(self.grad_mode):
+                yield
+        finally:
+            torch._C._set_grad_enabled(before[0])
+            torch.set_default_dtype(before[1])
+            before[2].restore()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """`values` are the inputs' on the tape; `leaves` what to differentiate by; `results` what the program returns."""
+
+    recorder: Recorder
+    values: list[Any]
+    leaves: list[Any]
+    results: Results
+
+
+def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail | None = None) -> Recorded:
+    """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
+    recorder = Recorder(table_for(program.options), program.main_device, trail)
+    with recorder:
+        values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
+        before = [
+            (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
+        ]
+        with _keeping_noted(recorder):
+            outputs = run(program.graph, handles, recorder)
+        _check_metadata(program.names, handles, before)
+        results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap)
+    return Recorded(recorder, values, leaves, results)
+
+
+def _keeping_noted(recorder: Recorder) -> AbstractContextManager[Any]:
+    """What eager keeps for its backward pass is noted, unless the program forbids hooks that could."""
+    if not torch._C._autograd._saved_tensors_hooks_is_enabled():
+        return nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(recorder.note_kept, lambda kept: kept)
+
+
+def _check_metadata(names: tuple[str, ...], handles: list[Any], before: list[Any]) -> None:
+    for name, handle, state in zip(names, handles, before, strict=True):
+        if state is not None and (handle.shape, handle.stride()) != state[2:]:
+            raise DifferentiationRefused(InputMetadataChanged(name), name)

@@ -1,0 +1,197 @@
+"""Second derivatives: the region runs again, as the captured graph and under autograd, from what came in.
+
+    (g,) = torch.autograd.grad(region(x), x, create_graph=True)       g has a history that leads to x and to the tangent
+    g.norm().backward()
+
+What the backward pass saves is not enough for this, so that the other inputs are kept beside it: parameters and small inputs
+anyway, the rest by weak references once a backward pass without `create_graph` showed that the program wants no second
+derivatives. Until then, and from the first second derivative on, they are kept alive.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynascope.grad.inputs import InputFacts
+from dynascope.grad.pair import GradPair, InputItself, OutputOf
+from dynascope.random_numbers import DRAW_SEED
+
+SMALL = 20
+"""Inputs this many times smaller than what is saved anyway are kept alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """`tensors` are (input, whether it is kept alive in any case) of those that are not saved; `values` those that are no tensors.
+
+    `obstacle` says why there is no second derivative, where there is none. `draws`: the graph draws random numbers.
+    """
+
+    tensors: tuple[tuple[int, bool], ...]
+    values: tuple[int, ...]
+    draws: bool
+    obstacle: str
+    devices: tuple[torch.device, ...]
+
+    def random_state(self) -> tuple[torch.Tensor, ...]:
+        return tuple(_random_state(device) for device in self.devices)
+
+
+def strongly(tensor: Any) -> Any:
+    return tensor
+
+
+weakly = weakref.ref
+
+
+def plan_keeping(pair: GradPair) -> Keeping:
+    assert pair.program is not None
+    saved = {s.origin.index for s in pair.saved if isinstance(s.origin, InputItself)}
+    tensors, values = [], []
+    for index, facts in enumerate(pair.program.inputs):
+        if not isinstance(facts, InputFacts):
+            values.append(index)
+        elif index not in saved:
+            is_parameter = facts.requires_grad and facts.is_leaf
+            tensors.append((index, is_parameter or facts.layout.byte_count * SMALL <= pair.saved_bytes))
+    draws = _draws(pair)
+    devices = {facts.device for facts in pair.program.inputs if isinstance(facts, InputFacts)} | {torch.device("cpu")}
+    return Keeping(tuple(tensors), tuple(values), draws, _obstacle(pair), tuple(d for d in devices if d.type != "meta"))
+
+
+def _draws(pair: GradPair) -> bool:
+    return any(torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()) for n in pair.forward.graph.nodes)
+
+
+def _obstacle(pair: GradPair) -> str:
+    if any(node.target is DRAW_SEED for node in pair.forward.graph.nodes):
+        return 'it draws random numbers with random="device"'
+    placeholders = [node for node in pair.forward.graph.nodes if node.op == "placeholder"]
+    results = set(_results(pair)[: pair.computed_count]) | set(_results(pair)[pair.visible_count :])
+    for mutation in pair.mutations:
+        node = placeholders[mutation.input]
+        facts = pair.program.inputs[mutation.input]  # type: ignore[union-attr]
+        if mutation.records_history or facts.requires_grad or _leads_to(node, results):
+            return f"it changes its input `{node.name}` in place"
+    return ""
+
+
+def _results(pair: GradPair) -> Any:
+    return next(node for node in pair.forward.graph.nodes if node.op == "output").args[0]
+
+
+def _leads_to(node: Any, results: set) -> bool:
+    pending, seen = [node], set()
+    while pending:
+        current = pending.pop()
+        if current in results:
+            return True
+        if current not in seen:
+            seen.add(current)
+            pending += current.users
+    return False
+
+
+def differentiate_again(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], given: tuple[Any, ...]) -> tuple:
+    """One gradient or None for each input, with a history."""
+    program = pair.program
+    assert program is not None
+    if keeping.obstacle:
+        raise _refusal(pair, keeping.obstacle)
+    mutated = {mutation.input for mutation in pair.mutations}
+    inputs = _inputs(pair, keeping, ctx, saved, mutated)
+    with torch._C.DisableTorchFunction(), program.state():
+        copies = [_copy(value, index in mutated) for index, value in enumerate(inputs)]
+        results = _run(pair, keeping, ctx, copies)
+        wanted = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.requires_grad]
+        pairs = [
+            (_at(tangent.place, results, copies), grad) for tangent, grad in zip(pair.tangents, given, strict=True)
+        ]
+        used = [(output, grad) for output, grad in pairs if grad is not None and output.requires_grad]
+        found = torch.autograd.grad(
+            [output for output, _ in used],
+            [copies[i] for i in wanted],
+            [grad for _, grad in used],
+            create_graph=True,
+            allow_unused=True,
+        )
+    gradients: list[Any] = [None] * pair.input_count
+    for index, gradient in zip(wanted, found, strict=True):
+        gradients[index] = gradient
+    return tuple(gradients)
+
+
+def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutated: set[int]) -> list[Any]:
+    """The region's inputs. Raises RuntimeError where one is gone, or does not hold any more what it held."""
+    inputs: list[Any] = [None] * pair.input_count
+    for place, value in zip(pair.saved, saved, strict=True):
+        if isinstance(place.origin, InputItself):
+            inputs[place.origin.index] = value
+    for index, value in zip(keeping.values, getattr(ctx, "values", ()), strict=True):
+        inputs[index] = value
+    kept, versions = getattr(ctx, "kept", ()), getattr(ctx, "versions", ())
+    for (index, _), value, version in zip(keeping.tensors, kept, versions, strict=True):
+        tensor = value() if isinstance(value, weakref.ref) else value
+        name = pair.program.names[index]  # type: ignore[union-attr]
+        if tensor is None:
+            raise _refusal(pair, f"its input `{name}` is gone; it is kept from the next call on")
+        if tensor._version != version and index not in mutated:
+            raise _refusal(pair, f"its input `{name}` was changed in place since")
+        inputs[index] = tensor
+    return inputs
+
+
+def _copy(value: Any, is_mutated: bool) -> Any:
+    """Another tensor with the same history, so that gradients are taken by what came into this region."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if is_mutated:
+        return value.clone()
+    return value.view_as(value) if value.requires_grad else value
+
+
+def _run(pair: GradPair, keeping: Keeping, ctx: Any, inputs: list[Any]) -> Any:
+    graph = pair.program.graph  # type: ignore[union-attr]
+    if not keeping.draws:
+        return _as_tuple(graph(*inputs))
+    now = keeping.random_state()
+    for device, state in zip(keeping.devices, ctx.random_state, strict=True):
+        _set_random_state(device, state)
+    try:
+        return _as_tuple(graph(*inputs))
+    finally:
+        for device, state in zip(keeping.devices, now, strict=True):
+            _set_random_state(device, state)
+
+
+def _as_tuple(results: Any) -> tuple:
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def _at(place: OutputOf | InputItself, results: tuple, inputs: list[Any]) -> torch.Tensor:
+    if isinstance(place, InputItself):
+        return inputs[place.index]
+    result = results[place.position]
+    return result._base if place.is_base and result._is_view() else result
+
+
+def _random_state(device: torch.device) -> torch.Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _set_random_state(device: torch.device, state: torch.Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+def _refusal(pair: GradPair, cause: str) -> RuntimeError:
+    return RuntimeError(
+        f"dynascope: {pair.region} cannot be differentiated a second time: {cause}. Run it uncompiled "
+        "(dynascope.disable) where a second derivative is taken through it."
+    )

@@ -1,0 +1,236 @@
+"""The backward passes that are not the usual one: tangents that are undefined or of an unusual kind, second derivatives.
+
+    loss, logits = region(x); loss.backward()     the tangent of `logits` is undefined: a backward pass of its own,
+                                                  made when this pattern is first met
+    is_grads_batched=True, a subclass             the backward graph's operators, one by one
+    expanded, sparse, negated, without storage    a plain copy
+
+Undefined is not zero: zeros pushed through the derivative of a square root at zero are NaN, and an input that only unused
+outputs were computed from has no gradient, which an optimizer sees.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.grad.differentiate import Given, backward_for
+from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
+from dynascope.grad.second_derivative import Keeping, differentiate_again, strongly, weakly
+from dynascope.grad.shapes import is_dense
+from dynascope.grad.tape import Layout, numbers_at
+from dynascope.grad.versions import check_of, renamed
+from dynascope.sizes import hint_of
+
+Call = Callable[..., Any]
+Fits = Callable[[tuple[Any, ...]], bool]
+
+MOST_COMPILED = 8
+"""Patterns of defined tangents that get kernels; the rest run as operators. A program has one or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """How graphs become callables, and how all tangents are checked at once.
+
+    `fits(count, layouts)` makes a check of a tuple of `count` tangents, of which those at the keys of `layouts` matter.
+    """
+
+    compile: Callable[[fx.GraphModule], Call]
+    operators: Callable[[fx.GraphModule], Call]
+    fits: Callable[[int, dict[int, Layout]], Fits]
+
+
+def fits_in_python(count: int, layouts: dict[int, Layout]) -> Fits:
+    """Whether each tangent is a plain tensor of its layout."""
+
+    def fits(tangents: tuple[Any, ...]) -> bool:
+        return all(_is_plain(tangents[i]) and lies_as(tangents[i], layout) for i, layout in layouts.items())
+
+    return fits
+
+
+def lies_as(tangent: torch.Tensor, layout: Layout) -> bool:
+    """Whether the elements lie as planned. A layout whose sizes vary is dense: the order of its dimensions tells."""
+    if not layout.varies:
+        return tangent.stride() == layout.strides
+    sizes, step = tangent.shape, 1
+    for dimension in sorted(range(len(sizes)), key=lambda d: (hint_of(layout.strides[d]), -d)):
+        if tangent.stride(dimension) != step:
+            return False
+        step *= max(sizes[dimension], 1)
+    return True
+
+
+AS_WRITTEN = Backends(lambda graph: graph, lambda graph: graph, fits_in_python)
+"""Graphs run as they are."""
+
+
+class Otherwise:
+    """`otherwise(ctx, tangents)` of a region: every backward pass but the usual one."""
+
+    def __init__(self, pair: GradPair, keeping: Keeping, run_backward: Call, backends: Backends) -> None:
+        self.pair, self.keeping, self.run_backward, self.backends = pair, keeping, run_backward, backends
+        self.environment: dict[str, Any] = {}
+        self.lock = threading.Lock()
+        self.partial: dict[tuple[Given, ...], PartialBackward] = {}
+        self.calls: dict[tuple[tuple[Given, ...], bool], Call] = {}
+
+    def install(self, environment: dict[str, Any]) -> None:
+        """The names that the bridge's code reads. `keep` and `random_state` change with what the program turns out to do."""
+        self.environment = environment
+        layouts = {tangent.output: tangent.layout for tangent in self.pair.tangents}
+        self.usual = self.backends.fits(self.pair.visible_count, layouts)
+        environment |= {
+            "otherwise": self,
+            "fits": self._first_time,
+            "keep": strongly,
+            "random_state": self.keeping.random_state,
+        }
+
+    def _first_time(self, tangents: tuple[Any, ...]) -> bool:
+        """The first backward pass says whether the program wants second derivatives: most never do."""
+        self._wants_first_derivatives()
+        return self.usual(tangents)
+
+    def _wants_first_derivatives(self) -> None:
+        environment = self.environment
+        if environment["fits"] != self.usual:
+            environment["fits"] = self.usual
+            environment["keep"] = weakly
+
+    def __call__(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        given = tuple(tangents[tangent.output] for tangent in self.pair.tangents)
+        if all(tangent is None for tangent in given):
+            return (None,) * self.pair.input_count
+        saved = _saved_values(self.pair, ctx)
+        if torch.is_grad_enabled():
+            self.environment |= {"fits": self.usual, "keep": strongly}
+            return differentiate_again(self.pair, self.keeping, ctx, saved, given)
+        self._wants_first_derivatives()
+        try:
+            return self._first_derivative(saved, given)
+        except (RuntimeError, NotImplementedError):
+            # Not every operator has a kernel for sparse tensors.
+            if not any(tangent is not None and tangent.layout is not torch.strided for tangent in given):
+                raise
+        return self._first_derivative(saved, tuple(_dense(tangent) for tangent in given))
+
+    def _first_derivative(self, saved: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
+        foreign = any(tangent is not None and _is_foreign(tangent) for tangent in given)
+        values = _numbers_saved(self.pair, saved)
+        layouts = [numbers_at(tangent.layout, values) for tangent in self.pair.tangents]
+        pattern = self._pattern(given, layouts, foreign)
+        run, partial = self._backward(pattern, foreign)
+        operands = [
+            tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
+            for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
+            if kind
+        ]
+        return with_twins(run(*saved, *operands), partial.twins)
+
+    def _pattern(self, given: tuple[Any, ...], layouts: list[Layout], foreign: bool) -> tuple[Given, ...]:
+        """What the backward pass is made for. Past a few kinds, tangents are copied to the usual layout."""
+        usual = tuple(tangent is not None for tangent in given)
+        if foreign:
+            return usual
+        orders = [is_given and _order(g, at) for is_given, g, at in zip(usual, given, layouts, strict=True)]
+        pattern = tuple(order or is_given for order, is_given in zip(orders, usual, strict=True))
+        return pattern if pattern in self.partial or len(self.partial) < MOST_COMPILED else usual
+
+    def _backward(self, pattern: tuple[Given, ...], foreign: bool) -> tuple[Call, PartialBackward]:
+        """The backward pass for the tangents that are given, by kernels or, for `foreign` ones, operator by operator."""
+        with self.lock:
+            partial = self.partial.get(pattern)
+            if partial is None:
+                partial = self.partial[pattern] = self._part(pattern)
+            call = self.calls.get((pattern, foreign))
+            if call is None:
+                call = self.calls[pattern, foreign] = self._call(partial, _is_usual(pattern), foreign)
+            return call, partial
+
+    def _part(self, pattern: tuple[Given, ...]) -> PartialBackward:
+        if not _is_usual(pattern):
+            return backward_for(self.pair, pattern)
+        assert self.pair.backward is not None
+        return PartialBackward(self.pair.backward, self.pair.twins)
+
+    def _call(self, partial: PartialBackward, is_whole: bool, foreign: bool) -> Call:
+        if foreign or len(self.calls) >= MOST_COMPILED:
+            return self.backends.operators(partial.graph)
+        return self.run_backward if is_whole else self.backends.compile(partial.graph)
+
+
+def _is_usual(pattern: tuple[Given, ...]) -> bool:
+    return all(given is True for given in pattern)
+
+
+def _order(tangent: torch.Tensor, layout: Layout) -> tuple[int, ...] | None:
+    """The order of the dimensions in memory, where they fill it in another one than the output's."""
+    if not _is_plain(tangent) or lies_as(tangent, layout) or not is_dense(tuple(tangent.shape), tangent.stride()):
+        return None
+    sizes, strides = tangent.shape, tangent.stride()
+    order = tuple(sorted(range(len(sizes)), key=lambda d: (-strides[d], -sizes[d], d)))
+    return order if 0 not in sizes and len(sizes) > 1 else None
+
+
+def with_twins(gradients: Any, twins: tuple[Twin, ...]) -> tuple[Any, ...]:
+    """The gradients with those that the graph gives only once."""
+    gradients = list(gradients)
+    for twin in twins:
+        first = gradients[twin.first]
+        gradients[twin.index] = first if twin.is_same_object else first.detach()
+    return tuple(gradients)
+
+
+def _saved_values(pair: GradPair, ctx: Any) -> list[Any]:
+    """The values saved, in the backward graph's order. Raises eager's error where they were freed or changed."""
+    check_of(pair.watched)(getattr(ctx, "watched", ()))
+    try:
+        tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
+    except RuntimeError as error:
+        raise renamed(error, pair) from None
+    return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
+
+
+def _numbers_saved(pair: GradPair, saved: list[Any]) -> dict[str, Any]:
+    """The values of the roots that sizes are written in."""
+    places = {kept.origin: value for kept, value in zip(pair.saved, saved, strict=True) if kept.layout is None}
+    return {name: places[InputItself(at)] for name, at in pair.roots.items() if InputItself(at) in places}
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_plain(tangent: Any) -> bool:
+    if type(tangent) not in _PLAIN or tangent.layout is not torch.strided or _is_batched(tangent):
+        return False
+    return not (tangent._is_zerotensor() or tangent.is_conj() or tangent.is_neg())
+
+
+def _is_foreign(tangent: torch.Tensor) -> bool:
+    """No memory of its own to read, or gradients of its kind: a subclass, a batch of tangents under vmap, a sparse tensor."""
+    return type(tangent) not in _PLAIN or tangent.layout is not torch.strided or _is_batched(tangent)
+
+
+def _is_batched(tangent: torch.Tensor) -> bool:
+    """Batches of `is_grads_batched` have a key that Python has no name for, and no memory."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tangent):
+        return True
+    return "Batched" in str(torch._C._dispatch_keys(tangent))
+
+
+def _dense(tangent: Any) -> Any:
+    return tangent if tangent is None or tangent.layout is torch.strided else tangent.to_dense()
+
+
+def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The backward graph was made for one layout; autograd may hand over another, such as an expanded scalar."""
+    if _is_plain(tangent) and tangent.stride() == layout.strides:
+        return tangent
+    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=layout.device).copy_(tangent)

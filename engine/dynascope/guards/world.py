@@ -1,0 +1,121 @@
+"""The names that a program takes from namespaces which nobody is expected to change, and nobody is kept from changing.
+
+    log = WorldLog();  log.note(vars(torch.nn.functional), "relu", F.relu);  log.note(nn.Linear, "forward", ABSENT)
+    WorldIs(log.spaces())      check() == "2 names of torch.nn.functional and Linear are what they were"
+
+A space is a module's dictionary or a class (whose names are those of its bases too). The C check compares one version for
+each space, however many names it has (frame/world.h); `holds` looks each of them up.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dynascope.guards.guard import Equals, IdentityIs, Predicate, describe_object, short_repr
+
+ABSENT = object()
+"""In place of a value: the space has no such name."""
+
+Space = dict | type
+_LITERALS = (bool, int, float, complex, str, bytes, type(None))
+_IMMUTABLE_CLASS = 1 << 8
+"""Py_TPFLAGS_IMMUTABLETYPE: Python lets nobody set an attribute of such a class."""
+
+
+class WorldLog:
+    """What was looked up so far, each name of each space once."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[int, tuple[Space, dict[str, Any]]] = {}
+
+    def note(self, space: Space, name: str, found: Any) -> None:
+        """`space` leads from `name` to `found` now, or has no such name (`ABSENT`)."""
+        if isinstance(space, type) and space.__flags__ & _IMMUTABLE_CLASS or type(name) is not str:
+            return
+        _, names = self._spaces.setdefault(id(space), (space, {}))
+        if name not in names:
+            names[name] = expected(found)
+
+    def note_all(self, space: type, names: dict[str, Any]) -> None:
+        """Many names at once, with what is expected of each."""
+        known = self._spaces.setdefault(id(space), (space, {}))[1]
+        known.update((name, wanted) for name, wanted in names.items() if name not in known)
+
+    def spaces(self) -> tuple[tuple[Space, tuple[tuple[str, Any], ...]], ...]:
+        return tuple((space, tuple(names.items())) for space, names in self._spaces.values())
+
+
+def expected(found: Any) -> Any:
+    """What is asked of a name that leads to `found` now."""
+    if found is ABSENT:
+        return ABSENT
+    return Equals(found) if type(found) in _LITERALS else IdentityIs(found)
+
+
+@dataclass(frozen=True, eq=False)
+class WorldIs(Predicate):
+    """Every name of these spaces leads where it led: `((space, ((name, predicate or ABSENT), ...)), ...)`."""
+
+    spaces: tuple[tuple[Space, tuple[tuple[str, Any], ...]], ...]
+
+    def holds(self) -> bool:
+        return next(self._changes(), None) is None
+
+    def check(self) -> str:
+        count = sum(len(names) for _, names in self.spaces)
+        titles = sorted({_title(space) for space, _ in self.spaces})
+        shown = ", ".join(titles[:4]) + (f" and {len(titles) - 4} others" if len(titles) > 4 else "")
+        return f"{count} {'names' if count != 1 else 'name'} of {shown} {'are' if count != 1 else 'is'} what was found"
+
+    def failure(self, expression: str) -> str:
+        return next(self._changes(), "the names of libraries lead where they led")
+
+    def _changes(self) -> Iterator[str]:
+        for space, names in self.spaces:
+            for name, wanted in names:
+                found = look_up(space, name)
+                place = f"`{_title(space)}.{name}`"
+                if wanted is ABSENT:
+                    if found is not ABSENT:
+                        yield f"{place} is there now, and was not the first time"
+                elif found is ABSENT:
+                    yield f"{place} is gone"
+                elif not wanted.holds(found):
+                    yield f"{place} is {_shown(found)}, and was {wanted.check().removeprefix('is ')}"
+
+
+def look_up(space: Space, name: str) -> Any:
+    """The raw entry; no descriptor is called."""
+    if isinstance(space, dict):
+        return space.get(name, ABSENT)
+    return next((vars(base)[name] for base in space.__mro__ if name in vars(base)), ABSENT)
+
+
+def world_operand(predicate: WorldIs) -> tuple:
+    """The operand of CHECK_WORLD: ((owner, ((name, kind, expected), ...)), ...)."""
+    return tuple((space, tuple(_row(name, wanted) for name, wanted in names)) for space, names in predicate.spaces)
+
+
+_ABSENT, _IDENTICAL, _WEAKLY_IDENTICAL, _EQUAL = range(4)
+
+
+def _row(name: str, wanted: Any) -> tuple[str, int, Any]:
+    if wanted is ABSENT:
+        return name, _ABSENT, None
+    if isinstance(wanted, Equals):
+        return name, _EQUAL, wanted.value
+    if isinstance(wanted.target, weakref.ref):
+        return name, _WEAKLY_IDENTICAL, wanted.target
+    return name, _IDENTICAL, wanted.target()
+
+
+def _title(space: Space) -> str:
+    return space.__qualname__ if isinstance(space, type) else str(space.get("__name__", "a module"))
+
+
+def _shown(found: Any) -> str:
+    text = describe_object(found)
+    return f"another one ({text})" if text.startswith("the ") else short_repr(found)

@@ -1,0 +1,82 @@
+"""How the results of an fx node lie in memory: as its meta tensors do, or as `meta["layout"]` says where sizes vary.
+
+node.meta["val"]     a meta tensor at the sizes at hand     f32[7, 64]
+node.meta["layout"]  sizes, strides, dtype, device          f32[s0, 64]; absent where nothing varies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.loops.index import Extent
+from dynascope.loops.nodes import TensorView
+from dynascope.sizes import Size, is_constant, known
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLayout:
+    """A tensor that a call returns."""
+
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    dtype: torch.dtype
+
+    def stride(self) -> tuple[Extent, ...]:
+        return self.strides
+
+
+def result_layouts(node: fx.Node) -> tuple[Any, ...]:
+    """One for each result; a result that is no tensor is itself."""
+    value, layout = node.meta.get("val"), node.meta.get("layout")
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    layouts = tuple(layout) if isinstance(layout, (list, tuple)) else (layout,)
+    if len(layouts) != len(values):
+        layouts = (None,) * len(values)
+    return tuple(_layout(v, known) for v, known in zip(values, layouts, strict=True))
+
+
+def _layout(value: Any, layout: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if layout is None:
+        return ResultLayout(tuple(value.shape), tuple(value.stride()), value.dtype)
+    return ResultLayout(tuple(map(_dimension, layout.sizes)), tuple(layout.strides), value.dtype)
+
+
+def _dimension(size: Extent) -> Extent:
+    """A size with at least one element, which is relied on where expressions do not tell it. No other size varies."""
+    if size.__class__ is not Size or known(">=", size, 1):
+        return size
+    return size if size >= 1 else int(size)
+
+
+def row_major(sizes: Iterable[Extent]) -> tuple[Extent, ...]:
+    """The strides of a contiguous tensor."""
+    strides: list[Extent] = []
+    step: Extent = 1
+    for size in reversed(tuple(sizes)):
+        strides.append(step)
+        step = step * size
+    return tuple(reversed(strides))
+
+
+def is_empty(tensor: TensorView) -> bool:
+    """Whether it never has an element. A size that varies is at least 1."""
+    return any(is_constant(size, 0) for size in tensor.sizes)
+
+
+def broadcast(shapes: Iterable[tuple[Extent, ...]]) -> tuple[Extent, ...]:
+    """The shape that tensors of these shapes have together. That they fit is known: the operator has run on them."""
+    result: list[Extent] = []
+    for shape in shapes:
+        for k, size in enumerate(reversed(shape)):
+            if k == len(result):
+                result.append(size)
+            elif is_constant(result[k], 1):
+                result[k] = size
+    return tuple(reversed(result))

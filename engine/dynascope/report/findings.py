@@ -1,0 +1,164 @@
+"""What a run has to say, each thing once: the one list that the terminal, SARIF, GitHub and the editor all show.
+
+findings(report)  ->  [Finding("break", "warning", "data-dependent-branch", "`if x.sum() > 0` needs ...", span, ...), ...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dynascope.report.facts import Cause, CompileReport, EntryFact, FunctionFact
+from dynascope.report.lines import shown_reason
+from dynascope.report.reason import Explanation, Severity
+from dynascope.report.span import Span, UserStack
+from dynascope.report.user_files import user_place
+
+Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "machine"]
+SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
+"""A recompilation or a note is news, not a defect, however the reason ranks as a break."""
+VALUES_SHOWN = 4
+CAUSES: dict[Cause, str] = {
+    "number": "a varying number",
+    "attribute": "an attribute that the program changes",
+    "size": "sizes that vary",
+    "none": "None at times",
+    "grad-mode": "with gradients and without",
+    "state": "torch's state",
+    "type": "types that vary",
+    "dtype": "dtypes or devices that vary",
+    "requires-grad": "requires grad at times",
+    "layout": "strides that vary",
+    "length": "lengths that vary",
+    "value": "a varying value",
+    "object": "another object",
+    "other": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing, at the user's own place; `span` is None for what concerns the machine. `stack` leads to it."""
+
+    kind: Kind
+    severity: Severity
+    code: str
+    message: str
+    remedy: str
+    span: Span | None
+    stack: UserStack = ()
+    function: str = ""
+    """The identifier of the compiled function, if it belongs to one."""
+    times: int = 1
+    is_expected: bool = False
+    """As it should be, such as one compilation with gradients and one without."""
+
+
+def findings(report: CompileReport) -> tuple[Finding, ...]:
+    """In the program's order: its own error, then by file and line, then what concerns the machine."""
+    found = dict.fromkeys(_merged(_all(report)))
+    main = report.program.file
+    return tuple(sorted(found, key=lambda f: (_ORDER.get(f.kind, 1), *_place_key(f.span, main))))
+
+
+_ORDER = {"error": 0, "machine": 2}
+
+
+def _place_key(span: Span | None, main: str) -> tuple:
+    return (True, "", 0, 0) if span is None else (span.file != main, span.file, span.line, span.column or 0)
+
+
+def _merged(found: Iterator[Finding]) -> list[Finding]:
+    """The same thing at the same place is said once, with the longest way there."""
+    by_key: dict[tuple, Finding] = {}
+    for finding in found:
+        key = (finding.kind, finding.code, finding.message, finding.span)
+        known = by_key.get(key)
+        if known is None:
+            by_key[key] = finding
+        else:
+            stack = max(known.stack, finding.stack, key=len)
+            by_key[key] = replace(known, stack=stack, times=known.times + finding.times)
+    return list(by_key.values())
+
+
+def _all(report: CompileReport) -> Iterator[Finding]:
+    if report.program.error is not None:
+        yield _finding("error", report.program.error, Span(report.program.file, 1))
+    for function in report.functions:
+        for entry in function.entries:
+            reason = shown_reason(report, entry)
+            if reason is not None:
+                kind, fallback = _ending(function, entry)
+                yield replace(_finding(kind, reason, fallback), function=function.identifier)
+        yield from _recompilations(function)
+    start = Span(report.program.file, 1)
+    for graph in report.graphs:
+        for note in graph.notes:
+            placed = note.span is not None or note.stack != ()
+            yield (
+                _finding("note", _softened(note), start)
+                if placed
+                else replace(_finding("machine", note, start), span=None)
+            )
+    for note in report.notes:
+        if note.span is None:
+            yield replace(_finding("machine", note, start), span=None)
+        else:
+            yield _finding("limit" if note.code == "recompile-limit" else "note", note, note.span)
+
+
+def _ending(function: FunctionFact, entry: EntryFact) -> tuple[Kind, Span]:
+    if entry.status == "uncompiled":
+        return "uncompiled", function_line(function)
+    return ("break" if entry.exit == "break" else "note"), entry.span
+
+
+def function_line(function: FunctionFact) -> Span:
+    """Where a function is spoken of: its own first line, or where a library's function was handed to the compiler."""
+    top = replace(function.span, column=None, end_line=None, end_column=None)
+    callers = next((entry.callers for entry in function.entries if entry.callers), ())
+    return user_place(top, callers if function.compiled_at is None else ()) or function.compiled_at or top
+
+
+def _finding(kind: Kind, explanation: Explanation, fallback: Span) -> Finding:
+    where = explanation.span or (explanation.stack[-1].span if explanation.stack else fallback)
+    place = user_place(where, explanation.stack) or user_place(fallback, ()) or where
+    return Finding(
+        kind, explanation.severity, explanation.code, explanation.message, explanation.remedy, place, explanation.stack
+    )
+
+
+def _recompilations(function: FunctionFact) -> Iterator[Finding]:
+    """One for each cause: a size that differs at every call would fill the page."""
+    causes: dict[tuple, list[EntryFact]] = {}
+    for entry in function.entries:
+        if entry.recompiled is not None:
+            change = entry.change
+            key = (change.expression, change.cause) if change is not None else (entry.recompiled.span, "other")
+            causes.setdefault(key, []).append(entry)
+    for entries in causes.values():
+        last = entries[-1].recompiled
+        told = replace(_softened(last), message=_again(entries))
+        expected = (
+            len(entries) == 1 and entries[0].change is not None and entries[0].change.cause in ("grad-mode", "number")
+        )
+        found = _finding("recompile", told, function_line(function))
+        yield replace(found, function=function.identifier, times=len(entries), is_expected=expected)
+
+
+def _again(entries: list[EntryFact]) -> str:
+    change, words = entries[-1].change, entries[-1].recompiled.message
+    if len(entries) == 1 or change is None:
+        often = "Compiled again" if len(entries) == 1 else f"Compiled again {len(entries)} times, the last time because"
+        return f"{often}: {words}" if len(entries) == 1 else f"{often} {words}"
+    values = [entries[0].change.before, *(entry.change.now for entry in entries)]
+    distinct = list(dict.fromkeys(values))
+    shown = distinct if len(distinct) <= VALUES_SHOWN else [*distinct[: VALUES_SHOWN - 1], "...", distinct[-1]]
+    why = f" ({CAUSES[change.cause]})" if CAUSES[change.cause] else ""
+    return f"Compiled again {len(entries)} times: `{change.expression}` was {', '.join(shown)}{why}."
+
+
+def _softened(explanation: Explanation) -> Explanation:
+    return replace(explanation, severity=SOFT.get(explanation.severity, explanation.severity))

@@ -1,0 +1,39 @@
+"""The findings as workflow commands of GitHub Actions, which show them on the lines of a pull request.
+
+::warning file=model.py,line=14,col=8,title=data-dependent-branch::`if y.sum() > 0` needs ...
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from dynascope.report.facts import CompileReport
+from dynascope.report.findings import Finding, findings
+from dynascope.report.terminal import is_shown
+
+LEVELS = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
+
+
+def github_lines(report: CompileReport) -> Iterator[str]:
+    for finding in findings(report):
+        if is_shown(finding) or finding.span is None:
+            yield _command(finding)
+
+
+def _command(finding: Finding) -> str:
+    fields = {}
+    if finding.span is not None:
+        relative = os.path.relpath(finding.span.file)
+        fields["file"] = finding.span.file if relative.startswith("..") else relative
+        fields["line"], fields["endLine"] = str(finding.span.line), str(finding.span.last_line)
+    fields["title"] = finding.code
+    words = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in fields.items())
+    return f"::{LEVELS[finding.severity]} {words}::{_escaped(f'{finding.message} {finding.remedy}'.strip(), '')}"
+
+
+def _escaped(text: str, more: str) -> str:
+    """As the runner reads them back: percent signs and line ends always, separators inside a field."""
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

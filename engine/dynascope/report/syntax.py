@@ -1,0 +1,214 @@
+"""What stands at a place of the user's source, by Python's own grammar.
+
+condition(Span at `if x.sum() > 0:`)                    ->  Condition("if", Span of `x.sum() > 0`)
+assigned_names(Span of `a.split(3)` in `q, k = a.split(3)`)  ->  ("q", "k")
+built_expression(Span of the whole `nn.Sequential(...)`, "1")  ->  Span of its second argument
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from dynascope.report.span import Span
+
+Asker = Literal["if", "elif", "while", "assert", "and", "or", "not", "conditional expression", "comprehension", ""]
+
+
+HAVE_BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.With, ast.Try)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What asked for the truth of a value, and the expression it asked about."""
+
+    asker: Asker
+    span: Span | None
+
+
+def condition(span: Span) -> Condition:
+    """The innermost thing at the place that decides by a truth; no asker where the source cannot be read."""
+    found = _asking(span)
+    return Condition("", None) if found is None else Condition(found[1], _span_of(span.file, found[2]))
+
+
+def asking_node(span: Span) -> ast.AST | None:
+    """The statement or expression that `condition` speaks of."""
+    found = _asking(span)
+    return None if found is None else found[0]
+
+
+def _asking(span: Span) -> tuple[ast.AST, Asker, ast.expr] | None:
+    """Where the place has no columns, the line's statement; else the smallest test around the place, or one inside it."""
+    found = [(node, asker, test) for node in _nodes_on(span) for asker, test in _tests(node)]
+    if span.column is None:
+        found = [row for row in found if isinstance(row[0], (ast.If, ast.While, ast.Assert))] or found
+        return max(found, key=lambda row: _extent(row[2]), default=None)
+    around = [row for row in found if _covers(row[2], span)]
+    return min(around or [row for row in found if _covers(row[0], span)], key=lambda row: _extent(row[2]), default=None)
+
+
+def assigned_names(span: Span) -> tuple[str, ...]:
+    """The variables that take the value of the expression at the place, where it is all of an assignment's right side."""
+    for node in _nodes_on(span):
+        if isinstance(node, ast.Assign) and _is_at(node.value, span):
+            return _target_names(node.targets[-1])
+        if isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None and _is_at(node.value, span):
+            return _target_names(node.target)
+        if isinstance(node, ast.AugAssign) and _is_at(node, span):
+            return _target_names(node.target)
+    return ()
+
+
+def built_expression(span: Span, name: str) -> Span:
+    """The part of a construction that made the member `name`: an argument, an item, the right side of an assignment."""
+    for node in _nodes_on(span):
+        if isinstance(node, ast.Assign) and any(_is_at(target, span) for target in node.targets):
+            return _span_of(span.file, node.value)
+    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    part = _part(call, name) if call is not None else None
+    return span if part is None else _span_of(span.file, part)
+
+
+def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
+    """What a call gives for each parameter, where it is short enough to serve as a name."""
+    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    if call is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return {}
+    given = dict(zip(parameters, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg in parameters}
+    simple = (ast.Name, ast.Attribute, ast.Subscript)
+    return {name: ast.unparse(value) for name, value in given.items() if isinstance(value, simple)}
+
+
+def statement_text(span: Span) -> str:
+    """The expression at the place as one line, also where it spans several."""
+    for node in _nodes_on(span):
+        if isinstance(node, ast.expr) and _is_at(node, span):
+            return ast.unparse(node)
+    return span.text()
+
+
+def _part(call: ast.Call, name: str) -> ast.expr | None:
+    arguments = call.args
+    if len(arguments) == 1 and isinstance(arguments[0], (ast.List, ast.Tuple)):
+        arguments = arguments[0].elts
+    if len(arguments) == 1 and isinstance(arguments[0], ast.Call) and arguments[0].args:
+        inner = arguments[0].args[0]
+        arguments = inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else arguments
+    if len(arguments) == 1 and isinstance(arguments[0], ast.Dict):
+        pairs = zip(arguments[0].keys, arguments[0].values, strict=True)
+        return next((value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name), None)
+    for argument in arguments:
+        if isinstance(argument, ast.Tuple) and len(argument.elts) == 2:
+            key, value = argument.elts
+            if isinstance(key, ast.Constant) and key.value == name:
+                return value
+    if any(isinstance(argument, ast.Starred) for argument in arguments):
+        return None
+    return arguments[int(name)] if name.isdigit() and int(name) < len(arguments) else None
+
+
+def _tests(node: ast.AST) -> Iterator[tuple[Asker, ast.expr]]:
+    match node:
+        case ast.If():
+            yield "if", node.test
+        case ast.While():
+            yield "while", node.test
+        case ast.Assert():
+            yield "assert", node.test
+        case ast.IfExp():
+            yield "conditional expression", node.test
+        case ast.BoolOp():
+            for value in node.values[:-1]:
+                yield ("and" if isinstance(node.op, ast.And) else "or"), value
+        case ast.UnaryOp(op=ast.Not()):
+            yield "not", node.operand
+        case ast.comprehension():
+            for test in node.ifs:
+                yield "comprehension", test
+
+
+def _target_names(target: ast.expr) -> tuple[str, ...]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        names = [_target_names(element) for element in target.elts]
+        return tuple(name[0] if len(name) == 1 else "" for name in names)
+    return (ast.unparse(target),) if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) else ()
+
+
+def _nodes_on(span: Span) -> list[ast.AST]:
+    """The nodes of the file that have something on the place's first line."""
+    return _by_line(span.file).get(span.line, [])
+
+
+def _by_line(file: str) -> dict[int, list[ast.AST]]:
+    return _index("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=32)
+def _index(text: str) -> dict[int, list[ast.AST]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    lines: dict[int, list[ast.AST]] = {}
+    for node in ast.walk(tree):
+        first, last = _lines_of(node)
+        for line in range(first, last + 1):
+            lines.setdefault(line, []).append(node)
+    return lines
+
+
+def _lines_of(node: ast.AST) -> tuple[int, int]:
+    """A statement with a body counts by its head: what is inside has lines of its own."""
+    if isinstance(node, ast.comprehension):
+        return node.target.lineno, (node.ifs or [node.iter])[-1].end_lineno
+    first = getattr(node, "lineno", None)
+    if first is None:
+        return 1, 0
+    if isinstance(node, (ast.If, ast.While)):
+        return first, node.test.end_lineno
+    if isinstance(node, HAVE_BODIES):
+        return first, first
+    return first, node.end_lineno
+
+
+def _span_of(file: str, node: ast.AST) -> Span:
+    return Span(file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+
+
+def _is_at(node: ast.AST, span: Span) -> bool:
+    place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return place == (span.line, span.column, span.last_line, span.end_column)
+
+
+def _covers(node: ast.AST, span: Span) -> bool:
+    """Whether the place lies inside the node; a place without columns does where it begins on the node's first line."""
+    if not hasattr(node, "lineno"):
+        return False
+    if span.column is None:
+        return node.lineno <= span.line <= node.end_lineno
+    start, end = (span.line, span.column), (span.last_line, span.end_column)
+    return (node.lineno, node.col_offset) <= start and end <= (node.end_lineno, node.end_col_offset)
+
+
+def _extent(node: ast.AST) -> tuple[int, int]:
+    return node.end_lineno - node.lineno, node.end_col_offset - node.col_offset
+
+
+def statement_lines(file: str) -> set[int]:
+    """The lines on which a statement inside a function begins, docstrings left out."""
+    return {
+        node.lineno
+        for nodes in _by_line(file).values()
+        for node in nodes
+        if isinstance(node, ast.stmt)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        and not isinstance(
+            node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global)
+        )
+    }

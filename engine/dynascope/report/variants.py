@@ -1,0 +1,115 @@
+"""The variants of a function: its compilations for other shapes, numbers and states, each with what sets it apart.
+
+labels(function)["f0.e2"]          "pos = 6 · x f32[2, 5]"
+one_variant(report, choice)        the report with one variant of each place: no shapes of one beside kernels of another
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact
+
+SHOWN = 3
+"""Differences that a label names."""
+PLAIN = ("TensorMatches", "Equals", "TypeIs", "TruthIs", "LengthIs", "GlobalStateIs", "IdentityIs")
+"""Kinds of guards that tell variants apart for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """`number` counts from 1 among the `total` compilations of one place; `label` is empty where there is one only."""
+
+    function: FunctionFact
+    entry: EntryFact
+    number: int
+    total: int
+    label: str
+
+    @property
+    def title(self) -> str:
+        counted = f"variant {self.number} of {self.total}"
+        return f"{counted} · {self.label}" if self.label else counted
+
+
+def variants_of(function: FunctionFact, place: int = 0) -> tuple[Variant, ...]:
+    entries = [entry for entry in function.entries if entry.place == place and entry.status == "compiled"]
+    named = _labels(entries)
+    return tuple(
+        Variant(function, entry, number, len(entries), named[entry.identifier])
+        for number, entry in enumerate(entries, 1)
+    )
+
+
+def chosen_entries(function: FunctionFact, choice: Collection[str] = ()) -> tuple[EntryFact, ...]:
+    """Of each place the entry that `choice` names, else the one that was used last."""
+    by_place: dict[int, EntryFact] = {}
+    for entry in function.entries:
+        known = by_place.get(entry.place)
+        if known is None or _rank(entry, choice) >= _rank(known, choice):
+            by_place[entry.place] = entry
+    return tuple(by_place[place] for place in sorted(by_place))
+
+
+def chosen_variant(function: FunctionFact, choice: Collection[str] = ()) -> Variant | None:
+    """The variant of the function's start that is shown; None where nothing of it was compiled."""
+    chosen = {entry.identifier for entry in chosen_entries(function, choice)}
+    starts = sorted({entry.place for entry in function.entries})
+    found = (v for place in starts[:1] for v in variants_of(function, place) if v.entry.identifier in chosen)
+    return next(found, None)
+
+
+def one_variant(report: CompileReport, choice: Collection[str] = ()) -> CompileReport:
+    """The same report with the chosen entries, their graphs and kernels only."""
+    functions = tuple(replace(function, entries=chosen_entries(function, choice)) for function in report.functions)
+    wanted = {entry.graph for function in functions for entry in function.entries}
+    graphs = tuple(graph for graph in report.graphs if graph.identifier in wanted)
+    kernels = tuple(kernel for kernel in report.kernels if kernel.graph in wanted)
+    return replace(report, functions=functions, graphs=graphs, kernels=kernels)
+
+
+def _rank(entry: EntryFact, choice: Collection[str]) -> tuple[bool, bool, int]:
+    return entry.identifier in choice, entry.status == "compiled", entry.last_use
+
+
+def _labels(entries: list[EntryFact]) -> dict[str, str]:
+    if len(entries) < 2:
+        return {entry.identifier: "" for entry in entries}
+    told = {entry.identifier: _telling(entry.guards) for entry in entries}
+    changed = dict.fromkeys(entry.change.expression for entry in entries if entry.change is not None)
+    names = dict.fromkeys(expression for guards in told.values() for expression in guards)
+    differing = [name for name in names if len({_text(guards.get(name)) for guards in told.values()}) > 1]
+    order = sorted(
+        differing, key=lambda name: (name not in changed and not _state(name), name.count(".") + name.count("["))
+    )
+    return {
+        identifier: " · ".join(_text(guards[name]) for name in order[:SHOWN] if name in guards)
+        for identifier, guards in told.items()
+    }
+
+
+def _telling(guards: Iterable[GuardFact]) -> dict[str, GuardFact]:
+    found: dict[str, GuardFact] = {}
+    for guard in guards:
+        if guard.kind in PLAIN and guard.value and not guard.expression.startswith("torch."):
+            known = found.get(guard.expression)
+            if known is None or PLAIN.index(guard.kind) < PLAIN.index(known.kind):
+                found[guard.expression] = guard
+    return found
+
+
+def _text(guard: GuardFact | None) -> str:
+    if guard is None:
+        return ""
+    if guard.kind == "GlobalStateIs":
+        return f"gradients {guard.value}"
+    return (
+        f"{guard.expression} = {guard.value}"
+        if guard.kind in ("Equals", "TruthIs")
+        else f"{guard.expression} {guard.value}"
+    )
+
+
+def _state(expression: str) -> bool:
+    return expression == ""

@@ -1,0 +1,535 @@
+"""What a varying number is computed from: exact polynomials over roots and operations, always in one normal form.
+
+    2*n + n        Polynomial  3*n
+    (6*n) // 3     Polynomial  2*n            divides exactly
+    (n + 1) // 2   Polynomial  of the atom    Operation("//", n + 1, 2)
+    sqrt(n)        Operation("sqrt", n)       a float: never rearranged, because rounding would differ
+
+Equal integers in normal form compare equal; unequal ones may still be equal numbers, which only their values can tell.
+Everything is immutable and hashed once.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+INFINITY = float("inf")
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Root:
+    """A number that the program brings: a tensor's size, or a Python int or float. `low <= value <= high` whenever it serves."""
+
+    name: str
+    kind: type = int
+    low: float = -INFINITY
+    high: float = INFINITY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.kind)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.low, self.high
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A function of expressions that the normal form keeps as it is. `kind` is the type of its value."""
+
+    name: str
+    arguments: tuple[Expression | int | float, ...]
+    kind: type = int
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.arguments, self.kind)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _text(self) -> str:
+        return text(self)
+
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return _operation_bounds(self)
+
+
+Atom = Root | Operation
+Monomial = tuple[tuple[Atom, int], ...]
+"""A product of atoms, each with its power; () is 1."""
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """An integer: the sum of coefficient * monomial, sorted, without zero coefficients. Never a constant alone."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _text(self) -> str:
+        return text(self)
+
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        low = high = 0.0
+        for monomial, coefficient in self.terms:
+            smallest, largest = _monomial_bounds(monomial)
+            ends = (_times(coefficient, smallest), _times(coefficient, largest))
+            low, high = low + min(ends), high + max(ends)
+        if low == -INFINITY or math.isnan(low) or math.isnan(high):
+            return _bounds_from_least(self)
+        return low, high
+
+
+def _bounds_from_least(polynomial: Polynomial) -> Bounds:
+    """`n*m - n` with n, m >= 2: in n = 2 + a, m = 2 + b it is `a*b + a + 2*b + 2`, so at least 2."""
+    totals: dict[tuple, int] = {(): 0}
+    for monomial, coefficient in polynomial.terms:
+        parts: dict[tuple, int] = {(): coefficient}
+        for atom, exponent in monomial:
+            least = atom.bounds[0]
+            if math.isinf(least):
+                return -INFINITY, INFINITY
+            for _ in range(exponent):
+                moved: dict[tuple, int] = {}
+                for rest, factor in parts.items():
+                    further = tuple(sorted((*rest, str(atom))))
+                    moved[further] = moved.get(further, 0) + factor
+                    moved[rest] = moved.get(rest, 0) + factor * int(least)
+                parts = moved
+        for rest, factor in parts.items():
+            totals[rest] = totals.get(rest, 0) + factor
+    constant = totals.pop(())
+    factors = [factor for factor in totals.values() if factor]
+    return (
+        constant if all(factor > 0 for factor in factors) else -INFINITY,
+        constant if all(factor < 0 for factor in factors) else INFINITY,
+    )
+
+
+Expression = Polynomial | Root | Operation
+"""An int-valued one is a Polynomial; a float-valued one is a Root or an Operation."""
+
+
+def of_atom(atom: Atom) -> Polynomial:
+    return Polynomial(((((atom, 1),), 1),))
+
+
+def of_root(root: Root) -> Expression:
+    """A root alone, in normal form."""
+    return of_atom(root) if root.kind is int else root
+
+
+def kind_of_expression(expression: Expression | int | float) -> type:
+    if isinstance(expression, Polynomial):
+        return int
+    return expression.kind if isinstance(expression, (Root, Operation)) else type(expression)
+
+
+# -- exact arithmetic of integers
+
+Integer = Polynomial | int
+
+
+@lru_cache(maxsize=4096)
+def add(left: Integer, right: Integer) -> Integer:
+    totals = dict(_terms(left))
+    for monomial, coefficient in _terms(right):
+        totals[monomial] = totals.get(monomial, 0) + coefficient
+    return _polynomial(totals)
+
+
+@lru_cache(maxsize=4096)
+def multiply(left: Integer, right: Integer) -> Integer:
+    totals: dict[Monomial, int] = {}
+    for first, a in _terms(left):
+        for second, b in _terms(right):
+            product = _product(first, second)
+            totals[product] = totals.get(product, 0) + a * b
+    return _polynomial(totals)
+
+
+def negate(value: Integer) -> Integer:
+    return multiply(value, -1)
+
+
+def power(base: Integer, exponent: int) -> Integer:
+    result: Integer = 1
+    for _ in range(exponent):
+        result = multiply(result, base)
+    return result
+
+
+@lru_cache(maxsize=4096)
+def floor_divide(dividend: Integer, divisor: Integer) -> Integer:
+    """floor(dividend / divisor). What the divisor divides exactly is split off. A divisor that is 0 is the caller's error."""
+    whole, rest = divided(dividend, divisor)
+    if rest == 0:
+        return whole
+    rest, divisor = _cancelled(rest, divisor)
+    if isinstance(divisor, int) and divisor == 1:
+        return add(whole, rest)
+    if isinstance(rest, int) and isinstance(divisor, int):
+        return add(whole, rest // divisor)
+    bounds = bounds_of(rest)
+    least = bounds_of(divisor)[0]
+    if bounds[0] >= 0 and bounds[1] < least:
+        return whole
+    nested = _nested_quotient(rest, divisor)
+    return add(whole, nested if nested is not None else of_atom(Operation("//", (rest, divisor))))
+
+
+@lru_cache(maxsize=4096)
+def modulo(dividend: Integer, divisor: Integer) -> Integer:
+    """dividend mod divisor, with the sign of the divisor, as Python's."""
+    _, rest = divided(dividend, divisor)
+    if rest == 0:
+        return 0
+    if isinstance(rest, int) and isinstance(divisor, int):
+        return rest % divisor
+    bounds = bounds_of(rest)
+    if bounds[0] >= 0 and bounds[1] < bounds_of(divisor)[0]:
+        return rest
+    return of_atom(Operation("%", (rest, divisor)))
+
+
+def _cancelled(dividend: Integer, divisor: Integer) -> tuple[Integer, Integer]:
+    """Both without the factors that all their terms share, which leaves the floor of their quotient as it is."""
+    terms = [*_terms(dividend), *_terms(divisor)]
+    common = dict(terms[0][0])
+    for monomial, _ in terms[1:]:
+        powers = dict(monomial)
+        common = {atom: min(exponent, powers.get(atom, 0)) for atom, exponent in common.items()}
+    shared = tuple((atom, exponent) for atom, exponent in common.items() if exponent and atom.bounds[0] > 0)
+    number = math.gcd(*(coefficient for _, coefficient in terms))
+    if number == 1 and not shared:
+        return dividend, divisor
+
+    def without(value: Integer) -> Integer:
+        return _polynomial({_quotient_of_monomials(m, shared) or (): c // number for m, c in _terms(value)})
+
+    return without(dividend), without(divisor)
+
+
+def _nested_quotient(rest: Integer, divisor: Integer) -> Integer | None:
+    """(a // b) // c is a // (b * c), for divisors above 0."""
+    if not isinstance(rest, Polynomial) or len(rest.terms) != 1 or bounds_of(divisor)[0] <= 0:
+        return None
+    (monomial, coefficient) = rest.terms[0]
+    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    inner = monomial[0][0]
+    if isinstance(inner, Operation) and inner.name == "//" and bounds_of(inner.arguments[1])[0] > 0:
+        return floor_divide(inner.arguments[0], multiply(inner.arguments[1], divisor))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def divided(dividend: Integer, divisor: Integer) -> tuple[Integer, Integer]:
+    """dividend = divisor * whole + rest, by the terms that one term of the divisor divides (exact where rest is 0)."""
+    if isinstance(divisor, int):
+        whole: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, coefficient in _terms(dividend):
+            whole[monomial], rest[monomial] = divmod(coefficient, divisor)
+            if monomial and rest[monomial]:
+                whole[monomial], rest[monomial] = 0, coefficient
+        return _polynomial(whole), _polynomial(rest)
+    return _long_division(dividend, divisor)
+
+
+def _long_division(dividend: Integer, divisor: Polynomial) -> tuple[Integer, Integer]:
+    lead, factor = divisor.terms[0]
+    whole: Integer = 0
+    rest = dividend
+    for _ in range(16):
+        found = next(
+            (
+                (q, c // factor)
+                for m, c in _terms(rest)
+                if c % factor == 0 and (q := _quotient_of_monomials(m, lead)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            break
+        part = _polynomial({found[0]: found[1]})
+        whole = add(whole, part)
+        rest = add(rest, negate(multiply(part, divisor)))
+        if rest == 0:
+            return whole, 0
+    # A division that leaves a rest says nothing simpler: keep the whole.
+    return 0, dividend
+
+
+def _quotient_of_monomials(dividend: Monomial, divisor: Monomial) -> Monomial | None:
+    powers = dict(dividend)
+    for atom, exponent in divisor:
+        left = powers.get(atom, 0) - exponent
+        if left < 0:
+            return None
+        powers[atom] = left
+    return tuple((atom, exponent) for atom, exponent in powers.items() if exponent)
+
+
+def _terms(value: Integer) -> Iterable[tuple[Monomial, int]]:
+    return value.terms if isinstance(value, Polynomial) else (((), int(value)),) if value else ()
+
+
+def _polynomial(totals: Mapping[Monomial, int]) -> Integer:
+    terms = [(monomial, coefficient) for monomial, coefficient in totals.items() if coefficient]
+    if not terms:
+        return 0
+    if len(terms) == 1 and not terms[0][0]:
+        return terms[0][1]
+    terms.sort(key=_term_order)
+    return Polynomial(tuple(terms))
+
+
+def _term_order(term: tuple[Monomial, int]) -> tuple[int, str]:
+    """Higher degrees first, the constant last."""
+    monomial = term[0]
+    return -sum(exponent for _, exponent in monomial), "*".join(str(atom) for atom, _ in monomial)
+
+
+@lru_cache(maxsize=4096)
+def _product(first: Monomial, second: Monomial) -> Monomial:
+    if not first or not second:
+        return first or second
+    powers = dict(first)
+    for atom, exponent in second:
+        powers[atom] = powers.get(atom, 0) + exponent
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+# -- bounds
+
+
+def bounds_of(value: Expression | int | float) -> Bounds:
+    return (value, value) if isinstance(value, (int, float)) else value.bounds
+
+
+def _monomial_bounds(monomial: Monomial) -> Bounds:
+    low, high = 1.0, 1.0
+    for atom, exponent in monomial:
+        for _ in range(exponent):
+            low, high = _interval_product((low, high), atom.bounds)
+        if exponent % 2 == 0:
+            low = max(low, 0.0)
+    return low, high
+
+
+def _interval_product(first: Bounds, second: Bounds) -> Bounds:
+    ends = [_times(a, b) for a in first for b in second]
+    return min(ends), max(ends)
+
+
+def _times(a: float, b: float) -> float:
+    """0 times infinity is 0: a factor that is 0 makes the product 0."""
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _operation_bounds(operation: Operation) -> Bounds:
+    name, arguments = operation.name, operation.arguments
+    if operation.kind is not int:
+        return -INFINITY, INFINITY
+    bounds = [bounds_of(argument) for argument in arguments]
+    if name == "//" and bounds[1][0] > 0:
+        (low, high), (least, most) = bounds
+        smallest = _floor(low / (least if low < 0 else most))
+        return smallest, _floor(high / (least if high >= 0 else most))
+    if name == "%" and bounds[1][0] > 0:
+        return 0, bounds[1][1] - 1
+    if name == "blocks":
+        (low, high), (block, _) = bounds
+        return max(0, -_floor(-low / block)), -_floor(-high / block)
+    if name in ("min", "max"):
+        choose = min if name == "min" else max
+        return choose(low for low, _ in bounds), choose(high for _, high in bounds)
+    if name == "abs":
+        low, high = bounds[0]
+        return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+    return -INFINITY, INFINITY
+
+
+def _floor(value: float) -> float:
+    return value if math.isinf(value) or math.isnan(value) else math.floor(value)
+
+
+# -- values
+
+
+MATHEMATICS = (
+    *(math.sqrt, math.exp, math.expm1, math.log, math.log2, math.log10, math.log1p, math.pow, math.hypot, math.fabs),
+    *(math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.atan2, math.degrees, math.radians),
+    *(
+        math.sinh,
+        math.cosh,
+        math.tanh,
+        math.asinh,
+        math.acosh,
+        math.atanh,
+        math.erf,
+        math.erfc,
+        math.gamma,
+        math.lgamma,
+    ),
+    *(
+        math.floor,
+        math.ceil,
+        math.trunc,
+        math.fmod,
+        math.remainder,
+        math.copysign,
+        math.isnan,
+        math.isinf,
+        math.isfinite,
+    ),
+    *(math.gcd, math.lcm, math.isqrt, math.comb, math.perm, math.factorial),
+)
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "blocks": lambda count, block: -(-count // block),
+    "neg": operator.neg,
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "round": round,
+    **{f"math.{function.__name__}": function for function in MATHEMATICS},
+}
+"""What an operation means: Python's own function, so that an evaluated expression is what the program would have computed."""
+
+
+def evaluate(expression: Expression | int | float, values: Mapping[str, Any]) -> Any:
+    """The number, given the roots' values. Raises what Python raises."""
+    if isinstance(expression, Polynomial):
+        total = 0
+        for monomial, coefficient in expression.terms:
+            product = coefficient
+            for atom, exponent in monomial:
+                product *= evaluate(atom, values) ** exponent
+            total += product
+        return total
+    if isinstance(expression, Root):
+        return values[expression.name]
+    if isinstance(expression, Operation):
+        return FUNCTIONS[expression.name](*(evaluate(argument, values) for argument in expression.arguments))
+    return expression
+
+
+def roots_in(expression: Expression | int | float) -> frozenset[Root]:
+    if isinstance(expression, Root):
+        return frozenset((expression,))
+    if isinstance(expression, Polynomial):
+        return frozenset().union(*(roots_in(atom) for monomial, _ in expression.terms for atom, _ in monomial))
+    if isinstance(expression, Operation):
+        return frozenset().union(*(roots_in(argument) for argument in expression.arguments))
+    return frozenset()
+
+
+def substitute(expression: Any, replace: Callable[[Root], Expression | int | float]) -> Any:
+    """The expression with its roots replaced, in normal form again."""
+    if isinstance(expression, Polynomial):
+        total: Integer = 0
+        for monomial, coefficient in expression.terms:
+            product: Integer = coefficient
+            for atom, exponent in monomial:
+                product = multiply(product, power(_as_integer(substitute(atom, replace)), exponent))
+            total = add(total, product)
+        return total
+    if isinstance(expression, Root):
+        return replace(expression)
+    if isinstance(expression, Operation):
+        arguments = tuple(substitute(argument, replace) for argument in expression.arguments)
+        if expression.name == "//" and expression.kind is int:
+            return floor_divide(*arguments)
+        if expression.name == "%" and expression.kind is int:
+            return modulo(*arguments)
+        if all(isinstance(argument, (int, float)) for argument in arguments):
+            return FUNCTIONS[expression.name](*arguments)
+        return Operation(expression.name, arguments, expression.kind)
+    return expression
+
+
+def _as_integer(value: Expression | int) -> Integer:
+    return value if isinstance(value, (Polynomial, int)) else of_atom(value)
+
+
+# -- text, as Python reads it
+
+
+INFIX = {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^"}
+
+
+def text(expression: Expression | int | float) -> str:
+    """Runs as Python and gives the expression's value, with the roots' names bound."""
+    if isinstance(expression, Polynomial):
+        return _sum_text(expression)
+    if isinstance(expression, Operation):
+        parts = [text(argument) for argument in expression.arguments]
+        if expression.name in INFIX:
+            left, right = (_grouped(part, argument) for part, argument in zip(parts, expression.arguments, strict=True))
+            return f"({left} {expression.name} {right})"
+        if expression.name == "neg":
+            return f"(-{_grouped(parts[0], expression.arguments[0])})"
+        return f"{expression.name}({', '.join(parts)})"
+    return str(expression) if isinstance(expression, Root) else repr(expression)
+
+
+def _grouped(part: str, argument: Any) -> str:
+    is_sum = isinstance(argument, Polynomial) and (len(argument.terms) > 1 or "*" in part)
+    negative = isinstance(argument, (int, float)) and part.startswith("-")
+    return f"({part})" if is_sum or negative else part
+
+
+def _sum_text(polynomial: Polynomial) -> str:
+    parts = []
+    for monomial, coefficient in polynomial.terms:
+        factors = [str(atom) if exponent == 1 else f"{atom}**{exponent}" for atom, exponent in monomial]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        sign = ("-" if coefficient < 0 else "") if not parts else (" - " if coefficient < 0 else " + ")
+        parts.append(sign + "*".join(factors))
+    return "".join(parts)

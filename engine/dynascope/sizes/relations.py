@@ -1,0 +1,86 @@
+"""What was relied on: relations between expressions, each with the line that needed it.
+
+    log.add(Relation("<", n, 512), stack)      `n < 512`, relied on at model.py:12
+
+A relation is true of every call that the compiled code may serve; a guard checks it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynascope.sizes.expression import Expression, Polynomial, Root, add, evaluate, negate, roots_in, text
+
+
+def _is_same_number(left: Any, right: Any) -> bool:
+    """Of one type and one value: 0.0 is not -0.0, and NaN is NaN."""
+    if type(left) is not type(right):
+        return False
+    return (left == right and math.copysign(1, left) == math.copysign(1, right)) or (left != left and right != right)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "is": _is_same_number,
+}
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`left operator right`. Of floats the negation is a relation of its own (`not a < b`): NaN answers no to both."""
+
+    operator: str
+    left: Expression | int | float
+    right: Expression | int | float
+    holds_not: bool = False
+
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        answer = COMPARISONS[self.operator](evaluate(self.left, values), evaluate(self.right, values))
+        return bool(answer) is not self.holds_not
+
+    def roots(self) -> tuple[Root, ...]:
+        return tuple(sorted(roots_in(self.left) | roots_in(self.right), key=str))
+
+    def __str__(self) -> str:
+        words = f"{text(self.left)} {self.operator} {text(self.right)}"
+        return f"not {words}" if self.holds_not else words
+
+
+def normal(name: str, left: Any, right: Any) -> tuple[str, Any, Any]:
+    """Integers with everything that varies on the left where that is shorter: `n + 1 < 5` is `n < 4`."""
+    if not (isinstance(left, (Polynomial, int)) and isinstance(right, (Polynomial, int))):
+        return name, left, right
+    difference = add(left, negate(right))
+    if isinstance(difference, int):
+        return name, difference, 0
+    constant = next((c for monomial, c in difference.terms if not monomial), 0)
+    return name, add(difference, -constant), -constant
+
+
+class RelationLog:
+    """The relations so far, each once, with the user's stack at its first use. It only grows."""
+
+    def __init__(self) -> None:
+        self._relations: dict[Relation, Any] = {}
+
+    def add(self, relation: Relation, stack: Any) -> None:
+        self._relations.setdefault(relation, stack)
+
+    def __iter__(self) -> Iterator[tuple[Relation, Any]]:
+        return iter(self._relations.items())
+
+    def __len__(self) -> int:
+        return len(self._relations)
+
+    def __contains__(self, relation: Relation) -> bool:
+        return relation in self._relations

@@ -1,0 +1,403 @@
+"""A number that varies, as the compiler computes with it: Python's operators, a hint, and a log of what was decided.
+
+n = scope.root("n", hint=7, low=2)
+n * 64            a Size
+n > 0             True: follows from the bounds, nothing is logged
+n > 512           False: the hint says so, and `n <= 512` is logged
+int(n)            7, and `n == 7` is logged: whoever needs the number fixes it
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynascope.sizes import expression as exact
+from dynascope.sizes.expression import FUNCTIONS, INFINITY, Expression, Operation, Polynomial, Root
+from dynascope.sizes.relations import COMPARISONS, NEGATED, Relation, RelationLog, normal
+
+
+class Scope:
+    """The roots of one compilation, with their values at hand, and what was relied on. `where` gives the user's stack now."""
+
+    def __init__(self, where: Callable[[], Any] = tuple) -> None:
+        self.where = where
+        self.hints: dict[str, int | float] = {}
+        self.roots: dict[str, Root] = {}
+        self.log = RelationLog()
+        self.worlds: Any = None
+        """The values that torch is asked for (`worlds.Worlds`), once a stage has chosen them."""
+
+    def root(self, name: str, hint: int | float, low: float = -INFINITY, high: float = INFINITY) -> Size:
+        """The number of that name. One root for each name."""
+        if name not in self.roots:
+            self.roots[name] = Root(name, type(hint), low, high)
+            self.hints[name] = hint
+        root = self.roots[name]
+        return Size(exact.of_root(root), hint, self)
+
+    def rely(self, relation: Relation) -> None:
+        self.log.add(relation, self.where())
+
+    def size(self, expression: Expression | int | float) -> Size | int | float:
+        """An expression over this scope's roots as a number to compute with."""
+        if isinstance(expression, (int, float)):
+            return expression
+        return Size(expression, exact.evaluate(expression, self.hints), self)
+
+
+class Size:
+    """An int or float over a scope's roots. Immutable; equal to what has an equal value, which may rely on the hint."""
+
+    __slots__ = ("expression", "hint", "scope")
+
+    def __init__(self, expression: Expression, hint: int | float, scope: Scope) -> None:
+        self.expression, self.hint, self.scope = expression, hint, scope
+
+    @property
+    def kind(self) -> type:
+        return exact.kind_of_expression(self.expression)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.expression.bounds
+
+    def __repr__(self) -> str:
+        return f"<{self.expression} = {self.hint}>"
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+    def __format__(self, specification: str) -> str:
+        return format(str(self.expression), specification)
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    # Arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        return self._integers("+", exact.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._integers("+", exact.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._integers("-", _subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._integers("-", _subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._integers("*", exact.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._integers("*", exact.multiply, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._dividing("//", exact.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._dividing("//", exact.floor_divide, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._dividing("%", exact.modulo, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._dividing("%", exact.modulo, other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._dividing("/", None, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._dividing("/", None, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and 0 <= other <= 8 and self.kind is int:
+            return self.scope.size(exact.power(self.expression, other))
+        return self._opaque("**", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._opaque("**", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._opaque("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._opaque("<<", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._opaque(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._opaque(">>", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return self._opaque("&", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return self._opaque("|", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return self._opaque("^", self, other)
+
+    __rxor__ = __xor__
+
+    def __neg__(self) -> Any:
+        return self * -1 if self.kind is int else self.apply("neg", self)
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __invert__(self) -> Any:
+        return -self - 1 if self.kind is int else NotImplemented
+
+    def __abs__(self) -> Any:
+        if self.kind is int and self.bounds[0] >= 0:
+            return self
+        return self.apply("abs", self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if self.kind is int and digits is None:
+            return self
+        return self.apply("round", self) if digits is None else self.apply("round", self, digits)
+
+    def __trunc__(self) -> Any:
+        return self if self.kind is int else self.apply("int", self)
+
+    def __floor__(self) -> Any:
+        return self if self.kind is int else self.apply("math.floor", self)
+
+    def __ceil__(self) -> Any:
+        return self if self.kind is int else self.apply("math.ceil", self)
+
+    def apply(self, name: str, *arguments: Any) -> Any:
+        """A function of `expression.FUNCTIONS` on sizes and numbers. Raises what Python raises for the numbers at hand."""
+        hint = FUNCTIONS[name](*map(hint_of, arguments))
+        if isinstance(hint, bool) or not isinstance(hint, (int, float)):
+            return self._decided(name, arguments, hint)
+        operation = Operation(name, tuple(map(expression_of, arguments)), type(hint))
+        return Size(exact.of_atom(operation) if operation.kind is int else operation, hint, self.scope)
+
+    def _decided(self, name: str, arguments: tuple[Any, ...], answer: Any) -> Any:
+        """A function whose answer is no number: it is what it is for these numbers."""
+        for argument in arguments:
+            fix(argument)
+        return answer
+
+    def _integers(self, name: str, compute: Callable[..., Any], left: Any, right: Any) -> Any:
+        """Exact where both are ints; an operation, never rearranged, where a float is among them."""
+        if kind_of(left) is int and kind_of(right) is int:
+            return self._computed(name, compute, left, right)
+        return self._opaque(name, left, right)
+
+    def _computed(self, name: str, compute: Callable[..., Any], left: Any, right: Any) -> Any:
+        expression = compute(expression_of(left), expression_of(right))
+        if isinstance(expression, int):
+            return expression
+        return Size(expression, FUNCTIONS[name](hint_of(left), hint_of(right)), self.scope)
+
+    def _dividing(self, name: str, compute: Callable[..., Any] | None, left: Any, right: Any) -> Any:
+        kinds = kind_of(left), kind_of(right)
+        if None in kinds:
+            return NotImplemented
+        if is_size(right) and hint_of(right) != 0:
+            # The other answer is an exception.
+            _ = right != 0
+        if compute is None or kinds != (int, int) or hint_of(right) == 0:
+            return self._opaque(name, left, right)
+        return self._computed(name, compute, left, right)
+
+    def _opaque(self, name: str, left: Any, right: Any) -> Any:
+        if kind_of(left) is None or kind_of(right) is None:
+            return NotImplemented
+        return self.apply(name, left, right)
+
+    # Decisions
+
+    def __eq__(self, other: object) -> Any:
+        if other.__class__ is Size and other.expression == self.expression and self.kind is int:
+            return True
+        return self._compare("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("!=", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(">=", other)
+
+    def _compare(self, name: str, other: Any) -> Any:
+        if kind_of(other) is None:
+            return NotImplemented
+        return decide(self.scope, name, self, other)
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def __index__(self) -> int:
+        if self.kind is not int:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return fix(self)
+
+    def __int__(self) -> int:
+        return int(fix(self))
+
+    def __float__(self) -> float:
+        return float(fix(self))
+
+    def __complex__(self) -> complex:
+        return complex(fix(self))
+
+
+def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
+    """The answer of a comparison: by algebra or bounds where they tell, else by the hints, and then it is relied on."""
+    answer = bool(COMPARISONS[name](hint_of(left), hint_of(right)))
+    name, first, second = normal(name, expression_of(left), expression_of(right))
+    if isinstance(first, int) and isinstance(second, int):
+        return answer
+    if isinstance(first, Polynomial) and isinstance(second, int):
+        if (known := by_bounds(name, first.bounds, second)) is not None:
+            return known
+        scope.rely(_relied_on(name if answer else NEGATED[name], first, second))
+    else:
+        scope.rely(Relation(name, first, second, holds_not=not answer))
+    return answer
+
+
+def by_bounds(name: str, bounds: tuple[float, float], number: int) -> bool | None:
+    """The answer of a comparison with a number for everything within the bounds; None where they do not tell."""
+    low, high = bounds
+    if name in ("==", "!="):
+        if number < low or number > high:
+            return name == "!="
+        return (name == "==") if low == high == number else None
+    if name in (">", "<="):
+        if low > number or high <= number:
+            return (low > number) is (name == ">")
+        return None
+    if low >= number or high < number:
+        return (low >= number) is (name == ">=")
+    return None
+
+
+def _relied_on(name: str, left: Polynomial, right: int) -> Relation:
+    """With the first coefficient above 0, and by what all coefficients share: `-64*n <= -128` is `n >= 2`."""
+    if left.terms[0][1] < 0:
+        left, right = exact.negate(left), -right
+        name = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(name, name)
+    common = math.gcd(*(coefficient for _, coefficient in left.terms))
+    if common > 1 and right % common == 0:
+        left, right = exact.floor_divide(left, common), right // common
+    return Relation(name, left, right)
+
+
+def fix(value: Any) -> Any:
+    """The number at hand, relied on from now on."""
+    if not is_size(value):
+        return value
+    if value.kind is float:
+        value.scope.rely(Relation("is", value.expression, value.hint))
+    else:
+        decide(value.scope, "==", value, value.hint)
+    return value.hint
+
+
+def is_size(value: Any) -> bool:
+    return isinstance(value, Size)
+
+
+def kind_of(value: Any) -> type | None:
+    """int or float, of numbers that vary and constants; None for anything else. A bool is an int."""
+    if isinstance(value, Size):
+        return value.kind
+    if isinstance(value, int):
+        return int
+    return float if isinstance(value, float) else None
+
+
+def hint_of(value: Any) -> Any:
+    return value.hint if isinstance(value, Size) else value
+
+
+def expression_of(value: Any) -> Any:
+    return value.expression if isinstance(value, Size) else int(value) if isinstance(value, bool) else value
+
+
+IN_PLACE = {
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.itruediv: operator.truediv,
+    operator.ifloordiv: operator.floordiv,
+    operator.imod: operator.mod,
+    operator.ipow: operator.pow,
+    operator.ilshift: operator.lshift,
+    operator.irshift: operator.rshift,
+    operator.iand: operator.and_,
+    operator.ior: operator.or_,
+    operator.ixor: operator.xor,
+}
+"""Numbers do not change: an operator in place is the plain one."""
+UNARY = (operator.neg, operator.pos, operator.invert, operator.abs, abs, round, bool)
+COMPARING = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, *UNARY, *IN_PLACE}
+"""What a size answers itself, beside `FUNCTIONS`."""
+NAMES = {function: name for name, function in FUNCTIONS.items()}
+
+
+def is_function_of_numbers(function: Any) -> bool:
+    """Whether expressions know it."""
+    try:
+        return function in NAMES or function in COMPARING
+    except TypeError:
+        return False
+
+
+def apply(function: Callable[..., Any], operands: Iterable[Any]) -> Any:
+    """A function of `expression.FUNCTIONS` called as the program calls it: Python's operators where there is one."""
+    operands = tuple(operands)
+    if function in IN_PLACE:
+        function = IN_PLACE[function]
+    varying = next((operand for operand in operands if isinstance(operand, Size)), None)
+    if varying is None or function in COMPARING or NAMES[function] in exact.INFIX or function in UNARY:
+        return function(*operands)
+    return varying.apply(NAMES[function], *operands)
+
+
+def hints_of(data: Any) -> Any:
+    """Nested lists, tuples and dictionaries with the hint in place of each size."""
+    if isinstance(data, Size):
+        return data.hint
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(hints_of, data)) if type(data) in (list, tuple) else data
+    if isinstance(data, dict):
+        return {key: hints_of(item) for key, item in data.items()}
+    return data
+
+
+def roots_of(values: Iterable[Any]) -> frozenset[Root]:
+    return frozenset().union(*(exact.roots_in(value.expression) for value in values if isinstance(value, Size)))
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    return exact.add(left, exact.negate(right))

@@ -1,0 +1,137 @@
+"""What can be told of numbers from their expressions alone: nothing here relies on a hint, and nothing is logged.
+
+    same(2 * n, n + n)              True
+    known("<", n, 1)                False where n is at least 2; None where only the hint would tell
+    divided(64 * n + 3, 64)         (n, 3)
+    nominal(64 * n)                 16384: an estimate for cost models, the same whatever the hint is
+
+The index algebra and the cost models ask these, so that what they make of a graph does not depend on the sizes it was seen with.
+Every function takes and gives plain ints too, and is fast on them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from dynascope.sizes import expression as exact
+from dynascope.sizes.expression import Operation, Polynomial, Root, evaluate
+from dynascope.sizes.relations import COMPARISONS, normal
+from dynascope.sizes.size import Size, by_bounds, expression_of
+
+NOMINAL = 256
+"""What a root counts in an estimate: batches are smaller, sequences longer."""
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether both are one number by algebra, or sequences of such. Constants are compared as they are; a Size is never a
+    constant."""
+    if left.__class__ is Size:
+        return left is right or (right.__class__ is Size and left.expression == right.expression)
+    if isinstance(left, (tuple, list)):
+        return len(left) == len(right) and all(map(same, left, right))
+    return right.__class__ is not Size and left == right
+
+
+def is_constant(value: Any, number: int) -> bool:
+    """Whether it is this very constant."""
+    return value.__class__ is not Size and value == number
+
+
+def known(name: str, left: Any, right: Any) -> bool | None:
+    """The answer of a comparison, where algebra and bounds tell it."""
+    if left.__class__ is not Size and right.__class__ is not Size:
+        return COMPARISONS[name](left, right)
+    name, first, second = normal(name, expression_of(left), expression_of(right))
+    if isinstance(first, int) and isinstance(second, int):
+        return COMPARISONS[name](first, second)
+    if isinstance(first, Polynomial) and isinstance(second, int):
+        return by_bounds(name, first.bounds, second)
+    return None
+
+
+def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
+    """(whole, rest) with dividend = divisor * whole + rest, where rest has what the divisor does not divide exactly.
+
+    Of constants rest is the remainder; of expressions it may be anything that is left.
+    """
+    if dividend.__class__ is not Size and divisor.__class__ is not Size:
+        return divmod(dividend, divisor)
+    scope = (dividend if dividend.__class__ is Size else divisor).scope
+    whole, rest = exact.divided(expression_of(dividend), expression_of(divisor))
+    return scope.size(whole), scope.size(rest)
+
+
+def is_multiple(value: Any, divisor: Any) -> bool:
+    """Whether it is a multiple for every value of the roots."""
+    return is_constant(divided(value, divisor)[1], 0)
+
+
+def ceil_divide(dividend: Any, divisor: Any) -> Any:
+    """The least whole number of `divisor`s that is not less."""
+    if dividend.__class__ is not Size and divisor.__class__ is not Size:
+        return -(-dividend // divisor)
+    return (dividend + (divisor - 1)) // divisor
+
+
+def blocks_of(count: Any, block: int) -> Any:
+    """How many blocks hold `count` things; a count is never negative, even where its expression does not tell."""
+    if count.__class__ is not Size:
+        return -(-count // block)
+    whole, rest = divided(count, block)
+    return whole if is_constant(rest, 0) else count.apply("blocks", count, block)
+
+
+def product(values: Iterable[Any]) -> Any:
+    total = 1
+    for value in values:
+        total = total * value
+    return total
+
+
+def order_of(value: Any) -> tuple[int, int, str]:
+    """A key that sorts the larger first, as far as expressions tell: higher degrees, then larger factors."""
+    if value.__class__ is not Size:
+        return 0, -value, ""
+    monomial, coefficient = value.expression.terms[0]
+    degree = sum(exponent for _, exponent in monomial)
+    return (-degree if coefficient > 0 else degree), -coefficient, str(value)
+
+
+def nominal(value: Any) -> Any:
+    """An estimate that does not depend on the hint."""
+    if value.__class__ is not Size:
+        return value
+    try:
+        return evaluate(value.expression, _NOMINAL_VALUES)
+    except (ArithmeticError, ValueError):
+        return NOMINAL
+
+
+_NOMINAL_VALUES: defaultdict[str, int] = defaultdict(lambda: NOMINAL)
+
+
+def leaves(expression: Any) -> tuple[Root | Operation, ...]:
+    """What an expression's text names: the roots, and the operations that only Python computes. Each once, in order.
+
+    Generated code computes sums, products, and quotients and remainders of what is never negative: every language agrees on
+    those. `blocks` are quotients too. Other operations reach it as numbers of their own.
+    """
+    if isinstance(expression, Polynomial):
+        atoms = [atom for monomial, _ in expression.terms for atom, _ in monomial]
+        return tuple(dict.fromkeys(leaf for atom in atoms for leaf in leaves(atom)))
+    if isinstance(expression, Operation) and is_printed(expression):
+        return tuple(dict.fromkeys(leaf for argument in expression.arguments for leaf in leaves(argument)))
+    return (expression,) if isinstance(expression, (Root, Operation)) else ()
+
+
+def is_printed(operation: Operation) -> bool:
+    """Whether generated code computes it by itself."""
+    if operation.name == "blocks":
+        return True
+    if operation.kind is not int or operation.name not in ("//", "%"):
+        return False
+    dividend, divisor = operation.arguments
+    integers = all(exact.kind_of_expression(argument) is int for argument in operation.arguments)
+    return integers and exact.bounds_of(dividend)[0] >= 0 and exact.bounds_of(divisor)[0] >= 1

@@ -1,0 +1,203 @@
+"""Expressions found by asking: what torch computes at several sizes, read back as one form over the roots.
+
+    worlds of n = 7:  n = 7, 5047, 2528, 27738
+    torch says        14, 10094, 5056, 55476     ->  2 * n
+    torch says        7, 7, 7, 7                  ->  7
+
+The C++ of torch works with plain numbers. So a program is run once for each world, and every number that comes out is a row
+of numbers; `expression` finds what gives that row. All values satisfy every relation relied on so far. The first other one
+lies a multiple of many small numbers away from the hint, so that what divides the hint divides it; the rest do not, because
+rounding to a multiple would not show among numbers that leave one remainder. `alike` makes all of them so, for programs that
+run at such sizes alone. A row that no form gives is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from dynascope.sizes.expression import evaluate
+from dynascope.sizes.size import Scope, Size, hint_of
+
+DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
+INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
+"""Distances from the hint, the best to tell forms apart first."""
+FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
+"""How many distances each root of a world goes, so that no two of its roots move together."""
+COUNT = 4
+MOST_KNOWN = 4096
+DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
+
+Row = tuple[int | float, ...]
+
+
+class Worlds:
+    """Values of the roots: the hints first, then three others. `varied` are the roots that differ among them."""
+
+    def __init__(self, scope: Scope, varied: Iterable[str] | None = None, alike: bool = False) -> None:
+        self.scope, self.alike = scope, alike
+        self.varied = (
+            [name for name, root in scope.roots.items() if root.kind is int] if varied is None else list(varied)
+        )
+        self.values: list[dict[str, Any]] = [dict(scope.hints)]
+        for number in range(1, COUNT):
+            found = self._other(number)
+            if found is not None:
+                self.values.append(found)
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether rows tell forms apart: no value of the roots but the hints may satisfy what was relied on."""
+        return len(self.values) == COUNT
+
+    def _other(self, number: int) -> dict[str, Any] | None:
+        steps = DIVISIBLE if number == 1 or self.alike else INDIVISIBLE + DIVISIBLE
+        for step, factors in product(steps, FACTORS[number - 1 :] + FACTORS[: number - 1]):
+            values = dict(self.scope.hints)
+            for at, name in enumerate(self.varied):
+                values[name] += step * factors[at % len(factors)] * (1 + at // len(factors))
+            if values not in self.values and self._is_possible(values):
+                return values
+        return None
+
+    def _is_possible(self, values: Mapping[str, Any]) -> bool:
+        return all(
+            root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
+        ) and all(_is_true(relation, values) for relation, _ in self.scope.log)
+
+    # From numbers to expressions
+
+    @cached_property
+    def _known(self) -> dict[Row, Size]:
+        """Rows of expressions that were met, the roots at first."""
+        known: dict[Row, Size] = {}
+        for name, root in self.scope.roots.items():
+            size = self.scope.root(name, self.scope.hints[name], root.low, root.high)
+            if root.kind is not int:
+                continue
+            known[self.row(size)] = size
+        return known
+
+    def row(self, value: Any) -> Row:
+        """What a size or number is in each world."""
+        if not isinstance(value, Size):
+            return (value,) * len(self.values)
+        return tuple(evaluate(value.expression, values) for values in self.values)
+
+    def learn(self, values: Iterable[Any]) -> None:
+        """Sizes that are likely to come back."""
+        known = self._known
+        for value in values:
+            if isinstance(value, Size) and len(known) < MOST_KNOWN:
+                known.setdefault(self.row(value), value)
+
+    def expression(self, row: Row) -> Size | int | float | None:
+        """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
+        first = row[0]
+        if all(number == first and type(number) is type(first) for number in row):
+            return first
+        integers = all(type(number) is int for number in row)
+        known = self._known.get(row)
+        if known is None:
+            known = next(
+                (found for form in (FORMS if integers else FORMS_OF_FLOATS) if (found := form(self, row)) is not None),
+                None,
+            )
+            if known is not None:
+                self.learn([known])
+        return known
+
+    def _unless_wrong(self, size: Any, row: Row) -> Any:
+        try:
+            return size if self.row(size) == row else None
+        except ZeroDivisionError:
+            return None
+
+
+def _is_true(relation: Any, values: Mapping[str, Any]) -> bool:
+    try:
+        return relation.is_true(values)
+    except ArithmeticError:
+        return False
+
+
+def _line(worlds: Worlds, row: Row) -> Any:
+    """factor * known + offset."""
+    for other, size in list(worlds._known.items()):
+        run, rise = other[1] - other[0], row[1] - row[0]
+        if run and rise % run == 0:
+            found = worlds._unless_wrong(size * (rise // run) + (row[0] - rise // run * other[0]), row)
+            if found is not None:
+                return found
+    return None
+
+
+def _product(worlds: Worlds, row: Row) -> Any:
+    """The product of two known, times a number."""
+    known = list(worlds._known.items())[:64]
+    for at, (first, left) in enumerate(known):
+        if any(not value or number % value for value, number in zip(first, row, strict=True)):
+            continue
+        rest = tuple(number // value for value, number in zip(first, row, strict=True))
+        for second, right in known[at:]:
+            factor, remainder = divmod(rest[0], second[0]) if second[0] else (0, 1)
+            if not remainder and factor:
+                found = worlds._unless_wrong(left * right * factor, row)
+                if found is not None:
+                    return found
+    return None
+
+
+def _sum(worlds: Worlds, row: Row) -> Any:
+    """The sum or difference of two known, plus a number."""
+    known = list(worlds._known.items())[:64]
+    by_rise = {tuple(b - a for a, b in zip(other, other[1:], strict=False)): size for other, size in known}
+    wanted = tuple(b - a for a, b in zip(row, row[1:], strict=False))
+    for other, size in known:
+        rises = tuple(b - a for a, b in zip(other, other[1:], strict=False))
+        for sign in (1, -1):
+            partner = by_rise.get(tuple(sign * (w - r) for w, r in zip(wanted, rises, strict=True)))
+            if partner is not None:
+                candidate = size + sign * partner
+                found = worlds._unless_wrong(candidate + (row[0] - hint_of(candidate)), row)
+                if found is not None:
+                    return found
+    return None
+
+
+def _quotient(worlds: Worlds, row: Row) -> Any:
+    """(known + offset) // divisor, as convolutions and pooling give."""
+    for other, size in list(worlds._known.items())[:64]:
+        for divisor in DIVISORS:
+            for offset in range(divisor * row[0] - other[0], divisor * (row[0] + 1) - other[0]):
+                found = worlds._unless_wrong((size + offset) // divisor, row)
+                if found is not None:
+                    return found
+    return None
+
+
+def _fraction(worlds: Worlds, row: Row) -> Any:
+    """factor / (known + offset), as means and variances give."""
+    for other, size in list(worlds._known.items())[:64]:
+        for offset in (0, -1):
+            factor = float(round(row[0] * (other[0] + offset)))
+            if other[0] + offset and factor:
+                found = worlds._unless_wrong(factor / (size + offset), row)
+                if found is not None:
+                    return found
+    return None
+
+
+def _root(worlds: Worlds, row: Row) -> Any:
+    """The square root of known, or 1 over it, as attention scales by."""
+    for size in list(worlds._known.values())[:64]:
+        for form in (size.apply("math.sqrt", size), 1.0 / size.apply("math.sqrt", size), size**-0.5):
+            if worlds.row(form) == row:
+                return form
+    return None
+
+
+FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product, _sum, _quotient)

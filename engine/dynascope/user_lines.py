@@ -1,0 +1,77 @@
+"""Facts on the user's own lines: stacks led by who called, layers by the expression that built them, conditions exactly.
+
+lines = UserLines(calling_stack())
+lines.places(span, stack)      the user's places of a step that lies in torch/nn/modules/linear.py
+lines.told(explanation)        the same explanation at the user's place
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import CodeType
+
+from dynascope.capture.reasons import DataDependentBranch
+from dynascope.report.facts import ChangeFact
+from dynascope.report.reason import Explanation
+from dynascope.report.span import Span, UserFrame, UserStack
+from dynascope.report.syntax import argument_texts, built_expression, condition
+from dynascope.report.user_files import is_user_file, user_places
+
+
+@dataclass(frozen=True)
+class UserLines:
+    """`callers` led to the region; they count where library code was compiled as a whole, as `nn.Sequential.forward` is."""
+
+    callers: UserStack = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of a library's function: what the calling line gives for each parameter, so that `input` is called `xb`."""
+
+    def words(self, text: str) -> str:
+        """With the user's names in place of a library's parameters; only where text quotes code."""
+        if not self.names:
+            return text
+        return re.sub(r"(?<=`)\w+(?=[`.\[])", lambda match: self.names.get(match[0], match[0]), text)
+
+    def expression(self, text: str) -> str:
+        return re.sub(r"^\w+(?=$|[.\[])", lambda match: self.names.get(match[0], match[0]), text)
+
+    def stack(self, stack: UserStack) -> UserStack:
+        known = any(is_user_file(frame.span.file) for frame in stack)
+        return tuple(map(_refined, stack if known else (*self.callers, *stack)))
+
+    def places(self, span: Span | None, stack: UserStack) -> tuple[Span, ...]:
+        return user_places(span, self.stack(stack))
+
+    def told(self, explanation: Explanation | None) -> Explanation | None:
+        """With its whole stack; at the condition itself where a branch asked for a tensor's value."""
+        if explanation is None or (explanation.span is None and not explanation.stack):
+            return explanation
+        span = explanation.span
+        if explanation.code == DataDependentBranch.code and span is not None:
+            span = condition(span).span or span
+        words = {"message": self.words(explanation.message), "remedy": self.words(explanation.remedy)}
+        return replace(explanation, span=span, stack=self.stack(explanation.stack), **words)
+
+    def change(self, change: ChangeFact | None) -> ChangeFact | None:
+        return None if change is None else replace(change, expression=self.expression(change.expression))
+
+
+def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None) -> UserLines:
+    """Of a region whose function is `code`: where that is a library's, its parameters are called as the user calls them."""
+    if is_user_file(code.co_filename) or not callers:
+        return UserLines(callers)
+    parameters = code.co_varnames[: code.co_argcount]
+    if parameters[:1] != ("self",):
+        return UserLines(callers, argument_texts(callers[-1].span, parameters))
+    owner = argument_texts(compiled_at, ("self",)) if compiled_at is not None else {}
+    return UserLines(callers, {**argument_texts(callers[-1].span, parameters[1:]), **owner})
+
+
+def _refined(frame: UserFrame) -> UserFrame:
+    """The layer's own part of the expression that built it: an argument of `nn.Sequential(...)`, not all of it."""
+    if frame.layer is None or frame.layer.built is None:
+        return frame
+    name = frame.layer.expression.replace("]", "").replace("[", ".").rpartition(".")[2].strip("'")
+    return replace(frame, layer=replace(frame.layer, built=built_expression(frame.layer.built, name)))

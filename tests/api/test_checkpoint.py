@@ -1,0 +1,115 @@
+"""Checkpoint and other hooks of saved tensors around compiled functions; what is saved and then changed."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+REENTRANT = [True, False]
+
+
+def layer():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 3), nn.Sigmoid())
+
+
+def steps(block, around, count=3):
+    """Results and gradients of some calls of `around(block, x)`."""
+    seen = []
+    for _ in range(count):
+        x = torch.linspace(0, 1, 6).view(2, 3).requires_grad_()
+        y = around(block, x)
+        y.pow(2).sum().backward()
+        seen += [y.detach(), x.grad]
+    return seen
+
+
+AROUND = {
+    "reentrant": lambda f, x: checkpoint(f, x, use_reentrant=True),
+    "not reentrant": lambda f, x: checkpoint(f, x, use_reentrant=False),
+    "to the end": lambda f, x: checkpoint(f, x, use_reentrant=False, preserve_rng_state=False),
+    "twice": lambda f, x: checkpoint(f, checkpoint(f, x, use_reentrant=False), use_reentrant=False),
+    "nested": lambda f, x: checkpoint(lambda x: checkpoint(f, x, use_reentrant=False) * 2, x, use_reentrant=False),
+    "with work around": lambda f, x: checkpoint(lambda x: f(x.sin()).cos(), x, use_reentrant=False),
+    "on the CPU": lambda f, x: saved_on_cpu(f, x),
+}
+
+
+def saved_on_cpu(function, x):
+    with torch.autograd.graph.save_on_cpu():
+        return function(x)
+
+
+@pytest.mark.parametrize("first", ["inside", "outside"])
+@pytest.mark.parametrize("name", AROUND)
+def test_around_a_compiled_block(name, first):
+    ours, theirs = layer(), layer()
+    compiled = dynascope.compile(ours)
+    if first == "outside":
+        compiled(torch.ones(2, 3, requires_grad=True)).sum().backward()
+        theirs(torch.ones(2, 3, requires_grad=True)).sum().backward()
+    torch.testing.assert_close(steps(compiled, AROUND[name]), steps(theirs, AROUND[name]))
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_dropout_under_checkpoint():
+    program = lambda x: nn.functional.dropout(x * 2, 0.5).exp()  # noqa: E731
+
+    def run(function):
+        torch.manual_seed(1)
+        return steps(function, AROUND["not reentrant"])
+
+    torch.testing.assert_close(run(dynascope.compile(program)), run(program))
+
+
+def test_a_sequence_of_compiled_parts():
+    def run(wrap):
+        parts = [wrap(layer()) for _ in range(3)]
+        x = torch.ones(2, 3, requires_grad=True)
+        checkpoint_sequential(parts, 2, x, use_reentrant=False).sum().backward()
+        return x.grad
+
+    torch.testing.assert_close(run(dynascope.compile), run(lambda part: part))
+
+
+@pytest.mark.parametrize("when", ["the first call", "later"])
+def test_hooks_pack_and_unpack_what_is_kept(when):
+    """Each tensor that is kept is halved: the gradients are eager's under the same hooks."""
+    program = lambda x, w: (x @ w).exp()  # noqa: E731
+
+    def run(function):
+        x, w = torch.full((2, 2), 0.5, requires_grad=True), torch.full((2, 2), 0.25, requires_grad=True)
+        if when == "later":
+            function(x, w).sum().backward()
+            x.grad = w.grad = None
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (t, "kept"), lambda kept: kept[0] * 1.0):
+            y = function(x, w)
+        y.sum().backward()
+        return [y, x.grad, w.grad]
+
+    torch.testing.assert_close(run(dynascope.compile(program)), run(program))
+
+
+def test_hooks_may_be_forbidden():
+    program = lambda x: x.exp().sin()  # noqa: E731
+    with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+        y = dynascope.compile(program)(torch.ones(3, requires_grad=True))
+        y.sum().backward()
+
+
+def test_an_error_of_a_hook_is_raised_once():
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor)
+        raise ValueError("no room")
+
+    compiled = dynascope.compile(lambda x: torch.linalg.inv(x))
+    compiled(torch.eye(2, requires_grad=True))
+    with pytest.raises(ValueError, match="no room"), torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        compiled(torch.eye(2, requires_grad=True))
+    assert len(packed) == 1

@@ -1,0 +1,95 @@
+"""Python numbers that vary from call to call: never an earlier call's value, wherever the number stands."""
+
+import dynascope
+import pytest
+import torch
+
+USES_INSIDE_CONTAINERS = {
+    "reshape": lambda x, n: x.reshape((n, -1)) + 1,
+    "expand": lambda x, n: x.expand((n, 24)) * 2,
+    "zeros": lambda x, n: torch.zeros((n, 2)) + x[:1],
+    "split": lambda x, n: [part + 1 for part in x.split([n, 24 - n])],
+    "repeat": lambda x, n: x.repeat((n, 1)).sum(0),
+    "nested_pad": lambda x, n: torch.nn.functional.pad(x, (n, n - 1), value=1.0),
+    "keyword_size": lambda x, n: x.new_zeros(size=[n]) + 1,
+    "tensor_of_list": lambda x, n: x[:3] * torch.tensor([n, n * 2, 3]),
+    "roll": lambda x, n: x.roll((n,), (0,)),
+    "slice_in_tuple": lambda x, n: x.view(4, 6)[1, :n] + 1,
+    "einsum_of_view": lambda x, n: torch.einsum("i,i->", x, x) * x.view([n, 24 // n]).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", USES_INSIDE_CONTAINERS)
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_a_number_inside_a_container_is_the_call_s_own(name, dynamic):
+    use = USES_INSIDE_CONTAINERS[name]
+    compiled = dynascope.compile(use, backend="eager", dynamic=dynamic)
+    x = torch.arange(24.0)
+    for n in (2, 3, 4, 6, 1, 2):
+        torch.testing.assert_close(compiled(x, n), use(x, n), rtol=0, atol=0)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["reshape", "zeros", "tensor_of_list"])
+def test_a_number_inside_a_container_with_kernels(name):
+    use = USES_INSIDE_CONTAINERS[name]
+    compiled = dynascope.compile(use)
+    x = torch.arange(24.0)
+    for n in (2, 3, 4, 6):
+        torch.testing.assert_close(compiled(x, n), use(x, n))
+
+
+@pytest.mark.compiler
+def test_a_number_that_an_operator_needs_as_a_constant_is_fixed_and_the_others_vary():
+    def f(x, size, scale):
+        return torch.cumsum(x, 0)[:size] * scale
+
+    compiled = dynascope.compile(f)
+    x = torch.arange(24.0)
+    for size, scale in ((2, 0.5), (3, 0.25), (3, 0.125), (5, 4.0)):
+        torch.testing.assert_close(compiled(x, size, scale), f(x, size, scale))
+
+
+def scaled(x, factor):
+    return x * factor + torch.full_like(x, 2 * factor)
+
+
+def through_aot_autograd(graph, inputs):
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified(graph, inputs, fw_compiler=lambda traced, _: traced.forward)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", through_aot_autograd])
+@pytest.mark.parametrize("values", [(5, 6, 7, 1, 0, -2), (0.5, 0.25, 0.125, 1.0, 0.0)])
+def test_other_backends_do_not_bake_a_number_in(backend, values):
+    compiled = dynascope.compile(scaled, backend=backend)
+    for value in values:
+        assert torch.equal(compiled(torch.ones(2), value), scaled(torch.ones(2), value))
+
+
+def test_a_backend_that_reads_its_example_number_is_compiled_for_each():
+    def baking(graph, inputs):
+        number = next((int(given) for given in inputs if not isinstance(given, torch.Tensor)), None)
+        return graph.forward if number is None else lambda x, _: graph.forward(x, number)
+
+    compiled = dynascope.compile(lambda x, n: x * n, backend=baking)
+    for n in (2, 3, 4, 5):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * n)
+
+
+@pytest.mark.expects("recompile-limit")
+def test_entries_go_on_serving_after_the_recompile_limit():
+    ran = []
+
+    def backend(graph, inputs):
+        return lambda *arguments: ran.append(len(inputs)) or graph.forward(*arguments)
+
+    compiled = dynascope.compile(lambda x: x.sin() + 1, backend=backend, options={"recompile_limit": 3})
+    for size in range(1, 9):
+        compiled(torch.ones(size, 2, dtype=torch.float64 if size % 2 else torch.float32))
+    ran.clear()
+    compiled(torch.ones(1, 2, dtype=torch.float64)), compiled(torch.ones(2, 2))
+    assert len(ran) == 2
+    compiled(torch.ones(30, 2))
+    assert len(ran) == 2

@@ -1,0 +1,140 @@
+"""Operators of a program's own libraries: what they change is seen, and nothing of them runs while the program is captured."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from dynascope import recording
+
+LIBRARY = torch.library.Library("dynascope_own_operators", "DEF")
+RAN: list[str] = []
+
+
+def define(schema, *, meta=None, autograd=None, **kernels):
+    name = schema.partition("(")[0]
+    LIBRARY.define(schema)
+    for key, kernel in kernels.items():
+        LIBRARY.impl(name, kernel, key)
+    if meta is not None:
+        LIBRARY.impl(name, meta, "Meta")
+
+
+def shift(x, by):
+    RAN.append("shift")
+    return x + by
+
+
+define("triple(Tensor x) -> Tensor", CPU=lambda x: x * 3, meta=torch.empty_like)
+define("shift(Tensor x, float by) -> Tensor", CompositeExplicitAutograd=shift)
+define("fill(Tensor(a!) x, Tensor y) -> ()", CPU=lambda x, y: (x.copy_(y), None)[1], meta=lambda x, y: None)
+define(
+    "fill_both(Tensor(a!)[] xs, Tensor y) -> ()",
+    CPU=lambda xs, y: ([x.copy_(y) for x in xs], None)[1],
+    meta=lambda xs, y: None,
+)
+define("count(Tensor(a!) x, *, Tensor(b!) total) -> Tensor", CPU=lambda x, *, total: (x.add_(1), total.add_(1), x.sum())[2],
+       meta=lambda x, *, total: x.new_empty(()))  # fmt: skip
+define("refuse(Tensor x) -> ()", CPU=lambda x: (_ for _ in ()).throw(ValueError("refused")), meta=lambda x: None)
+OWN = torch.ops.dynascope_own_operators
+
+
+@torch.library.custom_op("dynascope_own_operators::noted", mutates_args=())
+def noted(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    RAN.append(f"noted {tuple(x.shape)}")
+    return x + 1
+
+
+noted.register_fake(lambda x, flag: torch.empty_like(x))
+
+
+@torch.library.custom_op("dynascope_own_operators::halves", mutates_args=())
+def halves(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x[: ends[0]] * 2, x[ends[0] :] * 3])
+
+
+def halves_backward(ctx, gradient):
+    (ends,) = ctx.saved_tensors
+    at = ends.tolist()[0]
+    return torch.cat([gradient[:at] * 2, gradient[at:] * 3]), None
+
+
+halves.register_fake(lambda x, ends: torch.empty_like(x))
+halves.register_autograd(halves_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]))
+
+
+def fills_a_local(d, x):
+    made = torch.full([4], 7.0)
+    OWN.fill(made, x)
+    return made * made
+
+
+PROGRAMS = {
+    "an argument": lambda d, x: (OWN.fill(d, x), d + 1)[1],
+    "by keyword": lambda d, x: (OWN.fill(y=x, x=d), d + 1)[1],
+    "the overload": lambda d, x: (OWN.fill.default(d, x), d + 1)[1],
+    "a local": fills_a_local,
+    "a view": lambda d, x: (OWN.fill(d[1:], x[1:]), d + x)[1],
+    "the base of a view": lambda d, x: (v := d[:2], OWN.fill(d, x), v * 2)[2],
+    "a list": lambda d, x: (made := d * 2, OWN.fill_both([d, made], x), made + d)[2],
+    "two, and a result": lambda d, x: (y := OWN.count(d, total=x), y + d + x)[1],
+    "twice": lambda d, x: (OWN.fill(d, x), OWN.fill(d, d * 2 + 1), d)[2],
+}
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_an_operator_changes(name, backend):
+    program = PROGRAMS[name]
+    compiled = dynascope.compile(program, backend=backend)
+    for step in range(2):
+        ours, theirs = ([torch.zeros(4), torch.arange(4.0) + step] for _ in range(2))
+        torch.testing.assert_close(compiled(*ours), program(*theirs))
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+def test_nothing_runs_but_when_the_program_runs_it(backend):
+    compiled = dynascope.compile(lambda x: OWN.shift(noted(x * 2, True), 1.5) * 2, backend=backend)
+    for dtype in (torch.int64, torch.float32):
+        RAN.clear()
+        compiled(torch.arange(6).reshape(2, 3).to(dtype))
+        assert RAN == ["noted (2, 3)", "shift"]
+
+
+def test_an_operator_without_a_derivative_is_looked_into():
+    def program(x):
+        return torch.cos(OWN.triple(torch.relu(x)))
+
+    x, y = (torch.arange(-2.0, 2.0).requires_grad_() for _ in range(2))
+    dynascope.compile(program)(x).sum().backward()
+    program(y).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+def test_an_operator_whose_result_is_not_used_runs():
+    @dynascope.compile
+    def program(x):
+        OWN.refuse(x)
+        return x + 1
+
+    with pytest.raises(ValueError, match="refused"):
+        program(torch.ones(3))
+
+
+@pytest.mark.compiler
+def test_a_backward_pass_that_cannot_be_recorded_leaves_kernels_around():
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        x = torch.linspace(0, 1, 6).requires_grad_()
+        compiled = dynascope.compile(lambda x, ends: halves(x.sin(), ends).cos() * 2)
+        y = compiled(x, torch.tensor([2]))
+        report = recorder.report()
+    finally:
+        recording.use(before)
+    assert len(report.graphs) == 2 and all(graph.kernels for graph in report.graphs)
+    expected = x.detach().clone().requires_grad_()
+    (halves(expected.sin(), torch.tensor([2])).cos() * 2).sum().backward()
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, expected.grad)

@@ -1,0 +1,86 @@
+"""Quantized, sparse, nested and MKL-DNN tensors: their operators run uncompiled, what is around them is compiled."""
+
+import dynascope
+import pytest
+import torch
+
+X = torch.rand(4, 4, generator=torch.Generator().manual_seed(0))
+PROGRAMS = {
+    "quantize": lambda t: torch.quantize_per_tensor(t * 2, 0.1, 10, torch.quint8).dequantize() + 1,
+    "quantize by keyword": lambda t: torch.quantize_per_tensor(
+        t, scale=0.1, zero_point=1, dtype=torch.qint8
+    ).dequantize(),
+    "quantize by channel": lambda t: (
+        torch.quantize_per_channel(t, t[0] + 1, t[0] * 0, 0, torch.qint8).dequantize().sin()
+    ),
+    "fake quantize": lambda t: torch.fake_quantize_per_tensor_affine(t, 0.1, 0, 0, 255) + 1,
+    "sparse": lambda t: (t * 2).to_sparse().to_dense() + 1,
+    "sparse matrix": lambda t: ((t * 2).to_sparse_csr() @ t) + 1,
+    "sparse, made inside": lambda t: torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), t[0, :2], (4, 4)) @ t,
+    "sparse zeros": lambda t: torch.zeros_like(t, layout=torch.sparse_coo).to_dense() + t,
+    "nested": lambda t: torch.nested.nested_tensor([t, t[:2]]).to_padded_tensor(0.0) + 1,
+    "mkldnn": lambda t: (t * 2).to_mkldnn().to_dense() + 1,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_made_inside(name):
+    program = PROGRAMS[name]
+    compiled = dynascope.compile(program, backend="eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), program(X))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make",
+    [
+        torch.Tensor.to_sparse,
+        torch.Tensor.to_sparse_csr,
+        torch.Tensor.to_mkldnn,
+        lambda t: torch.quantize_per_tensor(t, 0.1, 10, torch.quint8),
+        lambda t: torch.nested.nested_tensor([t, t[:2]]),
+    ],
+)
+def test_from_outside(make):
+    unusual = make(X)
+    result, same = dynascope.compile(lambda u, t: (t + 1, u), backend="eager")(unusual, X)
+    assert torch.equal(result, X + 1) and same is unusual
+
+
+def test_operators_that_follow_offsets_are_not_tried_out():
+    """`embedding_bag` reads where its offsets say, without looking."""
+    words, offsets = torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([0, 3, 6])
+
+    def bags(weight):
+        return torch.nn.functional.embedding_bag(words, weight, offsets, mode="max", include_last_offset=True)
+
+    weight = torch.rand(5, 5)
+    torch.testing.assert_close(dynascope.compile(bags, backend="eager")(weight), bags(weight))
+
+
+def test_operators_of_the_program_are_not_tried_out():
+    runs = []
+
+    @torch.library.custom_op("dynascope_test_unusual::counted", mutates_args=())
+    def counted(x: torch.Tensor, flag: bool) -> torch.Tensor:
+        runs.append(tuple(x.shape))
+        return x * 2
+
+    counted.register_fake(lambda x, flag: torch.empty_like(x))
+    compiled = dynascope.compile(lambda x: counted(x, True) + 1, backend="eager")
+    compiled(torch.arange(6).reshape(2, 3))
+    assert runs == [(2, 3)]
+
+
+def test_meta_tensors_of_the_program():
+    real, meta = torch.ones(3), torch.ones(3, device="meta")
+    result, twice = dynascope.compile(lambda x, m: (x + 1, m * 2))(real, meta)
+    assert result.tolist() == [2, 2, 2] and twice.device.type == "meta" and twice.shape == (3,)
+    for program in (lambda x, m: x + m, lambda x, m: torch.where(x > 0, m, x), lambda x, m: torch.cat([x, m])):
+        with pytest.raises(Exception) as theirs:  # noqa: PT011
+            program(real, meta)
+        with pytest.raises(type(theirs.value)) as ours:
+            dynascope.compile(program)(real, meta)
+        assert str(ours.value) == str(theirs.value)

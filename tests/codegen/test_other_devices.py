@@ -1,0 +1,48 @@
+"""Kernels read no memory of another device, and no mask is weaker than it says: what can be seen in the text."""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from dynascope.codegen.module import emit
+from dynascope.loops.lower import lower
+from dynascope.loops.nodes import Load
+from dynascope.schedule.fusion import fuse
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "loops"))
+
+from recording import record  # isort: skip
+
+X, NUMBER, PLACES = torch.arange(12.0).view(3, 4), torch.tensor(2.0), torch.tensor([2, 0])
+
+
+def on_cuda(function, *inputs, host):
+    """The module for inputs on CUDA, but for those at the places `host`."""
+    graph = record(function, list(inputs))
+    for position, node in enumerate(graph.graph.nodes):
+        node.meta["device"] = torch.device("cpu" if position in host else "cuda")
+    return emit(fuse(lower(graph, list(inputs))))
+
+
+def loaded(module):
+    return {op.buffer for k in module.kernels if k is not None for op in k.group.body if isinstance(op, Load)}
+
+
+def test_a_number_on_the_cpu_is_passed():
+    module = on_cuda(lambda x, v: (x / v, x.masked_fill(x > 2, v), torch.where(x > 1, x, v) + v), X, NUMBER, host=(1,))
+    assert loaded(module) == {"x"}
+    assert module.wrapper.count("call_item_of(v)") == 1, module.wrapper
+
+
+def test_an_index_on_the_cpu_goes_to_the_library():
+    module = on_cuda(lambda x, v: x[v] * 2, X, PLACES, host=(1,))
+    assert "v" not in loaded(module) and "call_index" in module.wrapper
+
+
+def test_no_remainders_in_the_text():
+    """Of `lane % 6 >= 1` Triton 3.6 says that it is the same for neighbouring lanes."""
+    for program in (lambda x: F.pad(x, (1, 1)), lambda x: x.roll(1, 1) + 1, lambda x: (x + 1).repeat(2, 3)):
+        module = on_cuda(program, X, host=())
+        texts = [k.text for k in module.kernels if k is not None]
+        assert texts and not any("%" in line for text in texts for line in text.splitlines() if "#" not in line)

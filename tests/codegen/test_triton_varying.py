@@ -1,0 +1,112 @@
+"""One Triton kernel for all sizes: programs emitted once at a hint, run in Triton's interpreter at other sizes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "loops"))
+
+import pytest
+import torch
+
+from triton_interpreter import launchers_for  # isort: skip
+from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.triton.emit import emit_triton
+from dynascope.loops.lower import lower
+from dynascope.schedule.fusion import fuse
+from dynascope.schedule.groups import FusionGroup
+from symbolic_graphs import make_inputs, symbolic_graph, tensor
+from triton_executor import Executor
+from varying_programs import NUMBERS, PROGRAMS, TWO_ROOTS
+
+SMALL = DeviceModel(multiprocessors=2)
+ONE = [{"s0": size} for size in (2, 17, 64, 300)]
+TWO = [{"s0": a, "s1": b} for a, b in ((2, 3), (64, 7), (17, 100))]
+
+
+def run_at(function, inputs, hints, others, **options):
+    graph = symbolic_graph(function, inputs, hints, **options)
+    executor = Executor(fuse(lower(graph.module)), launchers_for, SMALL)
+    served = [values for values in [hints, *others] if graph.admits(values)]
+    for values in served:
+        wanted = function(*make_inputs(inputs, values))
+        results = executor(*graph.arguments(values))
+        for result, want in zip(results, wanted if isinstance(wanted, (list, tuple)) else (wanted,), strict=True):
+            if not isinstance(want, torch.Tensor):
+                assert result == want
+                continue
+            # The interpreter cuts f32 to bf16 where the device rounds.
+            coarse = 0.1 if want.dtype in (torch.bfloat16, torch.float16) else 2e-4
+            torch.testing.assert_close(result, want, rtol=coarse, atol=coarse, equal_nan=True)
+    assert len(served) > 1
+    return graph, executor
+
+
+ON_CPU_ONLY = ("index put", "index add")
+"""Scatter loops, which are not lowered for a GPU."""
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ON_CPU_ONLY])
+def test_one_size_varies(name):
+    graph, _ = run_at(*PROGRAMS[name], {"s0": 7}, ONE)
+    assert not graph.fixed()
+
+
+@pytest.mark.parametrize("name", TWO_ROOTS)
+def test_two_sizes_vary(name):
+    graph, _ = run_at(*TWO_ROOTS[name], {"s0": 7, "s1": 12}, TWO)
+    assert not graph.fixed()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_varies(name):
+    graph, _ = run_at(*NUMBERS[name], {"n": 3}, [{"n": n} for n in (2, 5, 17)], features=("(72 - n) // 3",))
+    assert not graph.fixed()
+
+
+@pytest.mark.parametrize("hint", [9001, 20001])
+@pytest.mark.parametrize("reduce", ["sum", "amax", "argmax", "softmax"])
+def test_long_rows_are_split_or_looped_over(reduce, hint):
+    graph, executor = run_at(lambda x: getattr(x, reduce)(1), [tensor(2, "s0")], {"s0": hint}, [{"s0": n} for n in (9001, 16384, 30000)])
+    assert not graph.fixed()
+    assert all("range(" in kernel.text or hint < 16384 for kernel in executor.kernels)
+
+
+def test_columns_walked_down_at_any_height():
+    run_at(lambda x: x.sum(0), [tensor("s0", 40)], {"s0": 5000}, [{"s0": n} for n in (4097, 6000, 10001)])
+
+
+def kernels_of(function, inputs, hints):
+    graph = symbolic_graph(function, inputs, hints)
+    steps = fuse(lower(graph.module))
+    return graph, [emit_triton(step, steps.buffers, SMALL) for step in steps.steps if isinstance(step, FusionGroup)]
+
+
+def described(kernels):
+    return [(k.text, [str(n) for n in k.grid], k.warps, sorted(k.aligned), [p.kind for p in k.parameters]) for k in kernels]
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ON_CPU_ONLY])
+def test_no_hint_gets_into_the_text(name):
+    graph, kernels = kernels_of(*PROGRAMS[name], {"s0": 7})
+    for size in (9, 64, 1001):
+        other, others = kernels_of(*PROGRAMS[name], {"s0": size})
+        if graph.admits({"s0": size}) and other.admits({"s0": 7}):
+            assert described(others) == described(kernels), size
+
+
+def test_rows_that_begin_at_whole_vectors_are_relied_on():
+    program = lambda x: x.t().contiguous() + 1  # noqa: E731
+    graph, (kernel,) = kernels_of(program, [tensor(40, "s0")], {"s0": 64})
+    assert "(s0 % 16) == 0" in graph.relations()
+    assert "s0" in kernel.aligned
+    graph, (kernel,) = kernels_of(program, [tensor(40, "s0")], {"s0": 63})
+    assert "s0" not in kernel.aligned and not any("%" in relation for relation in graph.relations())
+
+
+def test_positions_beyond_int32_are_another_kernel():
+    program = lambda x: x + 1  # noqa: E731
+    _, (narrow,) = kernels_of(program, [tensor("s0", 64)], {"s0": 64})
+    assert [p.kind for p in narrow.parameters][-1] == "i32"

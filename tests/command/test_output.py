@@ -1,0 +1,147 @@
+"""What `dynascope run` prints, its formats and options."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.expects_in_children(
+    "data-dependent-branch", "data-dependent-value", "print-call", "foreign-call", "generator-function", "recompile-limit"
+)
+
+ENGINE = Path(__file__).parents[2] / "engine"
+
+BREAKS = """\
+import sys
+import torch
+
+@torch.compile(backend="eager")
+def f(x):
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    return y
+
+print(f(torch.ones(3)).tolist(), f(torch.ones(4)).tolist(), sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_file(text, *options, arguments=(), name="program.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+        command = [sys.executable, "-m", "dynascope", "run", *options]
+        command += [name, *arguments] if "-m" not in options else [name[:-3].replace("/", "."), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ENGINE), "COLUMNS": "60"}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path)
+
+    return run_file
+
+
+def test_what_matters_by_default(run):
+    told = run(BREAKS).stderr
+    assert "warning[data-dependent-branch]: `if y.sum() > 0` needs the value" in told
+    assert " --> program.py:7:8\n" in told
+    assert "7 |     if y.sum() > 0:\n  |        ^^^^^^^^^^^ the graph breaks here\n" in told
+    assert "`y = torch.where(y.sum() > 0, y + 1, y)`" in " ".join(told.split())
+    assert "import sys" not in told and "is a float32 tensor" not in told, "neither the source nor the guards"
+    assert "2 calls" not in told and "variant 2 of 2: x f32[4]" in told
+
+
+def test_guards_and_the_whole_source_where_asked_for(run):
+    told = run(BREAKS, "--guards", "--annotate").stderr
+    assert "`x` is a float32 tensor of shape [3] on cpu" in told
+    assert "C    6 |     y = x * 2" in told and "E    7 |     if y.sum() > 0:" in told
+    assert "y f32[4]" in told
+
+
+def test_a_line_that_is_never_reached_says_so(run):
+    text = """\
+    import torch
+
+    @torch.compile(backend="eager")
+    def f(x, deep=False):
+        if deep:
+            x = x * 3
+        return x + 1
+
+    f(torch.ones(3))
+    """
+    told = run("\n".join(line[4:] for line in text.splitlines()), "--annotate").stderr
+    assert "-    6 |         x = x * 3" in told and "C    7 |     return x + 1" in told
+
+
+@pytest.mark.parametrize("kind, code", [("break", 1), ("recompile", 1), ("uncompiled", 0)])
+def test_an_exit_code_for_continuous_integration(run, kind, code):
+    answer = run(BREAKS, "--quiet", "--fail-on", kind)
+    assert answer.returncode == code
+    assert (f"--fail-on {kind}" in answer.stderr) == bool(code)
+
+
+def test_the_programs_own_exit_code_comes_first(run):
+    assert run(BREAKS + "sys.exit(5)\n", "--fail-on", "break").returncode == 5
+
+
+def test_sarif(run, tmp_path):
+    answer = run(BREAKS, "--output-format", "sarif", "--output", "report.sarif")
+    assert answer.returncode == 0
+    (sarif,) = json.loads((tmp_path / "report.sarif").read_text())["runs"]
+    (result,) = [result for result in sarif["results"] if result["ruleId"] == "data-dependent-branch"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "program.py"
+    assert place["region"] == {"startLine": 7, "endLine": 7, "startColumn": 8, "endColumn": 19}
+    assert (
+        result["level"] == "warning" and sarif["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    )
+
+
+def test_github(run):
+    answer = run(BREAKS.replace("y.sum() > 0", "(y % 2).sum() > 0"), "--output-format", "github")
+    line = next(line for line in answer.stdout.splitlines() if line.startswith("::warning"))
+    assert line.startswith(
+        "::warning file=program.py,line=7,endLine=7,title=data-dependent-branch::`if (y %25 2).sum()"
+    )
+
+
+def test_html_stands_alone(run, tmp_path):
+    run(BREAKS.replace("y.sum() > 0", "0 < y.sum()"), "--output-format", "html", "--output", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!doctype html>") and "if 0 &lt; y.sum():" in page and "the graph breaks here" in page
+    assert "<script" not in page and "http" not in page and "src=" not in page
+
+
+def test_json_is_the_report(run):
+    answer = run(BREAKS, "--output-format", "json")
+    assert json.loads(answer.stdout.splitlines()[-1])["functions"][0]["name"] == "f"
+
+
+def test_an_option_of_ours_after_the_file_is_pointed_out(run):
+    answer = run(BREAKS, arguments=["--annotate", "--size", "3"])
+    assert "['--annotate', '--size', '3']" in answer.stdout, "it is the program's all the same"
+    assert "`--annotate` stands after program.py" in answer.stderr and "`--size`" not in answer.stderr
+
+
+def test_an_option_that_the_program_knows_is_its_own(run):
+    answer = run(BREAKS + "# takes --annotate\n", arguments=["--annotate"])
+    assert "stands after" not in answer.stderr
+
+
+def test_where_nothing_was_compiled_the_reason_is_said(run):
+    told = " ".join(run("print(1)\n").stderr.split())
+    assert told.startswith("Nothing was compiled: no function below . was called with a tensor")
+    asked = run("import torch\nf = torch.compile(lambda x: x)\n").stderr
+    assert "called nothing that it compiled" in " ".join(asked.split())
+
+
+def test_a_module(run):
+    text = BREAKS + "print(__name__, __package__, __spec__.name, __file__)\n"
+    answer = run(text, "-m", name="package/inside.py", arguments=["-v"])
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[0].endswith("['-v']")
+    told = answer.stdout.splitlines()[1].split()
+    assert told[:3] == ["__main__", "package", "package.inside"] and told[3].endswith("package/inside.py")
+    assert "package/inside.py:7:8" in answer.stderr

@@ -1,0 +1,53 @@
+"""`out=`: the tensor that is given holds the result and is returned, also where an operator is made of others."""
+
+import dynascope
+import pytest
+import torch
+
+A, B = torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3), torch.arange(9.0).view(3, 3)
+PROGRAMS = {
+    "add": lambda out: torch.add(A, B, out=out),
+    "matmul": lambda out: torch.matmul(A, B, out=out),
+    "kron": lambda out: torch.kron(A, B[:1, :1], out=out),
+    "rank": lambda out: torch.linalg.matrix_rank(A.expand(3, 3, 3, 3), out=out),
+    "cat": lambda out: torch.cat([A[:1], B[1:]], out=out),
+    "index_select": lambda out: torch.index_select(A, 0, torch.tensor([2, 0, 0]), out=out),
+    "cumsum, twice": lambda out: torch.cumsum(torch.cumsum(A, 0, out=out), 1, out=out),
+    "solve": lambda out: torch.linalg.solve(A, B, out=out),
+    "stack": lambda out: torch.stack(list(A), 1, out=out),
+}
+
+
+REFUSED = ("kron", "rank", "solve")
+NOT_SEEN = pytest.mark.expects("unsupported-mutation")
+"""What such an operator writes to `out` is not seen through the operators that it is made of."""
+CASES = [
+    *(pytest.param(name, "eager") for name in PROGRAMS),
+    *(
+        pytest.param(name, "dynascope", marks=[pytest.mark.compiler, *([NOT_SEEN] if name in REFUSED else [])])
+        for name in PROGRAMS
+    ),
+]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "part", "made inside"])
+@pytest.mark.parametrize("name, backend", CASES)
+def test_out(name, layout, backend):
+    def program(out):
+        out = out.clone() if layout == "made inside" else out
+        before = out * 2
+        return PROGRAMS[name](out) is out, out + 1, before
+
+    def given():
+        dtype = torch.int64 if name == "rank" else torch.float32
+        out = torch.full((3, 3), 7, dtype=dtype)
+        return {"transposed": lambda: out.t(), "part": lambda: torch.full((4, 6), 7, dtype=dtype)[1:, ::2]}.get(
+            layout, lambda: out
+        )()
+
+    compiled = dynascope.compile(program, backend=backend)
+    for _ in range(2):
+        ours, theirs = given(), given()
+        mine, other = compiled(ours), program(theirs)
+        assert mine[0] and other[0]
+        torch.testing.assert_close((*mine[1:], ours), (*other[1:], theirs))

@@ -1,0 +1,71 @@
+"""Random tensor programs; `bench/campaign.py` runs thousands of new ones and makes failures smaller."""
+
+import pytest
+from shrinking import shrink
+from tensor_checking import Different, check
+from tensor_programs import Program, random_program
+
+NEW = 0
+"""Seeds that passed; a failure names its seed, and its program stands in the message."""
+
+
+def run(seeds, folder, backend):
+    for seed in seeds:
+        program = random_program(seed)
+        try:
+            check(program, folder, backend)
+        except Different as error:
+            small = shrink(program, lambda each: kind_of(each, folder, backend), seconds=10)
+            raise AssertionError(f"seed {seed}: {error}\n\n{small.text()[small.text().index('def make') :]}") from error
+
+
+def kind_of(program, folder, backend):
+    try:
+        check(program, folder, backend)
+    except Different as error:
+        return error.kind
+    except Exception:
+        return "harness"
+    return None
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_capture(part, tmp_path):
+    run(range(NEW + 50 * part, NEW + 50 * (part + 1)), tmp_path, "eager")
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("part", range(4))
+def test_kernels_with_backward(part, tmp_path):
+    run(range(NEW + 500 + 3 * part, NEW + 500 + 3 * (part + 1)), tmp_path, "dynascope")
+
+
+def test_programs_are_reproducible():
+    assert random_program(3) == random_program(3) != random_program(4)
+
+
+def test_a_wrong_compiler_is_noticed_and_its_program_made_small(tmp_path):
+    """A backend that forgets to add: the smallest program that shows it keeps one statement."""
+
+    def forgets(graph, example_inputs):
+        for node in graph.graph.nodes:
+            if node.op == "call_method" and node.target == "mul_":
+                node.args = (node.args[0], 3.0)
+        graph.recompile()
+        return graph.forward
+
+    found = next(program for program in map(random_program, range(400)) if is_scaled(program, tmp_path, forgets))
+    small = shrink(found, lambda each: kind_of(each, tmp_path, forgets), seconds=30)
+    assert len(small.body) <= 3 and any("mul_" in line for line in small.body), small.text()
+
+
+def is_scaled(program, folder, backend):
+    return any("mul_(" in line for line in program.body) and kind_of(program, folder, backend) not in (None, "harness")
+
+
+def test_shrinking_keeps_what_fails():
+    program = Program(
+        0, (("a", "1"), ("b", "2")), ("if flag:", "    x = 1", "else:", "    y = 2", "z = 3"), ("a", "b"), (), ()
+    )
+    small = shrink(program, lambda each: "kind" if any("y = 2" in line for line in each.body) else None)
+    assert "y = 2" in " ".join(small.body) and not any("z = 3" in line for line in small.body) and small.inputs == ()

@@ -1,0 +1,94 @@
+// Programs as people write them: facts on the user's own lines, variants, staleness, and results after a reload.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import * as path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startServer } from './rig/server.mjs';
+import { openWindow } from './rig/window.mjs';
+
+const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
+const SCRATCH = path.resolve('.build/editor-tests/people');
+const SCREENSHOTS = path.resolve('artefacts/editor');
+const RUN = 'Dynascope: Compile and Run Current File';
+
+describe('programs as people write them', () => {
+  const folder = path.join(SCRATCH, 'workspace');
+  let server, window, editor;
+  before(async () => {
+    rmSync(SCRATCH, { recursive: true, force: true });
+    mkdirSync(SCRATCH, { recursive: true });
+    cpSync(fileURLToPath(new URL('people', import.meta.url)), folder, { recursive: true });
+    server = await startServer({ rig, vsix, settings: { 'dynascope.pythonPath': python }, trusted: true, home: path.join(SCRATCH, 'home') });
+    window = await openWindow({ rig, address: server.address, folder, screenshots: SCREENSHOTS });
+    await window.command('View: Toggle Primary Side Bar Visibility');
+  });
+  after(async () => {
+    await window?.close();
+    await server?.stop();
+  });
+
+  const step = (title, body) => test(title, { timeout: 240_000 }, async () => {
+    try {
+      await body();
+    } catch (error) {
+      await window?.screenshot(`failed-${title.replace(/\W+/g, '-')}`);
+      throw error;
+    }
+  });
+  // Spaces of the source are drawn as non-breaking ones.
+  const hint = (text, shape = /f32\[/) => editor.locator('.view-line', { hasText: text }).filter({ hasText: shape }).first();
+
+  const toEnd = async () => {
+    await editor.locator('.view-line').first().click();
+    await window.page.keyboard.press('Control+End');
+  };
+
+  step('the work of nn.Sequential is on the call, on torch.compile and on each layer', async () => {
+    editor = await window.open('train_loop.py');
+    await window.command(RUN);
+    await window.status(/train_loop\.py: 1 graph/).waitFor();
+    for (const text of [/model\(xb\)/, /nn\.Linear\(20,\s64\)/, /nn\.ReLU\(\)/]) {
+      await hint(text).waitFor();
+    }
+    await toEnd();
+    await window.lens(editor, /1 graph · \d+ kernels?/).waitFor();
+    assert.match(readFileSync(path.join(folder, 'train_loop.py'), 'utf8'), /torch\.compile/);
+    await window.screenshot('people-1-train-loop');
+  });
+
+  step('an inlined forward has its lens, and the variant that is shown can be chosen', async () => {
+    editor = await window.open('attention.py');
+    await window.command(RUN);
+    await window.status(/attention\.py: 3 graphs/).waitFor();
+    await window.lens(editor, 'compile and run').waitFor();
+    await window.putCursor(editor, 'weights @ v');
+    await window.lens(editor, /inlined into Block\.forward/).waitFor();
+    await window.lens(editor, /variant \d of \d/).waitFor();
+    await window.screenshot('people-2-variants');
+    await window.lens(editor, /variant \d of \d/).click();
+    const rows = window.page.locator('.quick-input-list .monaco-list-row', { hasText: 'variant 1 of' });
+    await rows.first().waitFor();
+    await window.screenshot('people-3-choose');
+    await rows.first().click();
+    await window.lens(editor, /variant 1 of \d/).waitFor();
+    await hint(/torch\.softmax/, /f32\[2,\s4,\s4\]/).waitFor();
+    await window.screenshot('people-4-chosen');
+  });
+
+  step('two variants are compared', async () => {
+    await toEnd();
+    await window.lens(editor, 'compare').click();
+    await window.generated().locator('.view-line', { hasText: /f32\[2,\s4,\s16\]/ }).first().waitFor();
+    await window.screenshot('people-5-compare');
+    await window.closeGenerated();
+  });
+
+  step('results are there again when the window is reloaded', async () => {
+    await window.page.reload({ waitUntil: 'domcontentloaded' });
+    await window.page.locator('.monaco-workbench').waitFor();
+    editor = await window.open('attention.py');
+    await window.lens(editor, /inlined into Block\.forward/).waitFor();
+    await window.screenshot('people-6-reloaded');
+  });
+});

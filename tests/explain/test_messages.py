@@ -1,0 +1,196 @@
+"""What every case says, word for word: the reviewed text of `messages.txt`.
+
+`python tests/explain/test_messages.py` writes it anew; the difference is then read like any other change.
+"""
+
+import ast
+import itertools
+import re
+import textwrap
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from dynascope import recording
+from dynascope.report.findings import findings
+
+FILE = Path(__file__).with_name("messages.txt")
+
+CASES = {
+    "if that assigns": "def f(x):\n    y = x + 1\n    if y.sum() > 0:\n        y = y * 2\n    return y\n\nf(torch.ones(2))",
+    "if with both sides": """
+        def f(x):
+            if x.sum() > 0:
+                return x + 1
+            else:
+                return x - 1
+
+        f(torch.ones(2))
+    """,
+    "if that only reports": """
+        import logging
+
+        def f(x):
+            if torch.isnan(x).any():
+                logging.warning("NaN")
+            return x + 1
+
+        f(torch.ones(2))
+    """,
+    "if that raises": """
+        def f(x):
+            if not torch.isfinite(x).all():
+                raise ValueError("no")
+            return x + 1
+
+        f(torch.ones(2))
+    """,
+    "if of two conditions": """
+        def f(x, y):
+            if x.any() and not y.any():
+                x = x + 1
+            return x * y
+
+        f(torch.ones(2), torch.zeros(2))
+    """,
+    "conditional expression": "def f(x):\n    return x + 1 if x.sum() > 0 else x - 1\n\nf(torch.ones(2))",
+    "while": "def f(x):\n    while x.abs().max() > 1:\n        x = x / 2\n    return x\n\nf(torch.full((2,), 3.0))",
+    "assert": "def f(x):\n    assert (x > 0).all(), 'positive'\n    return x.log()\n\nf(torch.ones(2))",
+    "not": "def f(x):\n    flag = not x.any()\n    return x + flag\n\nf(torch.ones(2))",
+    "item": "def f(x):\n    return x / x.max().item()\n\nf(torch.ones(2))",
+    "float of a tensor": "def f(x):\n    return x * float(x.sum())\n\nf(torch.ones(2))",
+    "tolist": "def f(x):\n    return sum(x.tolist()) * x\n\nf(torch.ones(2))",
+    "range over a tensor": "def f(x, n):\n    for _ in range(n):\n        x = x + 1\n    return x\n\nf(torch.ones(2), torch.tensor(2))",
+    "numpy": "import numpy as np\n\ndef f(x):\n    return torch.from_numpy(np.tanh(x.numpy())) + 1\n\nf(torch.ones(2))",
+    "boolean index": "def f(x):\n    return x[x > 0].mean()\n\nf(torch.ones(2))",
+    "nonzero": "def f(x):\n    return torch.nonzero(x).sum() + 1\n\nf(torch.ones(2))",
+    "unique": "def f(x):\n    return torch.unique(x) * 2\n\nf(torch.ones(2))",
+    "print": "def f(x):\n    print('sum', x.shape)\n    return x + 1\n\nf(torch.ones(2))",
+    "time": "import time\n\ndef f(x):\n    started = time.perf_counter()\n    return x + 1, started\n\nf(torch.ones(2))",
+    "logging": """
+        import logging
+        log = logging.getLogger("messages")
+        log.addHandler(logging.NullHandler())
+        log.propagate = False
+
+        def f(x):
+            log.warning("sum %s", x.shape)
+            return x + 1
+
+        f(torch.ones(2))
+    """,
+    "again: sizes": "def f(x):\n    return x * x.shape[0]\n\nfor n in (2, 3, 4):\n    f(torch.ones(n, n + 1))",
+    "again: a number": "def f(x, scale):\n    return x * scale\n\nfor scale in (1, 2, 3):\n    f(torch.ones(2), scale)",
+    "again: gradients": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nwith torch.no_grad():\n    f(torch.ones(2))",
+    "again: None": "def f(x, mask=None):\n    return x if mask is None else x * mask\n\nf(torch.ones(2))\nf(torch.ones(2), torch.ones(2))",
+    "again: dtype": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nf(torch.ones(2, dtype=torch.float64))",
+    "again: requires grad": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nf(torch.ones(2, requires_grad=True))",
+    "again: strides": "def f(x):\n    return x * 2\n\nf(torch.ones(2, 3))\nf(torch.ones(3, 2).t())",
+    "again: a list's length": "def f(xs):\n    return sum(xs)\n\nf([torch.ones(2)])\nf([torch.ones(2)] * 2)",
+    "again: a flag": "def f(x, mode):\n    return x + 1 if mode == 'a' else x - 1\n\nfor mode in 'abc':\n    f(torch.ones(2), mode)",
+    "again: a type": "def f(x, y):\n    return x * y\n\nf(torch.ones(2), 2)\nf(torch.ones(2), torch.tensor(2.0))",
+    "again: a module's counter": """
+        class Counted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.calls = 0
+
+            def forward(self, x):
+                self.calls += 1
+                return x + 1 if self.calls < 3 else x - 1
+
+        def f(model, x):
+            return model(x)
+
+        model = Counted()
+        for _ in range(4):
+            f(model, torch.ones(2))
+    """,
+    "a generator function": "def f(x):\n    yield x + 1\n\nlist(f(torch.ones(2)))",
+    "disabled": """
+        @dynascope.disable
+        def helper(x):
+            return x + 1
+
+        def f(x):
+            return helper(x) * 2
+
+        f(torch.ones(2))
+    """,
+}
+
+numbers = itertools.count()
+"""Sources are read by file name, so each case has its own."""
+
+INTERNALS = re.compile(r"__stack|<built-in|0x[0-9a-f]{6,}|@\d{6,}|/site-packages/|<function ")
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+def said(text, folder):
+    """Every finding of the program whose `f` is compiled, as one block of text."""
+    file = Path(folder) / f"program_{next(numbers)}.py"
+    source = "import torch\nimport dynascope\n" + textwrap.dedent(text).strip() + "\n"
+    compiled = re.sub(r"^def f\(", "@dynascope.compile(backend='eager')\ndef f(", source, flags=re.M)
+    file.write_text(compiled)
+    recorder = recording.Recorder(str(file))
+    before = recording.use(recorder)
+    module = types.ModuleType("program")
+    try:
+        exec(compile(compiled, str(file), "exec"), module.__dict__)
+    finally:
+        recording.use(before)
+    return "\n".join(_finding(finding) for finding in findings(recorder.report()))
+
+
+def _finding(finding):
+    place = finding.span.text() if finding.span is not None else "-"
+    hidden = " (expected)" if finding.is_expected else ""
+    return f"{finding.kind} [{finding.code}]{hidden} at `{place}`\n  {finding.message}\n  {finding.remedy}"
+
+
+def sections():
+    text = FILE.read_text(encoding="utf-8")
+    parts = re.split(r"^== (.*) ==$", text, flags=re.M)[1:]
+    return {title: body.strip("\n") for title, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_says_what_was_reviewed(case, tmp_path, capsys):
+    torch.manual_seed(0)
+    assert said(CASES[case], tmp_path) == sections()[case]
+
+
+def test_the_file_has_these_cases_and_no_others():
+    assert list(sections()) == list(CASES)
+
+
+def test_no_internals_are_shown():
+    assert not INTERNALS.search(FILE.read_text(encoding="utf-8"))
+
+
+def test_code_in_the_words_is_valid_python():
+    """What is quoted is an expression or statement that can be pasted; the head of a statement is one with a body."""
+    for quoted in set(QUOTED.findall(FILE.read_text(encoding="utf-8"))):
+        if quoted in ("and", "not", ".to(...)", "drop_last=True", "output_size=n") or re.fullmatch(r"[\w.]+", quoted):
+            continue
+        ends = (f"{quoted}\ndef f(): pass" if quoted.startswith("@") else quoted, f"{quoted}:\n    pass")
+        assert any(map(_parses, ends)), quoted
+
+
+def _parses(text):
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    import contextlib
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
+        blocks = [f"== {case} ==\n{said(text, folder)}\n" for case, text in CASES.items()]
+    FILE.write_text("\n".join(blocks), encoding="utf-8")

@@ -1,0 +1,95 @@
+"""Operators that are there for what they do: errors they raise, generators they advance, whether or not a result is read."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+
+SINGULAR, NEGATIVE = torch.zeros(2, 2), -torch.eye(2)
+RAISING = {
+    "inv": (torch.linalg.inv, SINGULAR),
+    "inverse": (torch.inverse, SINGULAR),
+    "matrix power": (lambda a: torch.linalg.matrix_power(a, -2), SINGULAR),
+    "tensorinv": (lambda a: torch.linalg.tensorinv(a, 1), SINGULAR),
+    "solve": (lambda a: torch.linalg.solve(a, torch.ones(2)), SINGULAR),
+    "cholesky": (torch.linalg.cholesky, NEGATIVE),
+    "cholesky method": (lambda a: a.cholesky(), NEGATIVE),
+    "lu_factor": (torch.linalg.lu_factor, SINGULAR),
+    "eigvalsh of nan": (torch.linalg.eigvalsh, SINGULAR * float("nan")),
+    "assert": (lambda a: torch._assert_async((a > 0).all()), SINGULAR),
+    "assert with a message": (lambda a: torch._assert_async((a > 0).all(), "not positive"), SINGULAR),
+    "index": (lambda a: a[torch.tensor([5])], SINGULAR),
+    "embedding": (lambda a: torch.nn.functional.embedding(torch.tensor([5]), a), SINGULAR),
+}
+
+
+def error_of(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return type(error), str(error).splitlines()[0]
+    return None
+
+
+def test_an_error_without_a_derivative():
+    def program(a):
+        return a + 1, torch.linalg.ldl_factor(a * 1)
+
+    for backend in ("dynascope", "eager"):
+        assert error_of(dynascope.compile(program, backend=backend), SINGULAR) == error_of(program, SINGULAR)
+
+
+@pytest.mark.expects("operator-failed")
+def test_an_operator_without_a_derivative():
+    def program(a):
+        return a + 1, torch.linalg.ldl_factor(a * 1)
+
+    given = SINGULAR.clone().requires_grad_()
+    assert error_of(dynascope.compile(program), given) == error_of(program, given)
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", RAISING)
+def test_errors_of_what_is_used(name, requires_grad, backend):
+    function, given = RAISING[name]
+
+    def program(a):
+        result = function(a * 1)
+        return a + 1, result
+
+    compiled = dynascope.compile(program, backend=backend)
+    given = given.clone().requires_grad_(requires_grad)
+    for _ in range(2):
+        assert error_of(compiled, given) == error_of(program, given)
+    good = torch.eye(2) + 1
+    if "index" not in name and name != "embedding":
+        assert error_of(compiled, good.requires_grad_(requires_grad)) is None
+
+
+CHECKED = [name for name in RAISING if name not in ("index", "embedding", "cholesky method", "eigvalsh of nan")]
+"""Those whose check is an operator of its own. That of others is part of their kernel, which is left out with the result."""
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_errors_of_what_is_not_used(name):
+    function, given = RAISING[name]
+
+    def program(a):
+        function(a)
+        return a + 1
+
+    assert error_of(dynascope.compile(program), given) == error_of(program, given)
+
+
+def test_errors_in_a_backward_pass():
+    def program(a):
+        return torch.linalg.det(a), torch.linalg.inv(a + torch.eye(2)).sum()
+
+    a = torch.zeros(2, 2, requires_grad=True)
+    x, y = dynascope.compile(program)(a)
+    (x + y).backward()
+    b = torch.zeros(2, 2, requires_grad=True)
+    sum(program(b)).backward()
+    torch.testing.assert_close(a.grad, b.grad)

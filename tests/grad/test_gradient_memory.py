@@ -1,0 +1,128 @@
+"""Which gradients, results and tangents lie in one memory: as in eager, which clipping and accumulation in place can see."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+
+PROGRAMS = {
+    "a sum": (lambda x, a, b: (x * 2 + (a + b)).pow(2), [(3, 4), (4,), (4,)]),
+    "two layers": (lambda x, a, b: torch.tanh(x @ a + x @ b), [(3, 4), (4, 4), (4, 4)]),
+    "equal biases": (lambda x, a, b: (x.sin() + a) * (x.sin() + b), [(3, 4), (4,), (4,)]),
+    "equal sums of rows": (lambda x, a, b: ((x + a) + (x * 2 + b)).exp(), [(5, 4), (4,), (4,)]),
+    "the tangent itself": (lambda x, a, b: x + a - b, [(3, 4), (3, 4), (3, 4)]),
+    "a copy of the tangent": (lambda x, a, b: x.clone() + a, [(3, 4), (3, 4), (4,)]),
+    "parts of one gradient": (lambda x, a, b: torch.cat([x, a, b]).relu(), [(3, 4), (3, 4), (2, 4)]),
+    "the parts of a tangent": (lambda x, a, b: torch.cat([x, a, b]), [(3, 4), (3, 4), (2, 4)]),
+    "expanded": (lambda x, a, b: x.sum() + a.sum() + b.mean(), [(3, 4), (3, 4), (2, 4)]),
+    "stacked": (lambda x, a, b: torch.stack([x, a, b]).sum(0), [(3, 4), (3, 4), (3, 4)]),
+    "transposed": (lambda x, a, b: x.t() + a + b.t(), [(3, 4), (4, 3), (3, 4)]),
+}
+
+
+def sharing(tensors):
+    """For each tensor the first in the same memory, and whether that is the same object."""
+    storages = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+    first = [storages.index(storage) for storage in storages]
+    return [(at, tensors[at] is tensor) for at, tensor in zip(first, tensors, strict=True)]
+
+
+def inputs(sizes):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(size, generator=generator).requires_grad_() for size in sizes]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_of_autograd_grad(name):
+    program, sizes = PROGRAMS[name]
+
+    def run(function):
+        leaves = inputs(sizes)
+        result = function(*leaves)
+        tangent = torch.ones_like(result)
+        found = torch.autograd.grad(result, leaves, tangent, allow_unused=True)
+        return [g for g in found if g is not None], tangent
+
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        (ours, tangent), (theirs, other) = run(compiled), run(program)
+        assert sharing(ours) == sharing(theirs)
+        assert [at for at, _ in sharing([tangent, *ours])] == [at for at, _ in sharing([other, *theirs])]
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_of_grad_clipped_and_accumulated(name):
+    program, sizes = PROGRAMS[name]
+
+    def run(function):
+        leaves, seen = inputs(sizes), []
+        for _ in range(3):
+            function(*leaves).pow(2).sum().backward()
+            having = [leaf for leaf in leaves if leaf.grad is not None]
+            nn.utils.clip_grad_norm_(having, 1.0)
+            seen += [leaf.grad.clone() for leaf in having]
+        return seen, sharing([leaf.grad for leaf in having])
+
+    (ours, memory), (theirs, expected) = run(dynascope.compile(program)), run(program)
+    assert [at for at, _ in memory] == [at for at, _ in expected]
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("make", [lambda: nn.LSTMCell(3, 4), lambda: nn.GRUCell(3, 4), lambda: nn.Bilinear(3, 3, 4)])
+def test_of_parameters(make):
+    def run(wrap):
+        torch.manual_seed(0)
+        module = make()
+        x = torch.ones(2, 3)
+        arguments = (x, x) if isinstance(module, nn.Bilinear) else (x,)
+        results = wrap(module)(*arguments)
+        sum(r.square().sum() for r in (results if isinstance(results, tuple) else (results,))).backward()
+        return sharing([p.grad for p in module.parameters()])
+
+    assert run(dynascope.compile) == run(lambda module: module)
+
+
+RESULTS = {
+    "detached": lambda x: (y := x * 2, y.detach()),
+    "detached first": lambda x: ((y := x * 2).detach(), y),
+    "detached part first": lambda x: ((y := x * 2)[0].detach(), y),
+    "detached, then a part of it": lambda x: (y := x * 2, y.detach()[1:], y[0]),
+    "detached input": lambda x: (x.detach(), x * 2),
+    "a scalar and what is logged": lambda x: ((loss := (x * x).sum()).detach(), loss),
+    "equal, each its own": lambda x: (x * 2, x * 2, (x * 2).detach()),
+}
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("name", RESULTS)
+def test_of_results(name, requires_grad):
+    program = RESULTS[name]
+    compiled = dynascope.compile(program)
+
+    def run(function):
+        x = torch.ones(3, 4, requires_grad=requires_grad)
+        results = function(x)
+        facts = [(r.requires_grad, r._is_view(), r.is_leaf) for r in results]
+        total = sum((r * 3).sum() for r in results if r.requires_grad)
+        gradient = torch.autograd.grad(total, x)[0] if requires_grad else None
+        return sharing([x, *results]), facts, gradient
+
+    for _ in range(2):
+        ours, theirs = run(compiled), run(program)
+        assert ours[:2] == theirs[:2]
+        assert ours[2] is None or torch.equal(ours[2], theirs[2])
+
+
+def test_a_detached_result_can_be_detached_in_place_and_become_a_leaf():
+    @dynascope.compile
+    def program(x):
+        y = x * 2
+        return y, y.detach()
+
+    y, d = program(torch.ones(3, requires_grad=True))
+    d.detach_().requires_grad_()
+    (d * 3).sum().backward()
+    assert torch.equal(d.grad, torch.full((3,), 3.0)) and y.grad_fn is not None

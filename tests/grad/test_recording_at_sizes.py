@@ -1,0 +1,168 @@
+"""One pair of graphs for all sizes: recorded at some, run at others, equal to eager forward and backward."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from dynascope.grad import GradOptions, bridge, differentiate
+from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.tape import contiguous_strides
+from dynascope.sizes import Scope, Size
+from torch import fx
+
+GENERIC = dict(low=2)
+
+
+def pair_over(function, make, sizes):
+    """(pair, scope): `make(*sizes)` gives the inputs; dimensions of the hints' sizes that change with a size are roots."""
+    scope = Scope()
+    roots = [scope.root(f"s{at}", size, **GENERIC) for at, size in enumerate(sizes)]
+    examples = make(*sizes)
+    graph = fx.symbolic_trace(function)
+    other = [make(*[size + (997 * (k == at)) for k, size in enumerate(sizes)]) for at in range(len(sizes))]
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for position, node in enumerate(placeholders):
+        example = examples[position]
+        if not isinstance(example, torch.Tensor):
+            continue
+        extents = []
+        for d, size in enumerate(example.shape):
+            for at, root in enumerate(roots):
+                rise = (other[at][position].size(d) - example.size(d)) // 997
+                size = size + rise * (root - root.hint)
+            extents.append(size)
+        if any(isinstance(extent, Size) for extent in extents):
+            assert example.is_contiguous()
+            node.meta["sizes"], node.meta["strides"] = tuple(extents), contiguous_strides(extents)
+    last = placeholders[-1]
+    with graph.graph.inserting_after(last):
+        for root in reversed(roots):
+            node = graph.graph.placeholder(str(root))
+            node.meta["size"] = root
+    graph.recompile()
+    pair = differentiate(graph, [*examples, *sizes], GradOptions(region="f"))
+    return pair, scope
+
+
+def check(function, make, hints, others, tolerance=1e-5):
+    pair, scope = pair_over(function, make, hints)
+    compiled = bridge(pair, pair.forward, pair.backward)
+    for sizes in [hints, *others]:
+        values = {f"s{at}": size for at, size in enumerate(sizes)}
+        assert all(relation.is_true(values) for relation, _ in scope.log), (sizes, [str(r) for r, _ in scope.log])
+        torch.manual_seed(0)
+        inputs = make(*sizes)
+        again = [
+            t.detach().clone().requires_grad_(t.requires_grad) if isinstance(t, torch.Tensor) else t for t in inputs
+        ]
+        wanted = function(*inputs)
+        found = compiled(*again, *sizes)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for one, other in zip(wanted, found, strict=True):
+            torch.testing.assert_close(other, one, rtol=tolerance, atol=tolerance)
+            if isinstance(one, torch.Tensor):
+                assert other.stride() == one.stride()
+        if any(isinstance(t, torch.Tensor) and t.requires_grad for t in wanted):
+            for results in (wanted, found):
+                sum(
+                    (r * torch.linspace(0.5, 1.5, r.numel()).view(r.shape)).sum()
+                    for r in results
+                    if isinstance(r, torch.Tensor) and r.requires_grad
+                ).backward()
+            for one, other in zip(inputs, again, strict=True):
+                if isinstance(one, torch.Tensor) and one.requires_grad:
+                    torch.testing.assert_close(other.grad, one.grad, rtol=tolerance, atol=tolerance)
+                    assert other.grad.stride() == one.grad.stride()
+    return scope
+
+
+def leaf(*sizes):
+    return torch.randn(*sizes, requires_grad=True)
+
+
+PROGRAMS = {
+    "pointwise": (lambda x, w: (x * w).tanh() + 1, lambda b: (leaf(b, 4), leaf(4))),
+    "mean": (lambda x: x.mean(0), lambda b: (leaf(b, 4),)),
+    "mean of all": (lambda x: (x * x).mean(), lambda b: (leaf(b, 4),)),
+    "variance": (lambda x: x.var(0) + x.std(1).sum(), lambda b: (leaf(b, 4),)),
+    "softmax": (lambda x: x.softmax(0) * x.softmax(1), lambda b: (leaf(b, 4),)),
+    "layer norm": (lambda x, w, c: F.layer_norm(x, (6,), w, c), lambda b: (leaf(b, 6), leaf(6), leaf(6))),
+    "linear": (lambda x, w, c: F.linear(x, w, c).relu(), lambda b: (leaf(b, 6), leaf(5, 6), leaf(5))),
+    "linear of three": (lambda x, w: F.linear(x, w).relu(), lambda b, t: (leaf(b, t, 6), leaf(5, 6))),
+    "reshape": (lambda x: x.reshape(-1, 3).sum(1), lambda b: (leaf(b, 6),)),
+    "flatten": (lambda x: x.flatten(1).cumsum(1), lambda b, t: (leaf(b, t, 3),)),
+    "heads": (
+        lambda x: x.view(x.size(0), x.size(1), 2, 3).transpose(1, 2).contiguous() * 2,
+        lambda b, t: (leaf(b, t, 6),),
+    ),
+    "attention": (
+        lambda q, k, v: (q @ k.transpose(-1, -2) / math.sqrt(3)).softmax(-1) @ v,
+        lambda b, t: (leaf(b, 2, t, 3), leaf(b, 2, t, 3), leaf(b, 2, t, 3)),
+    ),
+    "fused attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        lambda b, t: (leaf(b, 2, t, 16), leaf(b, 2, t, 16), leaf(b, 2, t, 16)),
+    ),
+    "embedding": (lambda i, w: F.embedding(i, w).mean(1), lambda b, t: (torch.randint(0, 9, (b, t)), leaf(9, 4))),
+    "cat": (lambda x, y: torch.cat([x, y, x], 1) * 2, lambda b, t: (leaf(b, 3), leaf(b, t))),
+    "slices": (lambda x: x[:, 1:] - x[:, :-1], lambda b, t: (leaf(b, t),)),
+    "half": (lambda x: x[: x.size(0) // 2].sin(), lambda b: (leaf(b, 3),)),
+    "causal mask": (
+        lambda x: x.masked_fill(torch.ones((x.size(0), x.size(0)), dtype=torch.bool).triu(1), -1e9).softmax(-1),
+        lambda t: (leaf(t, t),),
+    ),
+    "convolution": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1).relu(),
+        lambda b, t: (leaf(b, 3, t, t + 1), leaf(4, 3, 3, 3)),
+    ),
+    "pooling": (lambda x: F.max_pool2d(x, 2) + F.avg_pool2d(x, 2), lambda b, t: (leaf(b, 3, t, t),)),
+    "batch norm": (
+        lambda x, w, c: F.batch_norm(x, None, None, w, c, training=True),
+        lambda b: (leaf(b, 3, 5, 5), leaf(3), leaf(3)),
+    ),
+    "cross entropy": (lambda x, y: F.cross_entropy(x, y), lambda b: (leaf(b, 7), torch.randint(0, 7, (b,)))),
+    "in place": (lambda x: x.clone().add_(1)[1:].mul(3), lambda b: (leaf(b, 4),)),
+    "write to a slice": (lambda x: _written(x), lambda b: (leaf(b, 4),)),
+    "split": (lambda x: x.split(2, 1)[1] * x.chunk(2, 1)[0], lambda b: (leaf(b, 4),)),
+    "positions": (lambda x: x + torch.arange(x.size(1)), lambda b, t: (leaf(b, t),)),
+    "rotary": (
+        lambda x: torch.cat((-x[..., 2:], x[..., :2]), -1) * torch.outer(torch.arange(x.size(1)), torch.ones(4)),
+        lambda b, t: (leaf(b, t, 4),),
+    ),
+    "numbers out": (lambda x: (x * 2, x.size(0) * 3 + 1, x.shape[1]), lambda b, t: (leaf(b, t),)),
+    "gather": (lambda x, i: x.gather(1, i), lambda b, t: (leaf(b, 9), torch.randint(0, 9, (b, t)))),
+    "sorted": (lambda x: x.sort(1)[0] + x.topk(2, 1)[0].sum(), lambda b, t: (leaf(b, t),)),
+    "einsum": (lambda x, y: torch.einsum("btd,bsd->bts", x, y), lambda b, t: (leaf(b, t, 3), leaf(b, t, 3))),
+    "norm": (lambda x: x / x.norm(dim=-1, keepdim=True), lambda b, t: (leaf(b, t),)),
+    "expanded": (lambda x: x[:, None].expand(-1, 3, -1) * 2, lambda b, t: (leaf(b, t),)),
+    "transposed": (lambda x: x.t() * 2 + 1, lambda b, t: (leaf(b, t),)),
+    "outer": (lambda x, y: x[:, None] * y[None, :], lambda b, t: (leaf(b), leaf(t))),
+}
+
+
+def _written(x):
+    y = x.clone()
+    y[1:, 2].fill_(5.0)
+    return y * 2
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_recording_serves_all_sizes(name):
+    function, make = PROGRAMS[name]
+    count = make.__code__.co_argcount
+    hints, others = [(6,), (6, 10)][count - 1], [(5, 8), (7, 12), (16, 6), (33, 64)]
+    check(function, make, hints, [other[:count] for other in others])
+
+
+def test_what_holds_at_some_sizes_only_is_relied_on():
+    pair, scope = pair_over(lambda x: x.view(x.size(0) // 2, 2, 3) * 2, lambda b: (leaf(b, 3),), (6,))
+    assert all(relation.is_true({"s0": 8}) for relation, _ in scope.log)
+    assert not all(relation.is_true({"s0": 7}) for relation, _ in scope.log)
+
+
+def test_a_size_that_must_be_a_constant_is_named():
+    with pytest.raises(DifferentiationRefused) as refused:
+        pair_over(lambda x, w: x @ w, lambda b: (leaf(3, b), leaf(5, 4)), (5,))
+    assert isinstance(refused.value.reason, VaryingNumberNeeded)
+    assert refused.value.reason.inputs == {"s0"}

@@ -1,0 +1,209 @@
+"""Variants, inlined functions and edits: what a real report of a small program makes of them."""
+
+import textwrap
+
+import pytest
+from dynascope import recording
+from dynascope.capture.layers import note_registrations
+from dynascope.report.variants import variants_of
+from dynascope_server.ide import acts
+from dynascope_server.ide.actions import actions
+from dynascope_server.ide.edits import changed_lines
+from dynascope_server.ide.file_facts import function_at, unit_at
+from dynascope_server.ide.hints import hints
+from dynascope_server.ide.hovers import hover
+from dynascope_server.ide.lenses import lenses
+from dynascope_server.ide.line_map import line_map
+from dynascope_server.ide.selection import Choice, choose_graph
+from dynascope_server.session import Session
+
+PROGRAM = """
+import torch
+from torch import nn
+import dynascope
+
+SCALE = 2
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+
+    def forward(self, x):
+        hidden = self.up(x)
+        return hidden * SCALE
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x, pos):
+        return self.block(x) + pos
+
+
+@dynascope.compile(backend="eager")
+def other(x):
+    return x - 1
+
+
+net = dynascope.compile(Net(), backend="eager")
+net(torch.ones(3, 4), "a" and 1)
+net(torch.ones(5, 4), 1)
+net(torch.ones(3, 4), 1)
+other(torch.ones(2))
+"""
+
+
+@pytest.fixture
+def seen(tmp_path):
+    """The session after a run of the program, and its path; `edit(text)` changes the text in the editor."""
+    note_registrations()
+    path, text = str(tmp_path / "program.py"), textwrap.dedent(PROGRAM).strip() + "\n"
+    (tmp_path / "program.py").write_text(text)
+    recorder = recording.Recorder(path)
+    before = recording.use(recorder)
+    try:
+        exec(compile(text, path, "exec"), {"__name__": "__main__"})
+    finally:
+        recording.use(before)
+    present = {"text": text}
+    session = Session(lambda p: text, lambda p: present["text"])
+    session.begin(path)
+    session.accept(path, recorder.report())
+    return Seen(session, path, text, present)
+
+
+class Seen:
+    def __init__(self, session, path, text, present):
+        self.session, self.path, self.text, self.present = session, path, text, present
+
+    @property
+    def view(self):
+        return self.session.view(self.path)
+
+    def line(self, text):
+        return next(number for number, line in enumerate(self.text.splitlines(), 1) if text in line)
+
+    def edit(self, old, new):
+        self.present["text"] = self.text.replace(old, new)
+
+    def titles(self, text):
+        found = lenses(self.path, self.present["text"], self.view, "idle")
+        return [lens.act.title for lens in found if lens.line == self.line(text)]
+
+    def hint(self, text):
+        return next(hint.label.strip() for hint in hints(self.view) if hint.line == self.line(text))
+
+    def choose(self, number):
+        function = next(f for f in self.view.report.functions if f.name == "Net.forward")
+        variant = variants_of(function)[number - 1]
+        self.session.choose(self.path, function, variant)
+
+
+def test_an_inlined_forward_has_its_lens(seen):
+    (_, summary, *_rest) = ["", *seen.titles("def forward(self, x):")]
+    assert summary == "inlined into Net.forward"
+    assert any("guard" in title for title in seen.titles("def forward(self, x):"))
+
+
+@pytest.mark.parametrize("text", ["hidden = self.up(x)", "return hidden * SCALE", "self.up = nn.Linear"])
+def test_its_lines_answer_with_the_graph_of_the_compiled_function(seen, text):
+    line = seen.line(text)
+    assert function_at(seen.view.facts, line).name == "Net.forward"
+    for stage in ("torch", "guards"):
+        choice = choose_graph(seen.view, {"line": line - 1, "stage": stage})
+        assert isinstance(choice, Choice), stage
+    offered = [action.act.command for action in actions(seen.path, seen.view, "idle", line, line)]
+    assert acts.SHOW_GRAPH in offered
+
+
+def test_a_layer_s_line_tells_what_the_layer_makes(seen):
+    assert seen.hint("self.up = nn.Linear") == "f32[3, 8]"
+
+
+def test_the_last_used_variant_is_shown_until_another_is_chosen(seen):
+    assert seen.hint("hidden = self.up(x)") == "f32[3, 8]"
+    assert "variant 1 of 2 · x f32[3, 4]" in seen.titles("def forward(self, x, pos)")
+    seen.choose(2)
+    assert seen.hint("hidden = self.up(x)") == "f32[5, 8]"
+    assert "variant 2 of 2 · x f32[5, 4]" in seen.titles("def forward(self, x, pos)")
+    assert "*variant 2 of 2 · x f32[5, 4]*" in hover(seen.view, seen.line("hidden ="), lambda address: address.uri)
+
+
+def test_graph_and_guards_are_those_of_the_chosen_variant(seen):
+    seen.choose(2)
+    line = seen.line("hidden = self.up(x)") - 1
+    graph = choose_graph(seen.view, {"line": line}).document
+    guards = choose_graph(seen.view, {"line": line, "stage": "guards"}).document
+    assert "f32[5, 8]" in graph.text and "f32[3, 8]" not in graph.text
+    assert "[5, 4]" in guards.text and "[3, 4]" not in guards.text
+
+
+def test_a_choice_outlives_the_next_run(seen):
+    seen.choose(2)
+    seen.session.begin(seen.path)
+    seen.session.accept(seen.path, seen.view.report)
+    assert seen.hint("hidden = self.up(x)") == "f32[5, 8]"
+
+
+def test_an_edit_makes_stale_what_depends_on_it_and_nothing_else(seen):
+    seen.edit("hidden * SCALE", "hidden * SCALE * 2")
+    assert "stale: run again" in seen.titles("def forward(self, x, pos)"), "it inlined the edited function"
+    assert "stale: run again" in seen.titles("def forward(self, x):")
+    assert "stale: run again" not in seen.titles("@dynascope.compile(backend")
+    assert seen.hint("hidden = self.up(x)").startswith("stale · ")
+    assert seen.hint("return x - 1") == "f32[2]"
+    seen.edit("", "")
+    assert not seen.view.stale
+
+
+@pytest.mark.parametrize(
+    "old, new, stale",
+    [
+        ("SCALE = 2", "SCALE = 3", {"Net.forward"}),
+        ("nn.Linear(4, 8)", "nn.Linear(4, 16)", {"Net.forward"}),
+        ("return x - 1", "return x - 1  # same", set()),
+        ("import dynascope\n", "import dynascope\nimport math\n", set()),
+        ("return x - 1", "return x - 2", {"other"}),
+        ("return x - 1", "return x - ", {"other"}),
+    ],
+)
+def test_what_an_edit_concerns(seen, old, new, stale):
+    seen.edit(old, new)
+    names = {f.identifier: f.name for f in seen.view.report.functions}
+    assert {names[identifier] for identifier in seen.view.stale_functions} == stale
+
+
+def test_two_definitions_of_one_name_are_told_apart():
+    old = "def f():\n    return 1\n\ndef f():\n    return 2\n"
+    new = old.replace("return 2", "return 3")
+    assert changed_lines(old, new, line_map(old, new)) == {4, 5}
+
+
+def test_the_innermost_function_around_a_line(seen):
+    assert unit_at(seen.view.facts, seen.line("hidden = ")).name == "Block.forward"
+
+
+def test_each_line_that_calls_a_library_s_function_has_the_facts_of_its_own_variant(tmp_path):
+    path = str(tmp_path / "calls.py")
+    text = (
+        "import torch, dynascope\n"
+        "model = dynascope.compile(torch.nn.ReLU(), backend='eager')\n"
+        "one = model(torch.ones(2))\n"
+        "other = model(torch.ones(7))\n"
+    )
+    (tmp_path / "calls.py").write_text(text)
+    recorder = recording.Recorder(path)
+    before = recording.use(recorder)
+    try:
+        exec(compile(text, path, "exec"), {"__name__": "__main__"})
+    finally:
+        recording.use(before)
+    session = Session(lambda p: text, lambda p: text)
+    session.begin(path)
+    session.accept(path, recorder.report())
+    labels = {hint.line: hint.label.strip() for hint in hints(session.view(path))}
+    assert (labels[3], labels[4]) == ("f32[2]", "f32[7]")

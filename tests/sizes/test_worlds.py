@@ -1,0 +1,62 @@
+"""Numbers that torch computed at several sizes, read back as one expression."""
+
+import pytest
+from dynascope.sizes import Scope, Size
+from dynascope.sizes.worlds import Worlds
+
+FORMS = {
+    "constant": lambda n, m: 64,
+    "root": lambda n, m: n,
+    "twice": lambda n, m: 2 * n,
+    "line": lambda n, m: 3 * m - 5,
+    "product": lambda n, m: n * m,
+    "product with a number": lambda n, m: 12 * n * m,
+    "square": lambda n, m: n * n,
+    "sum": lambda n, m: n + m,
+    "difference": lambda n, m: n - m + 3,
+    "convolution": lambda n, m: (n + 2 - 3) // 2 + 1,
+    "half": lambda n, m: m // 2,
+    "pooled with dilation": lambda n, m: (n - 2 * 2 - 1) // 3 + 1,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("hints", [(7, 5), (64, 128), (2, 3), (1000, 12), (16, 17)])
+def test_the_form_is_found(form, hints):
+    scope = Scope()
+    n, m = scope.root("n", hints[0], 2), scope.root("m", hints[1], 2)
+    worlds = Worlds(scope)
+    compute = FORMS[form]
+    found = worlds.expression(tuple(compute(values["n"], values["m"]) for values in worlds.values))
+    wanted = compute(n, m)
+    assert found is not None
+    for first, second in ((2, 3), (9, 10), (31, 64), (100, 99)):
+        values = {"n": first, "m": second}
+        from dynascope.sizes import evaluate
+
+        number = evaluate(found.expression, values) if isinstance(found, Size) else found
+        assert number == (evaluate(wanted.expression, values) if isinstance(wanted, Size) else wanted)
+    assert not len(scope.log)
+
+
+def test_what_has_no_form_is_not_guessed():
+    scope = Scope()
+    scope.root("n", 7, 2)
+    worlds = Worlds(scope)
+    assert worlds.expression(tuple(values["n"] ** 2 % 97 for values in worlds.values)) is None
+    assert worlds.expression(tuple(values["n"] / 3 for values in worlds.values)) is None
+
+
+def test_worlds_keep_what_was_relied_on():
+    scope = Scope()
+    n = scope.root("n", 48, 2)
+    assert n % 8 == 0 and n <= 100
+    for values in Worlds(scope).values:
+        assert values["n"] % 8 == 0 and values["n"] <= 100
+
+
+def test_a_fixed_root_has_no_other_world():
+    scope = Scope()
+    n = scope.root("n", 48, 2)
+    assert n == 48
+    assert not Worlds(scope).are_enough
