@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
@@ -54,6 +55,7 @@ from dynascope.guards.source import (
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    ExtentSource,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -256,6 +258,12 @@ class Rebuilder:
         self.builder.load_function(type)
         self.load_source(source.base)
         self.builder.call(1)
+
+    def load_extent(self, source: ExtentSource) -> None:
+        self.builder.load_function(torch.Tensor.size if source.kind == "size" else torch.Tensor.stride)
+        self.load_source(source.base)
+        self.builder.load_constant(source.dimension)
+        self.builder.call(2)
 
     # Values
 
@@ -499,6 +507,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
     TypeSource: Rebuilder.load_type,
+    ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
 }
