@@ -50,8 +50,8 @@ __all__ = [
 if TYPE_CHECKING:
     from dynascope.api import compile, disable, explain, reset
     from dynascope.backends import list_backends, register_backend
-    from dynascope.configuration import config
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+    from dynascope.configuration import config
     from dynascope.strictness import StrictError, expected
 
 

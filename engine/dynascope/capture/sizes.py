@@ -20,7 +20,6 @@ from dynascope.report.span import UserStack
 from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of
 from dynascope.sizes.expression import of_root
 
-
 MOST = 2**63 - 1
 """No tensor has a larger size or stride."""
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.marks import marks_of
 from dynascope.guards.source import ExtentSource, ModuleMemberSource, Source
 from dynascope.guards.tensor_guard import VARYING
-from dynascope.capture.marks import marks_of
 from dynascope.sizes import hint_of, is_size
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import torch
 
 from dynascope.guards.guard import Predicate, with_article
 
-
 VARYING: Final = "varies"
 Extent = int | Literal["varies"] | None
 
