@@ -37,9 +37,9 @@ Activity = Literal["idle", "running"]
 """Of the program at a file."""
 
 
-def lenses(path: str, text: str, view: FileView | None, activity: Activity) -> list[Lens]:
-    """Lenses of a file that uses torch or that a report speaks of; none for other Python files."""
-    if view is None and activity == "idle" and not USES_TORCH.search(text):
+def lenses(path: str, text: str, view: FileView | None, activity: Activity, has_run: bool = False) -> list[Lens]:
+    """Lenses of a file that uses torch, was run or that a report speaks of; none for other Python files."""
+    if view is None and not has_run and activity == "idle" and not USES_TORCH.search(text):
         return []
     return [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
 
