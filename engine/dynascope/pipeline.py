@@ -21,12 +21,13 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 from dynascope import recording
 from dynascope.account import account_of
@@ -99,7 +100,7 @@ class RegionState:
     options: Options
     accepts: Accepts | None = None
     guards: list[tuple[Guard, ...]] = field(default_factory=list)
-    entries: list[tuple[dict, hook.Entry]] = field(default_factory=list)
+    entries: list[tuple[Mapping[str, Any], hook.Entry]] = field(default_factory=list)
     symbolic: set[Source] = field(default_factory=set)
     fixed: set[Source] = field(default_factory=set)
     """Places whose number an operator needs as a constant: never inputs."""
@@ -150,7 +151,7 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
 
 def is_read_by_torch() -> bool:
     """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported."""
-    return torch._C._dynamo.eval_frame.get_eval_frame_callback() not in (None, False)
+    return eval_frame.get_eval_frame_callback() not in (None, False)
 
 
 def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook.Entry | None:
@@ -219,7 +220,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         return None
     with clock("assemble"):
         run, can_repeat = None, False
-        if graph is not None:
+        if graph is not None and outcome.graph is not None:
             run, can_repeat = repeatable(outcome.graph, graph.function, writes_inputs=graph.pair is None)
         code = assemble(
             outcome,
