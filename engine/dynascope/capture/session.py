@@ -20,6 +20,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     callables,
     constructors,
     containers,
+    introspection,
     iterators,
     numbers_and_text,
     objects,
