@@ -273,6 +273,8 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
+        if self.options.settled:
+            machine.extents.settle(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
         plan = Plan(self.region, outputs, effects, result, plan.frames, restore)
