@@ -8,6 +8,7 @@ which is Python's `object.__getattribute__`.
 
 from __future__ import annotations
 
+import enum
 import threading
 import types
 import weakref
@@ -249,8 +250,11 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
 
 def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
     if not is_set(value, name):
-        if value.object is not None and isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
-            # The guard that it is still unset would run the user's own code.
+        own_code = any(
+            isinstance(lookup(value.cls, each), types.FunctionType) for each in ("__getattribute__", "__getattr__")
+        )
+        if value.object is not None and own_code:
+            # The guard that it is still unset would run it.
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
         raise missing(machine, value, name)
@@ -354,6 +358,11 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
         found = getattr(thing, name)
     except AttributeError as error:
         raise machine.throw(AttributeError, *error.args) from None
+    if isinstance(thing, enum.Enum) and name in own and not name.startswith("_"):
+        # What the program gave the member besides; a call may find another.
+        source = AttributeSource(value.source or ConstantSource(f"{thing}@{id(thing)}", thing), name)
+        is_there(machine, source)
+        return machine.outside.lazy(found, source)
     return attribute_of_fixed(machine, value, name, found)
 
 
