@@ -206,4 +206,4 @@ def test_each_line_that_calls_a_library_s_function_has_the_facts_of_its_own_vari
     session.begin(path)
     session.accept(path, recorder.report())
     labels = {hint.line: hint.label.strip() for hint in hints(session.view(path))}
-    assert (labels[3], labels[4]) == ("f32[2]", "f32[7]")
+    assert (labels[3], labels[4]) == ("f32[2]", "f32[s0]")
