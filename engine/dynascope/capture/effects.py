@@ -119,6 +119,16 @@ def written_to_dictionary(value: DictValue) -> Iterable[Value]:
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
+    if value.instance is not None:
+        # Whatever a subclass makes of `[]`.
+        builder.load_function(list.extend if tail is not None else list.__setitem__)
+        rebuilder.load(value)
+        if tail is None:
+            builder.load_constant(slice(None))
+        builder.build_list(rebuilder.load_all(value.items if tail is None else tail))
+        builder.call(2 if tail is not None else 3)
+        builder.pop()
+        return
     builder.build_list(rebuilder.load_all(value.items if tail is None else tail))
     rebuilder.load(value)
     if tail is None:
@@ -134,12 +144,14 @@ def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:
     builder = rebuilder.builder
     pairs = changed_items(value)
     if pairs is None:
-        rebuilder.load(value)
-        builder.load_method("clear")
-        builder.call(0)
+        rebuilder.call_constant(value.cls.clear, value)
         builder.pop()
         pairs = list(value.items.values())
     for key, item in pairs:
+        if value.instance is not None:
+            rebuilder.call_constant(value.cls.__setitem__, value, key, item)
+            builder.pop()
+            continue
         rebuilder.load(item)
         rebuilder.load(value)
         rebuilder.load(key)

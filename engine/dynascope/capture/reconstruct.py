@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
@@ -54,11 +55,13 @@ from dynascope.guards.source import (
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    ExtentSource,
     GlobalSource,
     ItemSource,
     LocalSource,
     MadeSource,
     ModuleMemberSource,
+    ReferentSource,
     Source,
     TypeSource,
 )
@@ -68,10 +71,17 @@ def parts_of(value: Value) -> Iterable[Value]:
     """The values that must be made before, or put into, this one. Nothing for what is loaded from outside."""
     if value.source is not None or isinstance(value, (ConstantValue, TensorValue, SymbolicNumber, NullValue)):
         return ()
+    if (instance := held_by(value)) is not None:
+        return (instance,)
     rule = PARTS.get(type(value))
     if rule is None:
         raise Break(UnrebuildableValue(describe(value)))
     return rule(value)
+
+
+def held_by(value: Value) -> InstanceValue | None:
+    """The object of a subclass of dict or list whose contents the value is: in the program there is only that object."""
+    return value.instance if isinstance(value, (DictValue, ListValue)) else None
 
 
 def describe(value: Value) -> str:
@@ -107,7 +117,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     InstanceValue: lambda value: [
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
-        *(itertools.chain(*value.contents.items.values()) if value.contents is not None else ()),
+        *([] if value.contents is None else PARTS[type(value.contents)](value.contents)),
     ],
     MethodValue: _parts_of_method,
     FunctionValue: lambda value: [
@@ -259,21 +269,48 @@ class Rebuilder:
         self.builder.load_item(source.name)
 
     def load_attribute(self, source: AttributeSource) -> None:
+        if source.name == "__dict__":
+            self.load_own_dictionary(source.base)
+            return
         self.load_source(source.base)
         self.builder.load_attribute(source.name)
 
+    def load_own_dictionary(self, source: Source) -> None:
+        """The object's `__dict__`, without asking its class how attributes are read."""
+        self.builder.load_function(object.__getattribute__)
+        self.load_source(source)
+        self.builder.load_constant("__dict__")
+        self.builder.call(2)
+
     def load_dictionary_attribute(self, source: DictionaryAttributeSource) -> None:
-        self.load_source(source.base)
-        self.builder.load_dictionary_attribute(source.name)
+        self.load_own_dictionary(source.base)
+        self.builder.load_item(source.name)
 
     def load_item(self, source: ItemSource) -> None:
+        if source.raw is not None:
+            self.builder.load_function(source.raw.__getitem__)
         self.load_source(source.base)
-        self.builder.load_item(source.key)
+        if source.raw is None:
+            self.builder.load_item(source.key)
+        else:
+            self.builder.load_constant(source.key)
+            self.builder.call(2)
+
+    def load_referent(self, source: ReferentSource) -> None:
+        with self.builder.callee():
+            self.load_source(source.base)
+        self.builder.call(0)
 
     def load_type(self, source: TypeSource) -> None:
         self.builder.load_function(type)
         self.load_source(source.base)
         self.builder.call(1)
+
+    def load_extent(self, source: ExtentSource) -> None:
+        self.builder.load_function(torch.Tensor.size if source.kind == "size" else torch.Tensor.stride)
+        self.load_source(source.base)
+        self.builder.load_constant(source.dimension)
+        self.builder.call(2)
 
     # Values
 
@@ -283,6 +320,9 @@ class Rebuilder:
             return
         if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
             return
+        if (instance := held_by(value)) is not None:
+            self.prepare(instance)
+            return
         self.load(value)
         if id(value) not in self.temporaries:
             self._keep(value)
@@ -290,6 +330,7 @@ class Rebuilder:
 
     def load(self, value: Value) -> None:
         """Pushes the value."""
+        value = held_by(value) or value
         name = self.temporaries.get(id(value))
         if name is not None:
             self.builder.load_local(name)
@@ -387,9 +428,13 @@ class Rebuilder:
         self.builder.build_slice(self.load_all(value.parts))
 
     def make_view(self, value: DictViewValue) -> None:
-        self.load(value.dictionary)
-        self.builder.load_method(value.kind)
-        self.builder.call(0)
+        instance = value.dictionary.instance
+        cls = (
+            types.MappingProxyType
+            if instance is not None and instance.cls is types.MappingProxyType
+            else value.dictionary.cls
+        )
+        self.call_constant(getattr(cls, value.kind), value.dictionary)
 
     def make_iterator(self, value: IteratorValue) -> None:
         if value.owner is not None:
@@ -442,8 +487,10 @@ class Rebuilder:
         self.builder.call(count, tuple(value.keywords))
 
     def make_instance_dictionary(self, value: InstanceDictionaryValue) -> None:
+        self.builder.load_function(object.__getattribute__)
         self.load(value.owner)
-        self.builder.load_attribute("__dict__")
+        self.builder.load_constant("__dict__")
+        self.builder.call(2)
 
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
@@ -491,12 +538,10 @@ class Rebuilder:
             new = functools.partial(BaseException.__new__, value.cls)
             self.call_constant(new, *value.arguments)
         else:
-            new = object.__new__ if value.contents is None else dict.__new__
-            self.call_constant(new, ConstantValue(value.cls))
+            new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
+            self.call_constant(new.__new__, ConstantValue(value.cls))
         self._keep(value)
-        for key, item in value.contents.items.values() if value.contents is not None else ():
-            self.call_constant(value.contents.cls.__setitem__, value, key, item)
-            self.builder.pop()
+        self.fill_instance(value)
         for name, item in value.attributes.items():
             if item is not DELETED:
                 self.builder.load_function(object.__setattr__)
@@ -506,11 +551,28 @@ class Rebuilder:
                 self.builder.call(3)
                 self.builder.pop()
 
+    def fill_instance(self, value: InstanceValue) -> None:
+        """What an object of a subclass of dict or list holds, put there without the class's own methods."""
+        contents = value.contents
+        if isinstance(contents, ListValue):
+            self.builder.load_function(list.extend)
+            self.load(value)
+            self.builder.build_tuple(self.load_all(contents.items))
+            self.builder.call(2)
+            self.builder.pop()
+        elif contents is not None:
+            for key, item in contents.items.values():
+                self.call_constant(contents.cls.__setitem__, value, key, item)
+                self.builder.pop()
+
     def make_again(self, source: MadeSource) -> None:
         with self.builder.callee():
             self.builder.load_constant(source.make)
         for argument in source.arguments:
-            self.builder.load_constant(argument)
+            if isinstance(argument, Value):
+                self.load(argument)
+            else:
+                self.builder.load_constant(argument)
         self.builder.call(len(source.arguments))
 
 
@@ -522,7 +584,9 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
+    ReferentSource: Rebuilder.load_referent,
     TypeSource: Rebuilder.load_type,
+    ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
 }

@@ -20,6 +20,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     callables,
     constructors,
     containers,
+    introspection,
     iterators,
     numbers_and_text,
     objects,
@@ -272,6 +273,8 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
+        if self.options.settled:
+            machine.extents.settle(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()

@@ -148,14 +148,15 @@ class MutableValue(Value):
 
 
 class ListValue(MutableValue):
-    """A list. `original` is what it held when it came from outside."""
+    """A list. `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this."""
 
-    __slots__ = ("items", "original")
+    __slots__ = ("instance", "items", "original")
     python_type = list
 
     def __init__(self, items: list[Value], source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.items, self.original = items, items if source is None else list(items)
+        self.instance: InstanceValue | None = None
 
 
 class TupleValue(Value):
@@ -174,16 +175,17 @@ class TupleValue(Value):
 class DictValue(MutableValue):
     """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
 
-    `original` is what it held when it came from outside.
+    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this.
     """
 
-    __slots__ = ("cls", "default_factory", "items", "original")
+    __slots__ = ("cls", "default_factory", "instance", "items", "original")
 
     def __init__(
         self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
     ) -> None:
         super().__init__(source, object)
         self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
+        self.instance: InstanceValue | None = None
 
     @property
     def python_type(self) -> type:
@@ -201,7 +203,7 @@ class InstanceDictionaryValue(DictValue):
     def __init__(self, owner: InstanceValue, before: DictValue | None) -> None:
         MutableValue.__init__(self)
         self.owner, self.before = owner, before
-        self.cls, self.default_factory, self.original = dict, NONE, {}
+        self.cls, self.default_factory, self.original, self.instance = dict, NONE, {}, None
 
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
@@ -384,7 +386,7 @@ class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
     For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
-    `contents` is what an instance of a subclass of dict, made inside, holds as a dictionary.
+    `contents` is what an instance of a subclass of dict or list holds as one (see `protocols.contents`).
     """
 
     __slots__ = ("arguments", "attributes", "cls", "contents")
@@ -394,7 +396,7 @@ class InstanceValue(MutableValue):
         self.cls = cls
         self.attributes: dict[str, Value] = {}
         self.arguments: tuple[Value, ...] = ()
-        self.contents: DictValue | None = None
+        self.contents: DictValue | ListValue | None = None
 
     @property
     def python_type(self) -> type:

@@ -96,7 +96,7 @@ class GlobalSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class AttributeSource(Source):
-    """`base.name` by normal attribute lookup."""
+    """`base.name` by normal attribute lookup; the object's own `__dict__` without asking its class."""
 
     base: Source
     name: str
@@ -105,7 +105,8 @@ class AttributeSource(Source):
         return f"{self.base.expression()}.{self.name}"
 
     def read(self, values: FrameValues) -> Any:
-        return getattr(self.base.read(values), self.name)
+        read = object.__getattribute__ if self.name == "__dict__" else getattr
+        return read(self.base.read(values), self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,14 @@ class ModuleMemberSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class ItemSource(Source):
-    """`base[key]` of a list, tuple or dict, read without a subclass's own `__getitem__`. `key` is a constant."""
+    """`base[key]` of a list, tuple or dict, read without a subclass's own `__getitem__`. `key` is a constant.
+
+    `raw` is the class in C whose `[]` reads it, where `base` is an instance of a subclass.
+    """
 
     base: Source
     key: Any
+    raw: type | None = None
 
     def expression(self) -> str:
         return f"{self.base.expression()}[{self.key!r}]"
@@ -189,11 +194,25 @@ class TypeSource(Source):
         return type(self.base.read(values))
 
 
+@dataclass(frozen=True, slots=True)
+class ReferentSource(Source):
+    """What a weak reference leads to: `base()`."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}()"
+
+    def read(self, values: FrameValues) -> Any:
+        return self.base.read(values)()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MadeSource(Source):
     """An object that the program itself makes at each call, always the same way: nothing of it needs a guard.
 
-    `value` is the one that capture looked at; `make(*arguments)` makes another.
+    `value` is the one that capture looked at; `make(*arguments)` makes another. An argument is a constant, or a value of
+    capture's that has a place itself.
     """
 
     value: Any

@@ -8,9 +8,15 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.registry import meaning
-from dynascope.capture.protocols import items, operators
+from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.calls.registry import meaning, object_meaning
+from dynascope.capture.protocols import attributes, items, operators
+from dynascope.capture.reasons import ForeignCall, ProgramRaises
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
@@ -18,7 +24,9 @@ from dynascope.capture.values import (
     PartialValue,
     Value,
     boolean,
+    constant_of,
 )
+from dynascope.guards.source import MadeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -45,6 +53,55 @@ def cell_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 @meaning(typing.cast)
 def cast_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return arguments[1]
+
+
+def _getter(cls: type, python: Any) -> None:
+    """`operator.itemgetter` and its like: one is made of constants, and called as the Python function that does the same."""
+
+    @meaning(cls)
+    def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        known = [constant_of(machine.known(each)) for each in arguments]
+        if keywords or not known or any(type(each) not in GETTER_KEYS for each in known):
+            raise Break(ForeignCall(f"operator.{cls.__name__}", "it is made of something that is no constant"))
+        made = compute(machine, cls, tuple(known))
+        return machine.outside.realize(made.value, MadeSource(made.value, cls, tuple(known)))
+
+    @object_meaning(cls)
+    def run(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Any:
+        made_of = thing.__reduce__()
+        if made_of[0] is not cls or len(arguments) != 1 or keywords:
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return equivalents.enter(machine, python, [arguments[0], *map(value_of, made_of[1])])
+
+
+GETTER_KEYS = (int, str, slice, type(None))
+_getter(operator.itemgetter, equivalents.item_getter)
+_getter(operator.attrgetter, equivalents.attribute_getter)
+_getter(operator.methodcaller, equivalents.method_caller)
+
+
+@object_meaning(functools._lru_cache_wrapper)
+def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
+    """A function that remembers its results: what it computes of constants, where that is a constant and nothing else happens.
+
+    Results that the program could tell apart (a list, a tensor) are for the cache itself to give, and so is what breaks inside.
+    """
+    known = [constant_of(machine.known(each)) for each in (*arguments, *keywords.values())]
+    wrapped = attributes.get_now(machine, function, "__wrapped__")
+    if any(type(each) not in REMEMBERED for each in known):
+        raise Break(ForeignCall(name_of_cached(function), "it is called with something that is no constant"))
+    written, nodes = len(machine.written), len(machine.graph.graph.nodes)
+    found = constant_of(machine.known(machine.call_now(wrapped, arguments, keywords)))
+    if type(found) not in REMEMBERED or (len(machine.written), len(machine.graph.graph.nodes)) != (written, nodes):
+        raise Break(ForeignCall(name_of_cached(function), "what it remembers is no constant"))
+    return value_of(found)
+
+
+def name_of_cached(function: Any) -> str:
+    return getattr(function.object, "__qualname__", "the cached function")
+
+
+REMEMBERED = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type)
 
 
 def _operator_function(function: Any, apply: Any) -> None:

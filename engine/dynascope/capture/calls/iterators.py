@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
@@ -234,6 +235,10 @@ for _thing, _python, *_at in (
     (itertools.takewhile, equivalents.takewhile_, 1),
     (itertools.dropwhile, equivalents.dropwhile_, 1),
     (itertools.chain.from_iterable, equivalents.chain_from_iterable, 0),
+    (itertools.pairwise, equivalents.pairwise_, 0),
+    (itertools.filterfalse, equivalents.filter_false, 1),
+    (itertools.cycle, equivalents.cycle_, 0),
+    (collections._count_elements, equivalents.count_elements),
 ):
     _equivalent(_thing, _python, *_at)
 
@@ -250,6 +255,12 @@ def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -
             lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
         )
     return ConstantValue(sum([machine.object_of(number) for number in numbers], machine.object_of(start)))
+
+
+@meaning(itertools.compress)
+def compress_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    given = [argument(arguments, keywords, at, name) for at, name in enumerate(("data", "selectors"))]
+    return equivalents.enter(machine, equivalents.compress_, [made_iterator(machine, each) for each in given])
 
 
 @meaning(map)

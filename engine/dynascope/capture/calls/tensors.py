@@ -372,7 +372,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
-        if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
+        if self.writes_unevenly(written):
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
@@ -384,6 +384,13 @@ class Operation:
                 if torch.is_grad_enabled():
                     guard_leaf(self.machine, tensor)
         return self.result(node, example, device)
+
+    def writes_unevenly(self, written: list[TensorValue]) -> bool:
+        """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
+        if self.target is operator.setitem and written and not any(tensors_in(self.values[1:2])):
+            region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
+            return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
+        return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
 
     def graph_target(self) -> tuple[str, Any]:
         """How a graph names what is called. A method that the program has replaced is called as the function it was."""

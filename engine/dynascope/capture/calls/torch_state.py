@@ -79,6 +79,12 @@ def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str
     return NONE if not arguments and not keywords else FALSE
 
 
+@meaning(torch._C._log_api_usage_once)
+def log_api_usage_once(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Says no more than that torch was used, once in a process, to who has asked torch's makers for it."""
+    return NONE
+
+
 @meaning(torch.autograd.grad, torch.autograd.backward)
 def differentiate(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     raise Break(BackwardCall(machine.expression()))

@@ -9,6 +9,7 @@ which is Python's `object.__getattribute__`.
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 import types
 import weakref
@@ -98,9 +99,6 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
-        if value.source is not None:
-            # To find what is assumed of the object, its own code would have to run.
-            raise Break(UnsupportedAttribute(cls.__name__, name))
         found = machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
     else:
         try:
@@ -245,16 +243,26 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
             return instance_as_dictionary(machine, value)
         if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
             return slot_member(machine, value, name)
+    if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
+        return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
 
 
+@functools.lru_cache(maxsize=1024)
+def place_in_sequence(cls: type, name: str) -> int | None:
+    """Which item of a tuple in C (`torch.return_types`, `time.struct_time`) has the name."""
+    count = getattr(cls, "n_sequence_fields", None)
+    if not isinstance(count, int) or getattr(cls, "n_fields", None) != count:
+        return None
+    return getattr(cls(range(count)), name)
+
+
 def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
+    if value.object is not None and isinstance(lookup(value.cls, "__getattribute__"), types.FunctionType):
+        # The guard would run the user's own code.
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
     if not is_set(value, name):
-        own_code = any(
-            isinstance(lookup(value.cls, each), types.FunctionType) for each in ("__getattribute__", "__getattr__")
-        )
-        if value.object is not None and own_code:
-            # The guard that it is still unset would run it.
+        if value.object is not None and isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
         raise missing(machine, value, name)

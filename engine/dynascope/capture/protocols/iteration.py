@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
+from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
@@ -76,7 +77,7 @@ def is_iterable(value: Value) -> bool:
 
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
-    if isinstance(value, InstanceValue) and (value.contents is not None or has_python_method(cls, "__iter__")):
+    if has_python_method(cls, "__iter__") or contents_of(machine, value) is not None:
         made = machine.realize(machine.call_now(member(machine, cls, "__iter__", value), [value]))
         if lookup(made.python_type, "__next__") is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
