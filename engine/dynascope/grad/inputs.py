@@ -27,6 +27,8 @@ class InputFacts:
     offset: int
     requires_grad: bool
     is_leaf: bool
+    counts_versions: bool = True
+    """Inference tensors do not."""
 
     @property
     def device(self) -> torch.device:
@@ -47,7 +49,9 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         sizes = node.meta.get("sizes") or tuple(example.shape)
         strides = node.meta.get("strides") or example.stride()
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, example.device)
-        return InputFacts(layout, example.storage_offset(), example.requires_grad, example.is_leaf)
+        return InputFacts(
+            layout, example.storage_offset(), example.requires_grad, example.is_leaf, not example.is_inference()
+        )
     if type(example) in (int, float):
         size = node.meta.get("size")
         return scope.root(node.name, example) if size is None else size

@@ -122,7 +122,8 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
         return _measured(target, arguments, keywords)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
-    result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
+    with _disable_current_modes():  # who asks may be recording, and the next time the answer is known: no step for it
+        result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     described = tuple(_described(output, device) for output in outputs)
     return _as_iterated(target, operands, described)
