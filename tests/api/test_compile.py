@@ -101,7 +101,9 @@ def test_module_has_the_special_methods_of_its_class_and_no_others():
     layers[1] = nn.Tanh()
     before = layers
     layers += nn.Sequential(nn.ReLU())
-    assert layers is before and [type(layer) for layer in layers] == [nn.Linear, nn.Tanh, nn.ReLU] and len(layers[:2]) == 2
+    assert (
+        layers is before and [type(layer) for layer in layers] == [nn.Linear, nn.Tanh, nn.ReLU] and len(layers[:2]) == 2
+    )
 
     class Empty(nn.Module):
         def __bool__(self):
