@@ -437,6 +437,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     if isinstance(entry, classmethod):
         return MethodValue(member(machine, cls, name), value)
+    if isinstance(entry, types.ClassMethodDescriptorType):
+        return ConstantValue(getattr(cls, name))
     if isinstance(entry, (types.FunctionType, staticmethod)):
         return member(machine, cls, name)
     found = getattr(cls, name)
