@@ -19,6 +19,7 @@ import torch
 
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
+from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
@@ -310,6 +311,12 @@ class Outside:
         """A compiled function called inside is read like the function it was made from."""
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
 
+    def _iterator(self, object: Any, source: Source) -> Value:
+        if not outside_iterators.can_follow(object):
+            return self._instance(object, source)
+        self.guard_type(object, source)
+        return outside_iterators.follow(self, object, source)
+
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
         return self.remember(object, InstanceValue(type(object), source, object))
@@ -336,6 +343,7 @@ EXACT_RULES: dict[type, Rule] = {
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
     slice: Outside._slice,
+    **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
 }
 
 

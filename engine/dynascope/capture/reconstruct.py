@@ -21,6 +21,7 @@ from typing import Any
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
+from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
@@ -59,6 +60,7 @@ from dynascope.guards.source import (
     LocalSource,
     MadeSource,
     ModuleMemberSource,
+    ReducedSource,
     ReferentSource,
     Source,
     TypeSource,
@@ -102,6 +104,13 @@ def _parts_of_method(value: MethodValue) -> Iterable[Value]:
     return value.function, instance
 
 
+def _parts_of_generator(value: GeneratorValue) -> Iterable[Value]:
+    made = remade(value)
+    if made is None:
+        raise Break(UnrebuildableValue(describe(value)))
+    return made.function, *made.arguments, *made.keywords.values()
+
+
 PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ListValue: lambda value: value.items,
     TupleValue: lambda value: value.items,
@@ -112,6 +121,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     IteratorValue: _parts_of_iterator,
     ZipValue: lambda value: value.parts,
     CountValue: lambda value: (),
+    GeneratorValue: _parts_of_generator,
     InstanceValue: lambda value: [
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
@@ -134,6 +144,15 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
 def needs(values: Iterable[Value]) -> list[fx.Node]:
     """The graph nodes that the values are made of, each once, in the order in which they are met."""
     nodes: dict[fx.Node, None] = {}
+    for value in all_parts(values):
+        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
+            nodes[value.node] = None
+    return list(nodes)
+
+
+def all_parts(values: Iterable[Value]) -> list[Value]:
+    """The values and all that they are made of, each once."""
+    found: list[Value] = []
     seen: set[int] = set()
     pending = list(values)[::-1]
     while pending:
@@ -141,10 +160,9 @@ def needs(values: Iterable[Value]) -> list[fx.Node]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
-            nodes[value.node] = None
+        found.append(value)
         pending.extend(list(parts_of(value))[::-1])
-    return list(nodes)
+    return found
 
 
 def _exhausted() -> dict[type, Callable[[], Any]]:
@@ -279,6 +297,11 @@ class Rebuilder:
     def load_referent(self, source: ReferentSource) -> None:
         with self.builder.callee():
             self.load_source(source.base)
+        self.builder.call(0)
+
+    def load_reduced(self, source: ReducedSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_method("__reduce__")
         self.builder.call(0)
 
     def load_type(self, source: TypeSource) -> None:
@@ -444,6 +467,20 @@ class Rebuilder:
     def make_count(self, value: CountValue) -> None:
         self.call_constant(itertools.count, ConstantValue(value.next), ConstantValue(value.step))
 
+    def make_generator(self, value: GeneratorValue) -> None:
+        made = remade(value)
+        with self.builder.callee():
+            self.load(made.function)
+        count = self.load_all((*made.arguments, *made.keywords.values()))
+        self.builder.call(count, tuple(made.keywords))
+        if made.taken:
+            self._keep(value)
+            self.builder.load_function(advanced)
+            self.builder.load_local(self.temporaries[id(value)])
+            self.builder.load_constant(made.taken)
+            self.builder.call(2)
+            self.builder.pop()
+
     def make_method(self, value: MethodValue) -> None:
         function = value.function
         if isinstance(function, ConstantValue) and hasattr(function.value, "__get__"):
@@ -553,6 +590,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
     ReferentSource: Rebuilder.load_referent,
+    ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
@@ -568,6 +606,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     IteratorValue: Rebuilder.make_iterator,
     ZipValue: Rebuilder.make_zip,
     CountValue: Rebuilder.make_count,
+    GeneratorValue: Rebuilder.make_generator,
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     SuperValue: Rebuilder.make_super,

@@ -54,7 +54,7 @@ from dynascope.capture.reasons import (
     UnsupportedInstruction,
     WholeFunctionsOnly,
 )
-from dynascope.capture.reconstruct import describe, needs
+from dynascope.capture.reconstruct import all_parts, describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.sizes import Sizes
@@ -264,13 +264,13 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
-        self.check_generators()
         written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry))
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, live_only(states))
+        self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
         restore = self.state_at_entry.restore if machine.graph.setters else None
@@ -280,10 +280,17 @@ class Session:
         machine.sizes.finish()
         return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
 
-    def check_generators(self) -> None:
-        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here."""
-        for generator in self.machine.generators:
-            if generator.started and not generator.finished:
+    def check_generators(self, plan: Plan) -> None:
+        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here.
+
+        One that the program still holds is made again.
+        """
+        held: list[Value] = []
+        pending = [generator for generator in self.machine.generators if generator.started and not generator.finished]
+        if pending:
+            held = all_parts(plan.roots())
+        for generator in pending:
+            if not any(generator is each for each in held):
                 handler = generator.frame.instruction.handler
                 if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
                     raise Break(UnrebuildableValue(describe(generator)))

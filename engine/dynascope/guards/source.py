@@ -207,6 +207,19 @@ class ReferentSource(Source):
         return self.base.read(values)()
 
 
+@dataclass(frozen=True, slots=True)
+class ReducedSource(Source):
+    """What an iterator in C says that it is made of, and where it is: `base.__reduce__()`."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.__reduce__()"
+
+    def read(self, values: FrameValues) -> Any:
+        return self.base.read(values).__reduce__()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MadeSource(Source):
     """An object that the program itself makes at each call, always the same way: nothing of it needs a guard.

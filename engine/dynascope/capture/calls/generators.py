@@ -26,11 +26,15 @@ def resume(
     machine.journal.record(lambda: frame.restore(snapshot))
     frame.push(sent)
     machine.journal.set(generator, "started", True)
+    doings = machine.doings()
     base = len(machine.frames)
     machine.frames.append(frame)
     if thrown is not None:
         machine.unwind(thrown, base)
     returned = machine.run(base)
+    machine.journal.set(generator, "taken", generator.taken + 1)
+    if machine.doings() != doings:
+        machine.journal.set(generator, "quiet", False)
     if returned.suspended:
         return returned.value
     machine.journal.set(generator, "finished", True)

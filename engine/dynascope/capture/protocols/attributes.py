@@ -47,6 +47,7 @@ from dynascope.capture.values import (
     TracebackValue,
     TupleValue,
     Value,
+    own_dictionary,
 )
 from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
@@ -171,15 +172,6 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
         is_there(machine, source)
         return machine.outside.lazy(dictionary[name], source)
     return None
-
-
-def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
-    if value.object is None:
-        return None
-    try:
-        return object.__getattribute__(value.object, "__dict__")
-    except AttributeError:
-        return None
 
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
