@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -49,7 +50,7 @@ PHASES: tuple[Phase, ...] = ("forward", "backward")
 def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Account]:
     """The account, to be called when somebody reads. Identifiers are given out now, in the order of compilation."""
     graph = compilation.graph
-    identifier = recorder.identifier("g") if graph is not None else None
+    identifier = recorder.identifier("g") if graph is not None else ""
     kernels = [(recorder.identifier("k"), *found) for found in _kernels(graph)] if graph is not None else []
     region = compilation.region
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
@@ -62,7 +63,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
             for name, kernel, phase, made in kernels
         )
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
-        entry = _entry_fact(compilation, identifier, lines)
+        entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
             region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses
         )
@@ -72,26 +73,28 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
 
 def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -> EntryFact:
     region, outcome = compilation.region, compilation.outcome
-    kind = "function" if region.parent is None else "resume"
     again = compilation.again
-    common = dict(
+    refused = EntryFact(
         identifier="",
-        region=kind,
+        region="function" if region.parent is None else "resume",
         span=region.span,
+        status="uncompiled",
+        exit="none",
         seconds=compilation.seconds,
         recompiled=lines.told(again.explanation) if again else None,
         change=lines.change(again.change) if again else None,
         callers=lines.callers if region.parent is None else (),
     )
     if isinstance(outcome, Refused):
-        return EntryFact(**common, status="uncompiled", exit="none", reason=lines.told(outcome.explain()))
-    return EntryFact(
-        **common,
+        return replace(refused, reason=lines.told(outcome.explain()))
+    explanation = outcome.break_explanation()
+    return replace(
+        refused,
         status="compiled",
         exit=_exit_kind(outcome),
         graph=graph,
         guards=tuple(_guard_facts(outcome.guards, region, lines)),
-        reason=lines.told(outcome.break_explanation()),
+        reason=lines.told(explanation) if explanation is not None else None,
         texts=tuple(_code_texts(compilation)),
         followed=tuple(
             FileLines(file, tuple(sorted(found)))

@@ -107,7 +107,7 @@ class CompiledModule(torch.nn.Module):
         return self.__dict__["_original"].training
 
     @training.setter
-    def training(self, mode: bool) -> None:
+    def training(self, mode: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] (torch has an attribute)
         # nn.Module sets it before there is an original.
         if "_original" in self.__dict__:
             self.__dict__["_original"].training = mode

@@ -143,7 +143,7 @@ def test_fullgraph_names_place_and_remedy():
 @pytest.mark.expects("recompile-limit")
 def test_recompile_limit_ends_in_eager_not_in_silence():
     graphs = []
-    compiled = dynascope.compile(double, backend=keeping(graphs), options={"recompile_limit": 3})
+    compiled = dynascope.compile(double, backend=keeping(graphs), dynamic=False, options={"recompile_limit": 3})
     for size in range(1, 9):
         x = torch.randn(size)
         assert torch.equal(compiled(x), x * 2)

@@ -130,6 +130,9 @@ class GraphBuilder:
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
+        for node, _, _ in self.placeholders:
+            if all(node is not other for other, _, _ in used):
+                self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
         module = fx.GraphModule(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
@@ -150,7 +153,7 @@ class GraphBuilder:
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op != "output" and not node.users and node not in self.kept and may_go(node):
+            if node.op not in ("output", "placeholder") and not node.users and node not in self.kept and may_go(node):
                 self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:

@@ -43,7 +43,7 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
-from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, MadeSource, Source
+from dynascope.guards.source import AttributeSource, FrameValues, GlobalSource, ItemSource, MadeSource, Source
 from dynascope.report.span import Layer, Span, UserStack
 
 Step = Callable[["Machine", Frame, Any], Any]
@@ -152,7 +152,14 @@ class Machine:
     def is_symbolic(self, source: Source) -> bool:
         if self.options.dynamic is False or source in self.options.fixed:
             return False
-        return self.options.dynamic is True or source in self.options.symbolic
+        return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
+
+    def _is_built_in(self, source: Source) -> bool:
+        """A module's own numbers are what it is made of, defaults are a function's: they vary only where they were seen to."""
+        base = getattr(source, "base", None)
+        if isinstance(base, AttributeSource) and base.name in ("__defaults__", "__kwdefaults__"):
+            return True
+        return base is not None and isinstance(base.read(self.values), torch.nn.Module)
 
     # The loop
 

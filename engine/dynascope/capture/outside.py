@@ -23,6 +23,7 @@ from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
+from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
     CellValue,
     ConstantValue,
@@ -146,9 +147,13 @@ class Outside:
         if kind is not None:
             raise Break(TensorSubclass(kind, source.expression()))
         self.machine.assume_protocol(type(object))
-        self.machine.guards.add(source, TensorMatches.of(object))
+        extents = extents_of(self.machine, object, source)
+        expected = (extents.expected_sizes, extents.expected_strides) if extents is not None else ()
+        self.machine.guards.add(source, TensorMatches.of(object, *expected))
         example = self.machine.in_plain_mode(lambda: meta_of(object))
         node = self.machine.graph.input(source.expression(), source, object, example, object.device)
+        if extents is not None:
+            node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)

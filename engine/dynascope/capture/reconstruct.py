@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
@@ -55,6 +56,7 @@ from dynascope.guards.source import (
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    ExtentSource,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -308,6 +310,12 @@ class Rebuilder:
         self.builder.load_function(type)
         self.load_source(source.base)
         self.builder.call(1)
+
+    def load_extent(self, source: ExtentSource) -> None:
+        self.builder.load_function(torch.Tensor.size if source.kind == "size" else torch.Tensor.stride)
+        self.load_source(source.base)
+        self.builder.load_constant(source.dimension)
+        self.builder.call(2)
 
     # Values
 
@@ -592,6 +600,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ReferentSource: Rebuilder.load_referent,
     ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,
+    ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
 }

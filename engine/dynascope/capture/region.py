@@ -58,6 +58,8 @@ class CaptureOptions:
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
     fixed: frozenset[Source] = frozenset()
+    apart: frozenset[Source] = frozenset()
+    """Sizes of tensors that were equal to others once, and then were not."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
     inline: Callable[[FunctionType], bool] = inline_everything

@@ -16,7 +16,7 @@ typedef struct {
 
 static TensorLayout tensor_layout;
 
-enum { DIMENSIONS_IN_PLACE = 5, ANY = -1 };
+enum { DIMENSIONS_IN_PLACE = 5, ANY = -1, VARYING = -2 };
 
 typedef struct {
     PyTypeObject *type;
@@ -25,7 +25,7 @@ typedef struct {
     uint16_t device;
     int requires_grad;
     Py_ssize_t dimensions;
-    int64_t extents[];           /* sizes, then strides; ANY matches all */
+    int64_t extents[];           /* sizes, then strides; ANY matches all, VARYING all from 2 on */
 } TensorFacts;
 
 #define AT(type, base, offset) (*(const type *)((const char *)(base) + (offset)))
@@ -53,7 +53,7 @@ static inline bool
 extents_match(const int64_t *expected, const int64_t *found, Py_ssize_t count)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (expected[i] != found[i] && expected[i] != ANY) {
+        if (expected[i] != found[i] && expected[i] != ANY && (expected[i] != VARYING || found[i] < 2)) {
             return false;
         }
     }

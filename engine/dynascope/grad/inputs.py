@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.tape import Layout, numbers_at
-from dynascope.sizes import Scope, Size
+from dynascope.sizes import Scope, Size, roots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,13 @@ def sizes_vary(inputs: Sequence[Input]) -> bool:
 def has_integers(inputs: Sequence[Input]) -> bool:
     """Whether a Python int varies."""
     return any(isinstance(given, Size) and given.kind is int for given in inputs)
+
+
+def roots_in(inputs: Sequence[Input]) -> list[str]:
+    """The names of the ints that vary."""
+    extents = [e for given in inputs if isinstance(given, InputFacts) for e in (*given.layout.sizes, *given.layout.strides)]
+    sizes = [*extents, *(given for given in inputs if isinstance(given, Size))]
+    return sorted(root.name for root in roots_of(sizes) if root.kind is int)
 
 
 def in_world(inputs: Sequence[Input], values: Mapping[str, Any]) -> tuple[Input, ...]:

@@ -232,7 +232,8 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
 def _pointwise(operands: Sequence[Any], dtype: torch.dtype) -> Layout:
     values = [operand for operand in operands if isinstance(operand, Value)]
     sizes = broadcast(*(value.sizes for value in values))
-    return Layout(sizes, iterator_strides(sizes, values), dtype, common_device(values))
+    given = [operand for operand in operands if operand is not None]
+    return Layout(sizes, iterator_strides(sizes, given), dtype, common_device(values))
 
 
 PROMOTING = overloads(
@@ -259,6 +260,12 @@ COMPARISONS = overloads(
 @rule(*PROMOTING)
 def _promoting(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
     return _pointwise((a, b), promoted((a, b)))
+
+
+@rule(aten.pow.Tensor_Scalar)
+def _power_of_a_number(a: Value, b: Any) -> Layout:
+    """Its kernel takes the exponent as a number, not as a tensor."""
+    return _pointwise((a,), promoted((a, b)))
 
 
 @rule(*overloads("div.Tensor", "div.Scalar", "atan2"))
@@ -300,7 +307,8 @@ def _where(condition: Value, a: Any, b: Any) -> Layout:
 @rule(*overloads("clamp", "clamp.Tensor"))
 def _clamp(a: Value, low: Any = None, high: Any = None, **named: Any) -> Layout:
     bounds = [bound for bound in (low, high, named.get("min"), named.get("max")) if bound is not None]
-    return _pointwise((a, *bounds), promoted((a, *bounds)))
+    tensors = [bound for bound in bounds if isinstance(bound, Value)]
+    return _pointwise((a, *tensors), promoted((a, *bounds)))
 
 
 def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tuple[int, ...]:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from dynascope.frame import hook
-from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.guards.tensor_guard import VARYING, TensorMatches
 
 Result = TypeVar("Result")
 
@@ -92,9 +92,13 @@ def torch_library(library: str) -> ctypes.CDLL | None:
         return None
 
 
+OPEN: dict[Any, int] = {None: -1, VARYING: -2}
+"""What the C check calls an extent that may be any."""
+
+
 def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
     """The operand of CHECK_TENSOR."""
-    extents = tuple(-1 if extent is None else extent for extent in (*predicate.sizes, *(predicate.strides or ())))
+    extents = tuple(OPEN.get(extent, extent) for extent in (*predicate.sizes, *(predicate.strides or ())))
     return (
         predicate.type,
         predicate.dispatch_keys,

@@ -29,7 +29,7 @@ def actions(path: str, view: FileView | None, activity: Activity, first: int, la
         yield Action(Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
         yield Action(acts.compile_and_run(path, "Dynascope: compile and run"))
-    if view is not None and view.report is not None:
+    if view is not None:
         yield Action(Act("Dynascope: show the whole run", acts.SHOW_SUMMARY, view.path))
         yield Action(Act("Dynascope: clear results", acts.CLEAR, view.path))
 

@@ -19,7 +19,8 @@ def answer(server: DynascopeServer, params: types.CodeActionParams) -> list[type
     if path is None or server.storage.address_of(path):
         return []
     view, activity = server.session.view(path), server.runs.activity(path)
-    if view is None and activity == "idle" and not USES_TORCH.search(server.text_of(path)):
+    has_run = server.session.program_of(path) is not None
+    if not has_run and activity == "idle" and not USES_TORCH.search(server.text_of(path)):
         return []
     first, last = params.range.start.line + 1, params.range.end.line + 1
     made = [
