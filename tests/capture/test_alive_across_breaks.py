@@ -95,7 +95,7 @@ def a_generator_expression(x):
 
 
 def a_map(x):
-    m = map(lambda k: x * k, [1, 2, 3])
+    m = map(lambda k: x * k, [1, 2, 3])  # noqa: C417
     y = next(m) + 1
     n = y.sum().item()
     return y + next(m) + n, type(m), len(list(m))

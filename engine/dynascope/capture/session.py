@@ -26,6 +26,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     objects,
     torch_state,
 )
+from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
     BreakExit,
@@ -290,10 +291,8 @@ class Session:
         if pending:
             held = all_parts(plan.roots())
         for generator in pending:
-            if not any(generator is each for each in held):
-                handler = generator.frame.instruction.handler
-                if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
-                    raise Break(UnrebuildableValue(describe(generator)))
+            if not any(generator is each for each in held) and not closes_quietly(self.machine, generator):
+                raise Break(UnrebuildableValue(describe(generator)))
 
     def check_aliases(self) -> list[TensorValue]:
         """Writes are seen through every name of an object: names that were different must stay so. Gives the tensors written.

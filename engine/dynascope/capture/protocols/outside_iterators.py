@@ -2,8 +2,8 @@
 
     for layer in enumerate(layers): ...break...     the rest of the function meets the `enumerate`, at its second item
 
-Followed are `zip` and `enumerate` over lists, tuples, dictionaries and ranges, where few items are left and some of them are objects: a loop
-over layers. A loop over numbers or many tensors is left to Python turn by turn: its turns share one compiled body.
+Followed are `zip` and `enumerate` over lists, tuples, dictionaries and ranges, where few items are left and some of them are
+objects: a loop over layers. A loop over numbers or many tensors is left to Python turn by turn: its turns share one body.
 The real iterator is brought to its place when the compiled code ends.
 """
 
