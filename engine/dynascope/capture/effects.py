@@ -23,6 +23,7 @@ from dynascope.capture.values import (
     CellValue,
     ConstantValue,
     DictValue,
+    GradientValue,
     InstanceValue,
     IteratorValue,
     ListValue,
@@ -193,6 +194,12 @@ def write_instance(rebuilder: Rebuilder, value: InstanceValue) -> None:
         builder.pop()
 
 
+def write_gradient(rebuilder: Rebuilder, value: GradientValue) -> None:
+    rebuilder.load(value.content)
+    rebuilder.load(value.tensor)
+    rebuilder.builder.store_attribute("grad")
+
+
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
     rebuilder.load(value.content)
     if isinstance(value.source, CellSource):
@@ -245,6 +252,7 @@ WRITTEN = {
     SetValue: lambda value: value.items.values(),
     InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
     CellValue: lambda value: (value.content,),
+    GradientValue: lambda value: (value.tensor, value.content),
 }
 WRITERS = {
     IteratorValue: write_iterator,
@@ -254,4 +262,5 @@ WRITERS = {
     SetValue: write_set,
     InstanceValue: write_instance,
     CellValue: write_cell,
+    GradientValue: write_gradient,
 }

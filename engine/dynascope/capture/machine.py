@@ -36,6 +36,7 @@ from dynascope.capture.values import (
     ConstantValue,
     FunctionValue,
     GeneratorValue,
+    GradientValue,
     InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
@@ -109,6 +110,7 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.gradients: dict[TensorValue, GradientValue] = {}
         self.writes = 0
         self.generators: list[GeneratorValue] = []
         self.keys: dict[type, dict[Source, None]] = {}

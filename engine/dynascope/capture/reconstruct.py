@@ -59,6 +59,8 @@ from dynascope.guards.source import (
     ExtentSource,
     GlobalSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     LocalSource,
     MadeSource,
     ModuleMemberSource,
@@ -66,6 +68,7 @@ from dynascope.guards.source import (
     ReferentSource,
     Source,
     TypeSource,
+    key_at,
 )
 
 
@@ -295,6 +298,18 @@ class Rebuilder:
         else:
             self.builder.load_constant(source.key)
             self.builder.call(2)
+
+    def load_key(self, source: KeySource) -> None:
+        self.builder.load_function(key_at)
+        self.load_source(source.base)
+        self.builder.load_constant(source.position)
+        self.builder.call(2)
+
+    def load_keyed_item(self, source: KeyedItemSource) -> None:
+        self.builder.load_function(dict.__getitem__)
+        self.load_source(source.base)
+        self.load_source(source.key)
+        self.builder.call(2)
 
     def load_referent(self, source: ReferentSource) -> None:
         with self.builder.callee():
@@ -597,6 +612,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
+    KeySource: Rebuilder.load_key,
+    KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
     ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,

@@ -24,6 +24,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     iterators,
     numbers_and_text,
     objects,
+    profiling,
     torch_state,
 )
 from dynascope.capture.calls.generators import closes_quietly
@@ -44,6 +45,7 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
 from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
+from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -65,6 +67,7 @@ from dynascope.capture.values import (
     CellValue,
     DictValue,
     FunctionValue,
+    GradientValue,
     InstanceValue,
     MutableValue,
     TensorValue,
@@ -302,7 +305,7 @@ class Session:
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
         for written in machine.written:
-            if isinstance(written, CellValue):
+            if isinstance(written, (CellValue, GradientValue)):
                 continue
             for other in outside:
                 if other is not written and written.source is not None and type(other) is type(written):
@@ -311,6 +314,7 @@ class Session:
         for places in machine.keys.values():
             if len(places) > 1:
                 machine.guards.add_group(tuple(places), NoneIsAnother())
+        gradients.guard_apart(machine)
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])

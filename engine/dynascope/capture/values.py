@@ -357,6 +357,17 @@ class CellValue(MutableValue):
         self.content, self.name = content, name
 
 
+class GradientValue(MutableValue):
+    """What the program put into `tensor.grad`."""
+
+    __slots__ = ("content", "tensor")
+    python_type = type(None)
+
+    def __init__(self, tensor: TensorValue) -> None:
+        super().__init__(tensor.source)
+        self.tensor, self.content = tensor, NONE
+
+
 class FunctionValue(MutableValue):
     """A Python function. `object` is the real one for functions from outside; others are made by the program."""
 

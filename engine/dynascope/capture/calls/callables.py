@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.protocols import items, operators
@@ -20,6 +20,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
+    FunctionValue,
     InstanceValue,
     MethodValue,
     NotConstant,
@@ -46,6 +47,15 @@ def partial_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 @meaning(types.MethodType)
 def method_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return MethodValue(machine.realize(arguments[0]), machine.realize(arguments[1]))
+
+
+@meaning(types.FunctionType.__get__)
+def bound_function(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """What an attribute of an instance does with a function of its class, asked for by name."""
+    function, instance = machine.realize(arguments[0]), machine.realize(arguments[1])
+    if not isinstance(function, FunctionValue) or is_none(instance):
+        raise Break(ForeignCall("__get__", "it binds no function to an object"))
+    return MethodValue(function, instance)
 
 
 @meaning(types.CellType)

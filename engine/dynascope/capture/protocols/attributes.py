@@ -439,6 +439,9 @@ OF_FUNCTIONS = frozenset(vars(types.FunctionType))
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in value.attributes:
         return value.attributes[name]
+    entry = lookup(types.FunctionType, name)
+    if isinstance(entry, types.WrapperDescriptorType) and (value.object is None or name not in vars(value.object)):
+        return MethodValue(ConstantValue(entry), value)
     if value.object is not None:
         if not hasattr(value.object, name):
             is_absent(machine, value, name)
