@@ -30,7 +30,9 @@ MASK = torch.ones_like(IDENTIFIERS)
 TEXT = dict(vocab_size=96, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
 GROUPED = dict(TEXT, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
 PICTURE = torch.linspace(-1, 1, 2 * 3 * 64 * 64).reshape(2, 3, 64, 64)
-VISION = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=16)
+VISION = dict(
+    hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=16
+)
 ROWS = torch.linspace(-1, 1, 2 * 6 * 16).reshape(2, 6, 16)
 
 
@@ -60,16 +62,20 @@ def of_transformers() -> Iterator[Program]:
 
     for family in ("Bert", "Roberta", "Electra", "Albert"):
         yield Program(f"{family}Model", made(f"{family}Model", family, **dict(TEXT, embedding_size=32)), both)
-    yield Program("DistilBertModel", made("DistilBertModel", "DistilBert", vocab_size=96, dim=32, hidden_dim=64, n_layers=2, n_heads=4), both)
-    yield Program("GPT2LMHeadModel", made("GPT2LMHeadModel", "GPT2", vocab_size=96, n_embd=32, n_layer=2, n_head=4), dict(both, use_cache=False))
-    yield Program("GPT2 with cache", made("GPT2LMHeadModel", "GPT2", vocab_size=96, n_embd=32, n_layer=2, n_head=4), dict(both, use_cache=True))
+    distilled = dict(vocab_size=96, dim=32, hidden_dim=64, n_layers=2, n_heads=4)
+    yield Program("DistilBertModel", made("DistilBertModel", "DistilBert", **distilled), both)
+    gpt2 = made("GPT2LMHeadModel", "GPT2", vocab_size=96, n_embd=32, n_layer=2, n_head=4)
+    for cached in (False, True):
+        yield Program(f"GPT2LMHeadModel{', cache' * cached}", gpt2, dict(both, use_cache=cached))
     for family in ("Llama", "Qwen2", "Mistral", "Gemma", "Phi", "GPTNeoX", "Qwen3", "Mixtral"):
         more = dict(head_dim=8) if family in ("Gemma", "Qwen3") else {}
         more |= dict(num_local_experts=2, num_experts_per_tok=1) if family == "Mixtral" else {}
         for cached in (False, True):
             label = f"{family}ForCausalLM{', cache' * cached}"
             yield Program(label, made(f"{family}ForCausalLM", family, **GROUPED, **more), dict(both, use_cache=cached))
-    opt = dict(vocab_size=96, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=4, word_embed_proj_dim=32)
+    opt = dict(
+        vocab_size=96, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=4, word_embed_proj_dim=32
+    )
     yield Program("OPTModel", made("OPTModel", "OPT", **opt), dict(both, use_cache=False))
     t5 = dict(vocab_size=96, d_model=32, d_ff=64, d_kv=8, num_layers=2, num_heads=4)
     yield Program("T5Model", made("T5Model", "T5", **t5), dict(both, decoder_input_ids=IDENTIFIERS, use_cache=False))
@@ -77,13 +83,25 @@ def of_transformers() -> Iterator[Program]:
     yield Program("CLIPVisionModel", made("CLIPVisionModel", "CLIPVision", **VISION), dict(pixel_values=PICTURE))
     swin = dict(image_size=64, patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4)
     yield Program("SwinModel", made("SwinModel", "Swin", **swin), dict(pixel_values=PICTURE))
-    yield Program("ConvNextModel", made("ConvNextModel", "ConvNext", hidden_sizes=[8, 16, 16, 16], depths=[1, 1, 1, 1]), dict(pixel_values=PICTURE))
-    yield Program("ResNetModel", made("ResNetModel", "ResNet", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"), dict(pixel_values=PICTURE))
-    whisper = dict(vocab_size=96, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4)
-    whisper |= dict(encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8, max_source_positions=20, max_target_positions=32)
+    convolutions = dict(hidden_sizes=[8, 16, 16, 16], depths=[1, 1, 1, 1])
+    yield Program("ConvNextModel", made("ConvNextModel", "ConvNext", **convolutions), dict(pixel_values=PICTURE))
+    residual = dict(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    yield Program("ResNetModel", made("ResNetModel", "ResNet", **residual), dict(pixel_values=PICTURE))
+    whisper = dict(
+        vocab_size=96,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+    )
+    whisper |= dict(
+        encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8, max_source_positions=20, max_target_positions=32
+    )
     whisper |= dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
     features = torch.linspace(-1, 1, 2 * 8 * 40).reshape(2, 8, 40)
-    yield Program("WhisperModel", made("WhisperModel", "Whisper", **whisper), dict(input_features=features, decoder_input_ids=IDENTIFIERS, use_cache=False))
+    heard = dict(input_features=features, decoder_input_ids=IDENTIFIERS, use_cache=False)
+    yield Program("WhisperModel", made("WhisperModel", "Whisper", **whisper), heard)
     yield Program("DebertaV2Model", made("DebertaV2Model", "DebertaV2", **TEXT), both)
     mamba = dict(vocab_size=96, hidden_size=16, state_size=4, num_hidden_layers=2)
     yield Program("MambaModel", made("MambaModel", "Mamba", **mamba), dict(input_ids=IDENTIFIERS, use_cache=False))
@@ -95,7 +113,14 @@ def of_transformers() -> Iterator[Program]:
 def of_timm() -> Iterator[Program]:
     library = importlib.import_module("timm")
     sized = {"vit_tiny_patch16_224": dict(img_size=64)}
-    for name in ("resnet18", "vit_tiny_patch16_224", "mobilenetv3_small_050", "convnext_atto", "efficientnet_lite0", "mixer_s32_224"):
+    for name in (
+        "resnet18",
+        "vit_tiny_patch16_224",
+        "mobilenetv3_small_050",
+        "convnext_atto",
+        "efficientnet_lite0",
+        "mixer_s32_224",
+    ):
         picture = torch.nn.functional.interpolate(PICTURE, 224) if "mixer" in name else PICTURE
         make = functools.partial(library.create_model, name, num_classes=10, **sized.get(name, {}))
         yield Program(f"timm {name}", make, dict(x=picture))
@@ -148,14 +173,17 @@ def of_torch() -> Iterator[Program]:
     square = nn.Transformer.generate_square_subsequent_mask(6)
     encoder = functools.partial(nn.TransformerEncoderLayer, 16, 2, 32, dropout=0.0, batch_first=True)
     yield Program("TransformerEncoderLayer, mask", encoder, dict(src=ROWS, src_mask=square))
-    yield Program("TransformerEncoder, padding", lambda: nn.TransformerEncoder(encoder(), 2), dict(src=ROWS, src_key_padding_mask=ROWS[..., 0] > 0.9))
+    padded = dict(src=ROWS, src_key_padding_mask=ROWS[..., 0] > 0.9)
+    yield Program("TransformerEncoder, padding", lambda: nn.TransformerEncoder(encoder(), 2), padded)
     whole = functools.partial(nn.Transformer, 16, 2, 1, 1, 32, dropout=0.0, batch_first=True)
     yield Program("Transformer, masks", whole, dict(src=ROWS, tgt=ROWS * 2, tgt_mask=square))
     attention = functools.partial(nn.MultiheadAttention, 16, 2, batch_first=True)
     yield Program("MultiheadAttention", attention, dict(query=ROWS, key=ROWS, value=ROWS, attn_mask=square))
     for kind in (nn.LSTM, nn.GRU, nn.RNN):
         for packed in (False, True):
-            yield Program(f"{kind.__name__}{', packed' * packed}", functools.partial(Recurrent, kind, packed), dict(x=ROWS))
+            yield Program(
+                f"{kind.__name__}{', packed' * packed}", functools.partial(Recurrent, kind, packed), dict(x=ROWS)
+            )
     yield Program("mixture of experts", Experts, dict(x=ROWS))
     for name, optimizer in OPTIMIZERS.items():
         make = functools.partial(nn.Sequential, nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 2))
@@ -288,7 +316,8 @@ def main() -> None:
         print("  ".join(rows[-1]), flush=True)
     columns = ["program", "our graphs", "breaks", "answer", "torch.compile's graphs", "breaks", "answer"]
     whole = sum(int(row[1]) <= int(row[4]) and int(row[2]) <= int(row[5]) for row in rows)
-    note = f"Of {len(rows)} programs {whole} have no more graphs and no more breaks than torch.compile; {sum(row[3] == 'equal' for row in rows)} equal eager."
+    equal = sum(row[3] == "equal" for row in rows)
+    note = f"Of {len(rows)} programs {whole} have no more graphs and no more breaks than torch.compile; {equal} equal eager."
     print(note)
     if arguments.write:
         write_section("Models", "python bench/models.py --write", columns, rows, note)

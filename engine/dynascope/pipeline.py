@@ -294,6 +294,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         apart=frozenset(state.apart),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
+        settled=find_backend(options.backend) is not None,
     )
 
 
@@ -357,7 +358,8 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
         if error is not None:
             note = GuardRaises(guard.describe(), f"{type(error).__name__}: {error}")
             judge(note.explain(guard.span, guard.stack), True, error)
-        reason = GuardFailed(in_users_words(text, state.region.code), change_of(guard, values, state.region.code))
+        change = change_of(guard, values, state.region.code)
+        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic)
         latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
     return latest
 

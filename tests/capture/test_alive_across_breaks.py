@@ -3,6 +3,7 @@
 The break is `item()`, in the middle of each program; eager's results decide, and what the program sees of its own iterators.
 """
 
+import collections.abc
 import contextlib
 import itertools
 
@@ -220,3 +221,41 @@ def test_another_loop_at_the_next_call():
     for layers in (list(LAYERS), list(LAYERS)[::-1], list(LAYERS)[:1], [], list(LAYERS), [nn.ReLU(), *LAYERS]):
         with torch.no_grad():
             torch.testing.assert_close(function(X, layers), program(X, layers))
+
+
+class Rows(collections.abc.Sequence):
+    """Iterated by the generator of `Sequence`, which waits inside its `try` when a `zip` ends before it."""
+
+    def __getitem__(self, at):
+        return (2, 3, 4)[at]
+
+    def __len__(self):
+        return 3
+
+
+def cleans_up(log):
+    try:
+        yield 1
+        yield 2
+    finally:
+        log.append("closed")
+
+
+def test_a_generator_that_is_dropped_and_has_nothing_to_clean_up():
+    def program(x):
+        return [x * scale for _, scale in zip([1, 2], Rows(), strict=False)]
+
+    function = compiled(program)
+    assert_same(program(X), function(X))
+    assert function.compilation.codes == [] and function.refused == []
+
+
+def test_a_generator_that_cleans_up_is_left_to_python():
+    def program(x, log):
+        for _, scale in zip([1], cleans_up(log), strict=False):
+            x = x * scale
+        return x + 1
+
+    logs = [], []
+    assert_same(program(X, logs[0]), compiled(program)(X, logs[1]))
+    assert logs == (["closed"], ["closed"])

@@ -154,6 +154,8 @@ def _backward(program: Program, results: list, leaves: dict, number: int) -> tup
 
 def _exception(error: Exception, file: str) -> tuple:
     lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    if isinstance(error, UnboundLocalError):  # CPython 3.11 joins `a = ...; a` to one instruction, which has the first line
+        lines = [name for name, _ in lines]
     return type(error), str(error), lines
 
 

@@ -111,7 +111,7 @@ _TYPES = [
 _REDUCED = (
     "sum() mean() amax({d}) amin({d},keepdim=True) sum({d}) mean({d},keepdim=True) prod({d}) logsumexp({d}) var({d}) "
     "std(unbiased=False) norm() norm(dim={d},keepdim=True) cumsum({d}) cumprod({d}) cummax({d})[0] softmax({d}) "
-    "log_softmax({d}) max({d})[0] max({d}).indices min() median({d})[0] argmax({d}) sort({d},stable=True)[0] "
+    "log_softmax({d}) max({d})[0] max({d}).indices min() contiguous().median({d})[0] argmax({d}) sort({d},stable=True)[0] "
     "topk(1,{d})[0] all({d}) any() count_nonzero({d}) logcumsumexp({d}) nansum({d}) var_mean({d})[1] std_mean()[0] max() "
     "aminmax(dim={d}).max kthvalue(1,{d}).values mode({d})[0] argsort({d},stable=True)"
 ).replace("var_mean({d})[1] std_mean()[0] ", "").split()  # fmt: skip

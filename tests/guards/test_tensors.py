@@ -18,7 +18,7 @@ from dynascope.guards.failure import explain_failure  # noqa: E402
 from dynascope.guards.global_state import _PYTHON, GlobalStateIs, _trusted, state_probes  # noqa: E402
 from dynascope.guards.guard import Guard, ModuleHasNoHooks  # noqa: E402
 from dynascope.guards.source import FrameValues, LocalSource, ModuleMemberSource  # noqa: E402
-from dynascope.guards.tensor_guard import VARYING, NoOverlap, TensorMatches  # noqa: E402
+from dynascope.guards.tensor_guard import NoOverlap, TensorMatches  # noqa: E402
 from dynascope.guards.tensor_layout import tensor_layout  # noqa: E402
 
 X, Y = LocalSource("x"), LocalSource("y")
@@ -101,11 +101,11 @@ def test_what_is_no_tensor_is_never_read_as_one(value):
 
 
 def test_open_sizes():
-    guard = Guard((X,), TensorMatches.of(torch.ones(2, 3), (VARYING, 3), (3, 1)))
+    guard = Guard((X,), TensorMatches.of(torch.ones(2, 3), ("rows", 3), (3, 1)))
     assert holds(guard, torch.ones(2, 3)) and holds(guard, torch.ones(7, 3))
     assert not holds(guard, torch.ones(7, 4)) and not holds(guard, torch.ones(3, 7).t())
     assert not holds(guard, torch.ones(1, 3)) and not holds(guard, torch.ones(0, 3)), "cases of their own"
-    inner = Guard((X,), TensorMatches.of(torch.ones(2, 3), (2, VARYING), (None, 1)))
+    inner = Guard((X,), TensorMatches.of(torch.ones(2, 3), (2, "columns"), (None, 1)))
     assert holds(inner, torch.ones(2, 9)) and not holds(inner, torch.ones(4, 9)[:, ::2][:2])
     assert holds(Guard((X,), TensorMatches.of(torch.ones(2, 3), (None, 3), (3, 1))), torch.ones(1, 3))
 

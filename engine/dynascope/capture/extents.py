@@ -8,7 +8,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +54,18 @@ class Extents:
         if any(len(answer) != len(now) for answer in answers):
             return self._fixed(now)
         return tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
+
+    def settle(self, nodes: Iterable[fx.Node]) -> None:
+        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""
+        for node in nodes if self.vary else ():
+            self._answers_elsewhere(node, lambda example: getattr(example, "shape", None))
+        for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
+            example = node.meta.get("example_value")
+            if isinstance(example, torch.Tensor) and "sizes" not in node.meta and all(node in made for made in self.nodes):
+                rows = zip(example.shape, *(made[node].shape for made in self.nodes), strict=True)
+                sizes = tuple(map(self.worlds.expression, rows))
+                if None not in sizes and any(isinstance(size, Size) for size in sizes):
+                    node.meta["sizes"] = sizes
 
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""

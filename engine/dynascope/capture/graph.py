@@ -124,7 +124,8 @@ class GraphBuilder:
         self.describe(node, example, device)
 
     def finish(self, outputs: Sequence[fx.Node], written: Collection[Source] = ()) -> CapturedGraph | None:
-        """The graph with these outputs; None when it would do nothing. `written` are the inputs that it writes to."""
+        """The graph with these outputs; None when it would do nothing: then the outputs are inputs (`source_of`). `written` are
+        the inputs that it writes to."""
         self.graph.output(tuple(outputs))
         self._remove_unused()
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
@@ -138,6 +139,10 @@ class GraphBuilder:
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
         return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed)
+
+    def source_of(self, node: fx.Node) -> Source | None:
+        """Where the program has what a placeholder stands for."""
+        return next((source for placeholder, source, _ in self.placeholders if placeholder is node), None)
 
     def raising(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
         """Tensors that nothing needs, but whose operators can raise: the graph computes them for that."""

@@ -334,6 +334,13 @@ class Machine:
             value = value.realize()
         return self.outside.specialize(value) if value.__class__ is SymbolicNumber else value
 
+    def object_of(self, value: Value) -> Any:
+        """The object that a constant is. What else the program uses in such a place is for Python."""
+        known = self.known(value)
+        if not isinstance(known, ConstantValue):
+            raise Break(ForeignValue(known.python_type.__name__, self.expression()))
+        return known.value
+
     def in_plain_mode(self, action: Callable[[], Any]) -> Any:
         """Outside inference mode, so that meta tensors count their versions."""
         if not torch.is_inference_mode_enabled():

@@ -146,6 +146,11 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
 }
 
 
+def is_made_empty(value: Value) -> bool:
+    """There before its parts are, which may hold it."""
+    return isinstance(value, InstanceValue) and not issubclass(value.cls, BaseException)
+
+
 def needs(values: Iterable[Value]) -> list[fx.Node]:
     """The graph nodes that the values are made of, each once, in the order in which they are met."""
     nodes: dict[fx.Node, None] = {}
@@ -159,14 +164,26 @@ def all_parts(values: Iterable[Value]) -> list[Value]:
     """The values and all that they are made of, each once."""
     found: list[Value] = []
     seen: set[int] = set()
-    pending = list(values)[::-1]
+    making: set[int] = set()
+    pending: list[Value | tuple[int]] = list(values)[::-1]
     while pending:
         value = pending.pop()
+        if isinstance(value, tuple):
+            making.discard(value[0])
+            continue
+        if id(value) in making:
+            raise Break(UnrebuildableValue(f"{describe(value)} that holds itself"))
         if id(value) in seen:
             continue
         seen.add(id(value))
         found.append(value)
-        pending.extend(list(parts_of(value))[::-1])
+        parts = list(parts_of(value))
+        if isinstance(value, CellValue):
+            parts = [part for part in parts if id(part) not in making]  # filled when that is made
+        elif parts and not is_made_empty(value):
+            making.add(id(value))
+            pending.append((id(value),))
+        pending.extend(parts[::-1])
     return found
 
 
@@ -220,6 +237,7 @@ class Rebuilder:
         self.temporaries: dict[int, str] = {}
         self.sources: dict[Source, str] = {}
         self.making: set[int] = set()
+        self.waiting_cells: dict[int, list[CellValue]] = {}
         self.keep: list[Any] = []
         self.count = 0
 
@@ -388,6 +406,10 @@ class Rebuilder:
         self.making.discard(id(value))
         if id(value) not in self.temporaries:
             self._keep(value)
+        for cell in self.waiting_cells.pop(id(value), ()):
+            self.builder.copy(1)
+            self.builder.load_local(self.temporaries[id(cell)])
+            self.builder.store_attribute("cell_contents")
 
     def _keep(self, value: Value) -> None:
         """Remembers the object on top of the stack as the value."""
@@ -529,7 +551,9 @@ class Rebuilder:
         self.builder.load_function(types.CellType)
         self.builder.call(0)
         self._keep(value)
-        if value.content is not None:
+        if id(value.content) in self.making and id(value.content) not in self.temporaries:
+            self.waiting_cells.setdefault(id(value.content), []).append(value)
+        elif value.content is not None:
             self.load(value.content)
             self.builder.copy(2)
             self.builder.store_attribute("cell_contents")

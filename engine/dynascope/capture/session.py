@@ -277,9 +277,12 @@ class Session:
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
+        if self.options.settled:
+            machine.extents.settle(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
-        plan = Plan(self.region, outputs, effects, result, plan.frames, restore)
+        inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)

@@ -16,7 +16,6 @@ import torch
 
 from dynascope.capture.marks import marks_of
 from dynascope.guards.source import ExtentSource, ModuleMemberSource, Source
-from dynascope.guards.tensor_guard import VARYING
 from dynascope.sizes import hint_of, is_size
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Extents:
     @property
     def expected_sizes(self) -> tuple[Any, ...]:
         """For the guard of the tensor alone."""
-        return tuple(VARYING if is_size(size) else size for size in self.sizes)
+        return tuple(str(size) if is_size(size) else size for size in self.sizes)
 
     @property
     def expected_strides(self) -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
     TensorMatches.of(x)        check() == "is a float32 tensor of shape [2, 3] on cpu"
 
 The dispatch keys stand for everything else that makes a tensor plain: layout, conj and neg bits, inference tensors,
-wrappers of functorch and of Python. None among the sizes or strides means any, `VARYING` any from 2 on.
+wrappers of functorch and of Python. None among the sizes or strides means any, a name
+(of the number that a size is) any from 2 on.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import torch
 
 from dynascope.guards.guard import Predicate, with_article
 
-VARYING: Final = "varies"
-Extent = int | Literal["varies"] | None
+Extent = int | str | None
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _extents_match(expected: Sequence[Extent], found: Sequence[int]) -> bool:
 
 
 def _extent_matches(expected: Extent, found: int) -> bool:
-    return expected is None or expected == found or (expected == VARYING and found >= 2)
+    return expected is None or expected == found or (isinstance(expected, str) and found >= 2)
 
 
 def _grad_words(requires: bool) -> tuple[str, str]:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from dynascope.frame import hook
-from dynascope.guards.tensor_guard import VARYING, TensorMatches
+from dynascope.guards.tensor_guard import Extent, TensorMatches
 
 Result = TypeVar("Result")
 
@@ -92,13 +92,9 @@ def torch_library(library: str) -> ctypes.CDLL | None:
         return None
 
 
-OPEN: dict[Any, int] = {None: -1, VARYING: -2}
-"""What the C check calls an extent that may be any."""
-
-
 def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
     """The operand of CHECK_TENSOR."""
-    extents = tuple(OPEN.get(extent, extent) for extent in (*predicate.sizes, *(predicate.strides or ())))
+    extents = tuple(map(_expected_extent, (*predicate.sizes, *(predicate.strides or ()))))
     return (
         predicate.type,
         predicate.dispatch_keys,
@@ -107,6 +103,11 @@ def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
         int(predicate.requires_grad),
         extents,
     )
+
+
+def _expected_extent(extent: Extent) -> int:
+    """As tensor_reader.h calls those that may be any, or any from 2 on."""
+    return extent if isinstance(extent, int) else -1 if extent is None else -2
 
 
 @functools.lru_cache(maxsize=1)

@@ -186,7 +186,7 @@ def _combination(function: Any) -> None:
         known = [machine.known(each) for each in arguments]
         numbers = [each.value for each in known if isinstance(each, ConstantValue) and isinstance(each.value, int)]
         pools = [elements(machine, each) for each in known[: len(known) - len(numbers)]]
-        named = {name: machine.known(value).value for name, value in keywords.items()}
+        named = {name: machine.object_of(value) for name, value in keywords.items()}
         return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)], cls=function)
 
 
@@ -198,7 +198,7 @@ for _function in (itertools.product, itertools.permutations, itertools.combinati
 def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) < 2:
         raise Break(ForeignCall("itertools.repeat", "it never ends"))
-    return IteratorValue([arguments[0]] * machine.known(arguments[1]).value, cls=itertools.repeat)
+    return IteratorValue([arguments[0]] * machine.object_of(arguments[1]), cls=itertools.repeat)
 
 
 @meaning(itertools.zip_longest)
@@ -263,7 +263,7 @@ def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -
         return functools.reduce(
             lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
         )
-    return ConstantValue(sum([machine.known(number).value for number in numbers], machine.known(start).value))
+    return ConstantValue(sum([machine.object_of(number) for number in numbers], machine.object_of(start)))
 
 
 @meaning(itertools.compress)

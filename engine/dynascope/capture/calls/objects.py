@@ -219,7 +219,7 @@ def hash_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(getattr)
 def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    name = machine.known(arguments[1]).value
+    name = machine.object_of(arguments[1])
     if len(arguments) == 2:
         return attributes.get(machine, arguments[0], name)
     found = attributes.find(machine, arguments[0], name)
@@ -228,12 +228,12 @@ def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(hasattr)
 def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return boolean(attributes.find(machine, arguments[0], machine.known(arguments[1]).value) is not None)
+    return boolean(attributes.find(machine, arguments[0], machine.object_of(arguments[1])) is not None)
 
 
 @meaning(setattr)
 def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.set(machine, arguments[0], machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set(machine, arguments[0], machine.object_of(arguments[1]), arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -241,7 +241,7 @@ def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(delattr)
 def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.delete(machine, arguments[0], machine.known(arguments[1]).value)
+    result = attribute_changes.delete(machine, arguments[0], machine.object_of(arguments[1]))
     if result is not None:
         machine.finish(result)
     return NONE
@@ -250,7 +250,7 @@ def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 @meaning(object.__setattr__)
 def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     owner = machine.realize(arguments[0])
-    result = attribute_changes.set_plain(machine, owner, machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set_plain(machine, owner, machine.object_of(arguments[1]), arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -258,7 +258,7 @@ def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -
 
 @meaning(object.__getattribute__)
 def object_getattribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    return attributes.plain(machine, machine.realize(arguments[0]), machine.known(arguments[1]).value)
+    return attributes.plain(machine, machine.realize(arguments[0]), machine.object_of(arguments[1]))
 
 
 @meaning(object.__init__, torch.nn.Module.__init_subclass__)

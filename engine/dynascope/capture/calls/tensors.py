@@ -154,7 +154,7 @@ VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
     "mT": ("transpose", lambda example: (-2, -1)),
     "H": ("adjoint", lambda example: ()),
     "mH": ("adjoint", lambda example: ()),
-    "data": ("detach", lambda example: ()),
+    "data": ("detach", lambda example: ()),  # in the graph `.data` itself, which counts its versions alone
 }
 FACTORIES = frozenset(
     [
@@ -593,7 +593,12 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if name in VIEW_ATTRIBUTES:
         method, arguments = VIEW_ATTRIBUTES[name]
         constants = [ConstantValue(argument) for argument in arguments(value.example)]
-        return apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+        result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+        if name == "data":
+            result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
+        return result
+    if name == "_version" and any(node.target is getattr for node in machine.graph.graph.nodes):
+        raise Break(TensorAttribute(name))
     if name in ("real", "imag"):
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":

@@ -40,7 +40,7 @@ def change(machine: Machine, function: Callable[..., Any], arguments: tuple, und
 @meaning(torch._C._set_grad_enabled)
 def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
-    wanted = bool(machine.known(arguments[0]).value)
+    wanted = bool(machine.object_of(arguments[0]))
     before = torch.is_grad_enabled()
     if wanted and not machine.grad_mode:
         # A graph called with gradients off computes none, whatever it switches on inside.

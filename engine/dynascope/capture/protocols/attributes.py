@@ -8,6 +8,7 @@ which is Python's `object.__getattribute__`.
 
 from __future__ import annotations
 
+import enum
 import functools
 import threading
 import types
@@ -357,6 +358,11 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
         found = getattr(thing, name)
     except AttributeError as error:
         raise machine.throw(AttributeError, *error.args) from None
+    if isinstance(thing, enum.Enum) and name in own and not name.startswith("_"):
+        # What the program gave the member besides; a call may find another.
+        source = AttributeSource(value.source or ConstantSource(f"{thing}@{id(thing)}", thing), name)
+        is_there(machine, source)
+        return machine.outside.lazy(found, source)
     return attribute_of_fixed(machine, value, name, found)
 
 
