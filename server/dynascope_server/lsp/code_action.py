@@ -27,6 +27,10 @@ def answer(server: DynascopeServer, params: types.CodeActionParams) -> list[type
         convert.action(found, server.uri_of(found.act.path) if found.act.path else None, params.context.diagnostics)
         for found in actions(path, view, activity, first, last)
     ]
+    made += [
+        convert.fix(offer, {file: server.text_of(file) for file in offer.edits}, server, params.context.diagnostics)
+        for offer in server.fixes.offers(path, first, last)
+    ]
     wanted = params.context.only
     return [action for action in made if wanted is None or any(_within(action.kind, kind) for kind in wanted)]
 
