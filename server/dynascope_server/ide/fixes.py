@@ -96,7 +96,9 @@ def told(found: Fixes) -> str:
         return f"No fix can be proved: {found.trouble}."
     if not found.fixes and not found.after:
         return "No fix was proved." if found.left else "There is no break to fix."
-    rest = f" {found.left} more breaks have none." if found.left > 1 else " One more break has none." if found.left else ""
+    rest = (
+        f" {found.left} more breaks have none." if found.left > 1 else " One more break has none." if found.left else ""
+    )
     return f"Fixes were proved: {found.words or found.fixes[0].words}.{rest} The light bulb on a break makes the edit."
 
 

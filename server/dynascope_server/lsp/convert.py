@@ -43,7 +43,6 @@ class Client(Protocol):
     def uri_of(self, path: str) -> str: ...
 
 
-
 def range_of(area: Area) -> types.Range:
     return types.Range(types.Position(area.line, area.column), types.Position(area.end_line, area.end_column))
 

@@ -51,8 +51,7 @@ class FixSearches:
         self._count = 0
 
     def offers(self, path: str, first: int, last: int) -> list[Offer]:
-        program = self._server.session.program_of(path)
-        found = self._found.get(program) if program is not None else None
+        found = self._found.get(self._server.session.program_of(path) or path)
         return list(offers_at(found, path, self._server.text_of, first, last)) if found is not None else []
 
     def forget(self, programs: list[str]) -> None:
@@ -112,7 +111,19 @@ class FixSearches:
         device = ["--device", settings.run.device] if settings.run.device else []
         limit = ["--timeout", f"{settings.run.timeout}"] if settings.run.timeout else []
         arguments = report.program.arguments if report is not None else settings.run.arguments
-        command = [interpreter, "-m", "dynascope", "fix", "--json", "--texts", *device, *limit, program, "--", *arguments]
+        command = [
+            interpreter,
+            "-m",
+            "dynascope",
+            "fix",
+            "--json",
+            "--texts",
+            *device,
+            *limit,
+            program,
+            "--",
+            *arguments,
+        ]
         return command, environment
 
     def _run(
