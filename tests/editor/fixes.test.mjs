@@ -81,7 +81,7 @@ describe('fixes that are proved', () => {
     await window.command('File: Save');
     await window.page.locator('.tab.dirty').waitFor({ state: 'detached' });
     await window.screenshot('fixes-5-all');
-    assert.match(readFileSync(path.join(folder, 'scores.py'), 'utf8'), /    if not torch\.compiler\.is_compiling\(\):\n        print/);
+    assert.match(readFileSync(path.join(folder, 'scores.py'), 'utf8'), / {4}if not torch\.compiler\.is_compiling\(\):\n {8}print/);
     await window.command('Dynascope: Compile and Run Current File');
     await window.status(/scores\.py: 1 graph/).waitFor();
     await window.screenshot('fixes-6-one-graph');

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -67,13 +67,15 @@ class Prover:
         place = Path(self._folder.name, str(self._count))
         place.mkdir()
         report, results, printed = place / "report.json", place / "results.pt", place / "printed"
-        common = dict(file=program.file, arguments=program.arguments, texts=dict(texts), device=program.device)
-        plain = self._run(Trial(**common, printed=str(printed), results=str(results)))
+        trial = Trial(
+            program.file, program.arguments, dict(texts), str(printed), results=str(results), device=program.device
+        )
+        plain = self._run(trial)
         if plain.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
         if not results.exists():
             return Outcome(None, results, printed.read_bytes(), plain["code"], _last_words(printed))
-        captured = self._run(Trial(**common, printed=str(place / "captured"), report=str(report)))
+        captured = self._run(replace(trial, results=None, report=str(report), printed=str(place / "captured")))
         if captured.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
         trouble = "" if captured["code"] == plain["code"] else _last_words(place / "captured")

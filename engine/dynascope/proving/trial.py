@@ -82,8 +82,8 @@ def _execute(trial: Trial) -> int:
         if end.code is None:
             return 0
         return end.code if isinstance(end.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
 
