@@ -53,8 +53,15 @@ describe('fixes that are proved', () => {
     await row(wanted).waitFor();
   };
 
-  step('a break offers the search, which says what it proved', async () => {
+  step('before any run, what will likely break is marked from the syntax', async () => {
     editor = await window.open('scores.py');
+    await editor.locator('.squiggly-info').nth(1).waitFor();
+    await window.problems();
+    await window.problem('asks for the value of a tensor').waitFor();
+    await window.screenshot('fixes-0-before-any-run');
+  });
+
+  step('a break offers the search, which says what it proved', async () => {
     await window.command('Dynascope: Compile and Run Current File');
     await editor.locator('.squiggly-warning').first().waitFor();
     await offers('y.mean()', 'Find fixes that can be proved');

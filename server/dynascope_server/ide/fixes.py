@@ -73,13 +73,20 @@ def offers_at(found: Fixes, path: str, text_of: Callable[[str], str], first: int
     before = found.before or {}
     if before.get(path) != text_of(path):
         return
-    for fix in found.fixes:
-        if fix.file == path and any(span.line <= last and first <= span.last_line for span in fix.spans):
-            yield Offer(f"{fix.title} (proved: {fix.words})", {path: fix.edits}, fix.codes)
+    here = [
+        fix
+        for fix in found.fixes
+        if fix.file == path and any(span.line <= last and first <= span.last_line for span in fix.spans)
+    ]
+    for fix in here:
+        yield Offer(f"{fix.title} (proved: {fix.words})", {path: fix.edits}, fix.codes)
     after = found.after or {}
     if path in after and all(before.get(file) == text_of(file) for file in after):
         edits = {file: tuple(line_edits(file, before[file], text)) for file, text in after.items()}
-        yield Offer(f"Fix all breaks that can be fixed (proved: {found.words})", edits)
+        title = f"Fix all breaks that can be fixed (proved: {found.words})"
+        if here and len(found.fixes) > 1:
+            yield Offer(title, edits, tuple(dict.fromkeys(code for fix in found.fixes for code in fix.codes)))
+        yield Offer(title, edits)
 
 
 def line_edits(file: str, before: str, after: str) -> Iterator[TextEdit]:

@@ -146,7 +146,10 @@ class DynascopeServer(LanguageServer):
         self.window_log_message(convert.log_message("log", batch.text.rstrip("\n")))
 
     def text_changed(self, path: str) -> None:
-        self.publisher.publish(self.session.touched_by(path))
+        self.publisher.publish({path} | self.session.touched_by(path))
+
+    def is_open(self, path: str) -> bool:
+        return self.uri_of(path) in self.workspace.text_documents
 
     def settings_changed(self) -> None:
         self.publisher.publish_all()
@@ -200,10 +203,13 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
 }
 
 
+OPTIONS = {types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(list(capabilities.ACTION_KINDS))}
+
+
 def _register(server: DynascopeServer) -> None:
     """Plain functions of (server, params); pygls sees functions of params alone."""
     for method, answer in REQUESTS.items():
-        server.feature(method)(_with_server(server, answer))
+        server.feature(method, OPTIONS.get(method))(_with_server(server, answer))
     for name in COMMANDS:
         server.command(name)(_command(server, name))
 
