@@ -65,13 +65,18 @@ def leaves_of(iterator: Any) -> Iterator[tuple[Any, int] | None]:
         return
     if kind in LEAVES:
         known = type(made_of[1][0]) in (list, tuple, range)
-        yield (made_of[1][0], made_of[2] if len(made_of) == 3 else 0) if known else None
+        yield (made_of[1][0], position_in(made_of)) if known else None
         return
     if len(made_of) != 2:  # a strict zip says so in a third part
         yield None
         return
     for part in made_of[1] if kind is zip else made_of[1][:1]:
         yield from leaves_of(part)
+
+
+def position_in(made_of: tuple) -> int:
+    """From CPython 3.12 on a range's iterator says None, and gives the range that is left."""
+    return made_of[2] or 0 if len(made_of) == 3 else 0
 
 
 def follow(outside: Outside, iterator: Any, source: Source) -> Value:
@@ -106,7 +111,7 @@ def follow(outside: Outside, iterator: Any, source: Source) -> Value:
         sequence = outside.realize(made_of[1][0], ItemSource(place, 0))
         items = sequence if isinstance(sequence, ListValue) else items_of(outside, sequence)
         value = IteratorValue(items, cls=type(iterator))
-        value.position = made_of[2]
+        value.position = position_in(made_of)
     value.source, value.object = source, iterator
     return outside.remember(iterator, value)
 
