@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "engine"))
 
 from dynascope.requirements import PYTHONS, TORCHES, numbers, spelled  # noqa: E402
 
-CORE = ("frame", "guards", "capture", "api", "seeds", "command", "grad")
+CORE = ("frame", "guards", "capture", "api", "seeds", "command", "grad", "runtime")
 # On a Python that is newer than tested, functions are compiled as a whole only: what holds there.
 SERVED = ("frame", "api/test_unknown_frames.py", "api/test_versions.py", "grad", "loops")
 RESULTS = ROOT / "tests" / "matrix.json"
@@ -44,9 +44,7 @@ SECONDS = 3600
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--interpreter", action="append", default=[], help="one that has torch and pytest; no other is looked for"
-    )
+    parser.add_argument("--interpreter", action="append", default=[], help="one that has torch and pytest; no other is looked for")
     parser.add_argument("--table", action="store_true", help="only write the table again")
     options = parser.parse_args()
     # A shell starts what runs behind its back with interrupts ignored, and tests that interrupt programs would wait for ever.
@@ -76,10 +74,7 @@ def run(interpreter: str) -> None:
     results = known_results()
     results[key] = dict(python=python, torch=torch, passed=passed, failed=failed)
     RESULTS.write_text(json.dumps(dict(sorted(results.items(), key=by_versions)), indent=1) + "\n")
-    print(
-        f"Python {python}, torch {torch}: {passed} passed, {failed} failed, {time.monotonic() - started:.0f} s",
-        flush=True,
-    )
+    print(f"Python {python}, torch {torch}: {passed} passed, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
 
 
 def core(interpreter: str, parts: tuple[str, ...]) -> tuple[int, int]:
@@ -123,11 +118,7 @@ def found_pythons() -> Iterator[str]:
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for minor in range(PYTHONS[0][1], PYTHONS[1][1] + 1):
         candidates = [f"python3.{minor}", *sorted(map(str, versions.glob(f"3.{minor}.*/bin/python3.{minor}")))]
-        works = (
-            c
-            for c in candidates
-            if shutil.which(c) and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0
-        )
+        works = (c for c in candidates if shutil.which(c) and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0)
         found = next(works, None)
         if found is not None:
             yield found
@@ -150,13 +141,8 @@ def table(results: dict) -> list[str]:
     """A row a Python, a column a torch: what was run there. Then what no column says."""
     columns = sorted({*torches(), *(spelled(numbers(result["torch"])) for result in results.values())}, key=numbers)
     first, last = PYTHONS
-    rows = {f"3.{minor}" for minor in range(first[1], last[1] + 1)} | {
-        spelled(numbers(r["python"])) for r in results.values()
-    }
-    lines = [
-        "| CPython | " + " | ".join(f"torch {column}" for column in columns) + " |",
-        "| --- " * (len(columns) + 1) + "|",
-    ]
+    rows = {f"3.{minor}" for minor in range(first[1], last[1] + 1)} | {spelled(numbers(r["python"])) for r in results.values()}
+    lines = ["| CPython | " + " | ".join(f"torch {column}" for column in columns) + " |", "| --- " * (len(columns) + 1) + "|"]
     for row in sorted(rows, key=numbers):
         cells = [cell(results.get(f"{row} {column}"), row, column) for column in columns]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")

@@ -23,9 +23,7 @@ KERNELS = ["tests/runtime/test_kernels.py", "tests/runtime/test_in_place.py", "t
 
 
 def library(name):
-    return subprocess.run(
-        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def address():

@@ -48,11 +48,6 @@ def _constants(extents: Sizes) -> tuple[int | None, ...]:
     return tuple(extent if isinstance(extent, int) else None for extent in extents)
 
 
-def _constants(extents: Sizes) -> tuple[int | None, ...]:
-    """None where an extent varies."""
-    return tuple(extent if isinstance(extent, int) else None for extent in extents)
-
-
 @functools.lru_cache(maxsize=256)
 def _plain_keys(dtype: torch.dtype, device: torch.device) -> int:
     probe = in_clean_thread(lambda: torch.empty(0, dtype=dtype, device=device))

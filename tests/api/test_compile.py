@@ -110,6 +110,25 @@ def test_functional_call_of_a_compiled_module(names):
         compiled.weight = torch.ones(2, 3)
 
 
+def test_module_has_the_special_methods_of_its_class_and_no_others():
+    plain, named = dynascope.compile(nn.Linear(2, 2)), dynascope.compile(nn.ModuleDict({"a": nn.ReLU()}))
+    layers = dynascope.compile(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    assert plain and not hasattr(plain, "__len__") and not hasattr(plain, "__iter__")
+    assert "a" in named and "b" not in named and list(named) == ["a"] and isinstance(named["a"], nn.ReLU)
+    layers[1] = nn.Tanh()
+    before = layers
+    layers += nn.Sequential(nn.ReLU())
+    assert (
+        layers is before and [type(layer) for layer in layers] == [nn.Linear, nn.Tanh, nn.ReLU] and len(layers[:2]) == 2
+    )
+
+    class Empty(nn.Module):
+        def __bool__(self):
+            return False
+
+    assert not dynascope.compile(Empty())
+
+
 def test_module_hooks_run():
     model = nn.Linear(3, 3)
     compiled = dynascope.compile(model)

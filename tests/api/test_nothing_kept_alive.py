@@ -31,7 +31,9 @@ def refused(x, thing, items):
     return [eval("item + x", {"item": item, "x": x}) for item in items]
 
 
-@pytest.mark.parametrize(("program", "codes"), [(whole, ()), (broken, ("print-call",)), (refused, ("foreign-call",))])
+@pytest.mark.parametrize(
+    ("program", "codes"), [(whole, ()), (broken, ("print-call",)), (refused, ("foreign-call",))]
+)
 def test_arguments_go(program, codes):
     compiled = dynascope.compile(program, backend="eager")
     thing, tensor = Thing(1), torch.ones(2, 3)

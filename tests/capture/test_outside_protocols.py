@@ -251,6 +251,39 @@ def caches():
     yield
 
 
+class Recipe:
+    def __init__(self, parts):
+        self.parts = parts
+
+
+@functools.lru_cache
+def recipe(pattern, *, times=1):
+    made.append(pattern)
+    return Recipe([len(part) * times for part in pattern.split()])
+
+
+@functools.lru_cache
+def sizes_of(cooked, first):
+    return (first, *cooked.parts)
+
+
+made = []
+
+
+def cached_objects():
+    """What a cached function makes is made once, and is one object for compiled and plain code."""
+    made.clear()
+
+    def program(x):
+        cooked = recipe("a bc def", times=2)
+        return x * sum(sizes_of(cooked, 3)), cooked is recipe("a bc def", times=2), cooked
+
+    yield program
+    yield list(made), recipe("a bc def", times=2)
+    recipe("more")
+    yield list(made)
+
+
 def identities():
     one, other = nn.ReLU(), nn.Tanh()
     table = {id(one): 3, id(other): 5}
@@ -340,7 +373,7 @@ def scripts():
 
 
 WHOLE = [aliased, aliased_written, counted_lookups, upper, ordered, missing, stack, views, signatures, layers, slices]
-WHOLE += [bound_methods, caches, identities, weak, getters, return_types, strided_writes, more_iterators, constructors]
+WHOLE += [bound_methods, caches, cached_objects, identities, weak, getters, return_types, strided_writes, more_iterators, constructors]
 WHOLE += [scripts]
 
 
@@ -360,8 +393,11 @@ def played(make, transform):
 
 @pytest.mark.parametrize("make", WHOLE, ids=lambda make: make.__name__)
 def test_the_program_cannot_tell(make):
-    remembered.cache_clear()
+    for cache in (remembered, recipe, sizes_of):
+        cache.cache_clear()
     expected, _ = played(make, lambda program: program)
+    if make is cached_objects:
+        recipe.cache_clear()
     found, program = played(make, whole)
     assert len(expected) == len(found)
     for wanted, given in zip(expected, found, strict=True):
@@ -392,6 +428,8 @@ def assert_same(wanted, given):
             assert_same(one, other)
     elif isinstance(wanted, (type({}.keys()), type({}.items()), type(collections.OrderedDict().keys()))):
         assert_same(list(wanted), list(given))
+    elif isinstance(wanted, Recipe):
+        assert wanted.parts == given.parts
     else:
         assert wanted == given
 

@@ -11,7 +11,7 @@ from test_programs import observe, same
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython 3.14 and later")
 
-TEMPLATES = """
+TEMPLATES = '''
 def template(x, name):
     y = x * 2
     t = t"{name!r:>5} of {y.shape}"
@@ -21,7 +21,7 @@ def template(x, name):
 def template_with_tensor(x, name):
     t = t"{x + 1}"
     return t.interpolations[0].value * 2
-"""
+'''
 
 
 def program(name):

@@ -69,9 +69,7 @@ def test_a_number_varies(name):
 @pytest.mark.parametrize("hint", [9001, 20001])
 @pytest.mark.parametrize("reduce", ["sum", "amax", "argmax", "softmax"])
 def test_long_rows_are_split_or_looped_over(reduce, hint):
-    graph, executor = run_at(
-        lambda x: getattr(x, reduce)(1), [tensor(2, "s0")], {"s0": hint}, [{"s0": n} for n in (9001, 16384, 30000)]
-    )
+    graph, executor = run_at(lambda x: getattr(x, reduce)(1), [tensor(2, "s0")], {"s0": hint}, [{"s0": n} for n in (9001, 16384, 30000)])
     assert not graph.fixed()
     assert all("range(" in kernel.text or hint < 16384 for kernel in executor.kernels)
 
@@ -87,9 +85,7 @@ def kernels_of(function, inputs, hints):
 
 
 def described(kernels):
-    return [
-        (k.text, [str(n) for n in k.grid], k.warps, sorted(k.aligned), [p.kind for p in k.parameters]) for k in kernels
-    ]
+    return [(k.text, [str(n) for n in k.grid], k.warps, sorted(k.aligned), [p.kind for p in k.parameters]) for k in kernels]
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ON_CPU_ONLY])

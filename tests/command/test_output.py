@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.expects_in_children(
-    "data-dependent-branch",
-    "data-dependent-value",
-    "print-call",
-    "foreign-call",
-    "generator-function",
-    "recompile-limit",
+    "data-dependent-branch", "data-dependent-value", "print-call", "foreign-call", "generator-function", "recompile-limit"
 )
 
 ENGINE = Path(__file__).parents[2] / "engine"

@@ -212,7 +212,11 @@ def test_missing_torch_is_said(tmp_path):
     command = [sys.executable, "-S", "-c", "from dynascope.command.program import begin; begin()"]
     variables = {**environment(given), "PYTHONPATH": str(ENGINE)}
     answer = subprocess.run(command, capture_output=True, text=True, env=variables)
-    assert answer.returncode == 78 and "has no torch" in answer.stderr and "pip install 'torch>=2.11'" in answer.stderr
+    assert (
+        answer.returncode == 78
+        and "has no torch" in answer.stderr
+        and "pip install 'torch>=2.11'" in answer.stderr
+    )
     assert answer.stdout == ""
     assert json.loads((tmp_path / "report.json").read_text())["notes"][0]["code"] == "missing-torch"
 

@@ -103,7 +103,9 @@ class Continuation:
         instructions = decode(code)
         at = instructions[index]
         stack = stack_shapes(instructions)[at]
-        nulls = [p for p, slot in enumerate(stack) if f"stack?{p}" not in slots and slot.kind is not SlotKind.OFFSET]
+        nulls = [
+            p for p, slot in enumerate(stack) if f"stack?{p}" not in slots and slot.kind is not SlotKind.OFFSET
+        ]
         raw = {n.removeprefix("cell?").replace("!", HIDDEN): v for n, v in slots.items() if n.startswith("cell?")}
         self.cells = {name: value for name, value in raw.items() if isinstance(value, CellType)}
         self.locals = {name: value for name, value in slots.items() if not is_hidden(name) and name not in self.cells}

@@ -119,9 +119,7 @@ def _points(hints: dict[str, Any]) -> list[dict[str, Any]]:
 class _Fitter:
     """From the values that a number has at each point to the expression over the roots."""
 
-    def __init__(
-        self, roots: dict[str, Any], hints: dict[str, Any], points: list[dict[str, Any]], features: Any
-    ) -> None:
+    def __init__(self, roots: dict[str, Any], hints: dict[str, Any], points: list[dict[str, Any]], features: Any) -> None:
         self.hints, self.points = hints, points
         ints = [name for name, hint in hints.items() if isinstance(hint, int)]
         products = [(a,) for a in ints] + list(itertools.combinations_with_replacement(ints, 2))

@@ -34,12 +34,7 @@ def test_two_sizes_vary(name):
 def test_a_number_varies(name):
     function, inputs = NUMBERS[name]
     graph, _ = check_at(
-        function,
-        inputs,
-        {"n": 3},
-        [{"n": n} for n in (2, 3, 4, 5, 8, 17, 31, 50)],
-        close(name),
-        features=("(72 - n) // 3",),
+        function, inputs, {"n": 3}, [{"n": n} for n in (2, 3, 4, 5, 8, 17, 31, 50)], close(name), features=("(72 - n) // 3",)
     )
     assert not graph.fixed()
 

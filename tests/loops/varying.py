@@ -15,9 +15,7 @@ from dynascope.schedule.fusion import fuse
 from symbolic_graphs import SymbolicGraph, make_inputs, symbolic_graph
 
 
-def generated(
-    function: Callable[..., Any], inputs: list[Any], hints: dict[str, Any], **options: Any
-) -> tuple[SymbolicGraph, KernelModule]:
+def generated(function: Callable[..., Any], inputs: list[Any], hints: dict[str, Any], **options: Any) -> tuple[SymbolicGraph, KernelModule]:
     graph = symbolic_graph(function, inputs, hints, **options)
     return graph, emit(fuse(lower(graph.module)))
 

@@ -11,10 +11,7 @@ from symbolic_graphs import number, tensor
 aten = torch.ops.aten
 SIZES = (2, 3, 7, 8, 16, 17, 63, 64, 100, 1000, 4097)
 ONE = [{"s0": size} for size in SIZES]
-TWO = [
-    {"s0": a, "s1": b}
-    for a, b in ((2, 3), (3, 2), (7, 64), (64, 7), (17, 100), (33, 16), (2, 1000), (300, 5), (65, 129))
-]
+TWO = [{"s0": a, "s1": b} for a, b in ((2, 3), (3, 2), (7, 64), (64, 7), (17, 100), (33, 16), (2, 1000), (300, 5), (65, 129))]
 INDEX = {"dtype": torch.int64}
 
 

@@ -15,9 +15,7 @@ def test_files_are_found_by_the_longest_end_of_their_path():
     report, missing = mapped(reports.report(FOREIGN), ["/home/me", "/home/me/project"], here.__contains__)
     assert report.program.file == "/home/me/project/model.py" and missing == 0
     entry = report.functions[0].entries[0]
-    assert {entry.reason.span.file, entry.reason.stack[0].span.file, report.kernels[0].spans[0].file} == {
-        report.program.file
-    }
+    assert {entry.reason.span.file, entry.reason.stack[0].span.file, report.kernels[0].spans[0].file} == {report.program.file}
 
 
 def test_windows_paths_and_libraries(tmp_path):

@@ -36,11 +36,7 @@ def test_answers_hold_for_all_values_and_nothing_is_relied_on(left, right, n, m)
     scope, first, second = scope_of()
     sizes = [a * first + b * first * second + c for a, b, c in (left, right)]
     values = [a * n + b * n * m + c for a, b, c in (left, right)]
-    for name, answer in {
-        "<": values[0] < values[1],
-        ">=": values[0] >= values[1],
-        "==": values[0] == values[1],
-    }.items():
+    for name, answer in {"<": values[0] < values[1], ">=": values[0] >= values[1], "==": values[0] == values[1]}.items():
         assert known(name, *sizes) in (None, answer)
     assert not same(*sizes) or values[0] == values[1]
     for divisor, number in ((16, 16), (3 * second, 3 * m)):
@@ -64,7 +60,5 @@ def test_what_only_python_computes_is_a_leaf():
     assert [str(leaf) for leaf in leaves(((n + 1) // 2 * 64).expression)] == ["n"]
     assert [str(leaf) for leaf in leaves((n.apply("math.isqrt", n) + n).expression)] == ["math.isqrt(n)", "n"]
     assert [str(leaf) for leaf in leaves(((m - n) // 2).expression)] == [str((m - n) // 2)]
-    assert hint_of(blocks_of(n - 5, 16)) == 1 and [str(leaf) for leaf in leaves(blocks_of(n - 5, 16).expression)] == [
-        "n"
-    ]
+    assert hint_of(blocks_of(n - 5, 16)) == 1 and [str(leaf) for leaf in leaves(blocks_of(n - 5, 16).expression)] == ["n"]
     assert len(scope.log) == 0

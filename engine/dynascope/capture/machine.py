@@ -28,6 +28,7 @@ from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
 from dynascope.capture.reasons import ForeignValue, LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
+from dynascope.capture.remade import is_own_value
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.values import (
@@ -35,6 +36,7 @@ from dynascope.capture.values import (
     ConstantValue,
     FunctionValue,
     GeneratorValue,
+    GradientValue,
     InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
@@ -108,6 +110,8 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.gradients: dict[TensorValue, GradientValue] = {}
+        self.writes = 0
         self.generators: list[GeneratorValue] = []
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
@@ -344,8 +348,15 @@ class Machine:
         with torch.inference_mode(False), torch.no_grad():
             return action()
 
+    def doings(self) -> tuple[int, ...]:
+        """Differs as soon as the program does something that would be done again if the same code ran again."""
+        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes)
+
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
+        for frame in self.frames:
+            if frame.generator is not None and frame.generator.quiet and not is_own_value(frame.generator, value):
+                self.journal.set(frame.generator, "quiet", False)
         if isinstance(value, InstanceDictionaryValue):
             value = value.owner
         if isinstance(value.source, MadeSource):

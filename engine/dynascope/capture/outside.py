@@ -19,6 +19,8 @@ import torch
 
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
+from dynascope.capture.protocols import outside_iterators
+from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
@@ -53,6 +55,8 @@ from dynascope.guards.source import (
     ConstantSource,
     DictionaryAttributeSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     ModuleMemberSource,
     Source,
 )
@@ -69,6 +73,7 @@ LITERAL_TYPES = frozenset(
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+BY_IDENTITY = (torch.Tensor, torch.nn.Module)
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
 
 
@@ -187,12 +192,30 @@ class Outside:
     def _filled(self, object: dict, source: Source, cls: type, place: Callable[[Any], Source]) -> DictValue:
         # Keys whose hash is the user's own code are refused before anything asks for it.
         pairs = list(cls.items(object))
+        if cls is type(object) and any(isinstance(key, BY_IDENTITY) for key, _ in pairs):
+            return self._filled_by_identity(pairs, source, cls, object)
         keys = {id(key): self._key(key) for key, _ in pairs}
         self.machine.guards.add(source, DictionaryKeysAre(tuple(key for key, _ in pairs)))
         value = DictValue({}, cls, source, object)
         for key, item in pairs:
             hashed, known = keys[id(key)]
             value.items[hashed] = (known, self.lazy(item, place(key)))
+        value.original = dict(value.items)
+        return value
+
+    def _filled_by_identity(self, pairs: list[tuple[Any, Any]], source: Source, cls: type, object: dict) -> DictValue:
+        """Of a dict with tensors or modules among its keys: the keys are things from outside, and a guard keeps none alive."""
+        self.machine.guards.add(source, LengthIs(len(pairs)))
+        value = DictValue({}, cls, source, object)
+        for at, (key, item) in enumerate(pairs):
+            if isinstance(key, BY_IDENTITY):
+                known = self.realize(key, KeySource(source, at))
+                hashed, place = hash_key(self.machine, known), KeyedItemSource(source, known.source)
+            else:
+                hashed, known = self._key(key)
+                self.machine.guards.add(KeySource(source, at), Equals(key))
+                place = item_source(source, key)
+            value.items[hashed] = (known, self.lazy(item, place))
         value.original = dict(value.items)
         return value
 
@@ -315,6 +338,12 @@ class Outside:
         """A compiled function called inside is read like the function it was made from."""
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
 
+    def _iterator(self, object: Any, source: Source) -> Value:
+        if not outside_iterators.can_follow(object):
+            return self._instance(object, source)
+        self.guard_type(object, source)
+        return outside_iterators.follow(self, object, source)
+
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
         return self.remember(object, InstanceValue(type(object), source, object))
@@ -341,6 +370,7 @@ EXACT_RULES: dict[type, Rule] = {
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
     slice: Outside._slice,
+    **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
 }
 
 

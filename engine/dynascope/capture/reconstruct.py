@@ -22,6 +22,7 @@ import torch
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
+from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
@@ -58,12 +59,16 @@ from dynascope.guards.source import (
     ExtentSource,
     GlobalSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     LocalSource,
     MadeSource,
     ModuleMemberSource,
+    ReducedSource,
     ReferentSource,
     Source,
     TypeSource,
+    key_at,
 )
 
 
@@ -104,6 +109,13 @@ def _parts_of_method(value: MethodValue) -> Iterable[Value]:
     return value.function, instance
 
 
+def _parts_of_generator(value: GeneratorValue) -> Iterable[Value]:
+    made = remade(value)
+    if made is None:
+        raise Break(UnrebuildableValue(describe(value)))
+    return made.function, *made.arguments, *made.keywords.values()
+
+
 PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ListValue: lambda value: value.items,
     TupleValue: lambda value: value.items,
@@ -114,6 +126,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     IteratorValue: _parts_of_iterator,
     ZipValue: lambda value: value.parts,
     CountValue: lambda value: (),
+    GeneratorValue: _parts_of_generator,
     InstanceValue: lambda value: [
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
@@ -141,6 +154,15 @@ def is_made_empty(value: Value) -> bool:
 def needs(values: Iterable[Value]) -> list[fx.Node]:
     """The graph nodes that the values are made of, each once, in the order in which they are met."""
     nodes: dict[fx.Node, None] = {}
+    for value in all_parts(values):
+        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
+            nodes[value.node] = None
+    return list(nodes)
+
+
+def all_parts(values: Iterable[Value]) -> list[Value]:
+    """The values and all that they are made of, each once."""
+    found: list[Value] = []
     seen: set[int] = set()
     making: set[int] = set()
     pending: list[Value | tuple[int]] = list(values)[::-1]
@@ -154,8 +176,7 @@ def needs(values: Iterable[Value]) -> list[fx.Node]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
-            nodes[value.node] = None
+        found.append(value)
         parts = list(parts_of(value))
         if isinstance(value, CellValue):
             parts = [part for part in parts if id(part) not in making]  # filled when that is made
@@ -163,7 +184,7 @@ def needs(values: Iterable[Value]) -> list[fx.Node]:
             making.add(id(value))
             pending.append((id(value),))
         pending.extend(parts[::-1])
-    return list(nodes)
+    return found
 
 
 def _exhausted() -> dict[type, Callable[[], Any]]:
@@ -296,9 +317,26 @@ class Rebuilder:
             self.builder.load_constant(source.key)
             self.builder.call(2)
 
+    def load_key(self, source: KeySource) -> None:
+        self.builder.load_function(key_at)
+        self.load_source(source.base)
+        self.builder.load_constant(source.position)
+        self.builder.call(2)
+
+    def load_keyed_item(self, source: KeyedItemSource) -> None:
+        self.builder.load_function(dict.__getitem__)
+        self.load_source(source.base)
+        self.load_source(source.key)
+        self.builder.call(2)
+
     def load_referent(self, source: ReferentSource) -> None:
         with self.builder.callee():
             self.load_source(source.base)
+        self.builder.call(0)
+
+    def load_reduced(self, source: ReducedSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_method("__reduce__")
         self.builder.call(0)
 
     def load_type(self, source: TypeSource) -> None:
@@ -474,6 +512,20 @@ class Rebuilder:
     def make_count(self, value: CountValue) -> None:
         self.call_constant(itertools.count, ConstantValue(value.next), ConstantValue(value.step))
 
+    def make_generator(self, value: GeneratorValue) -> None:
+        made = remade(value)
+        with self.builder.callee():
+            self.load(made.function)
+        count = self.load_all((*made.arguments, *made.keywords.values()))
+        self.builder.call(count, tuple(made.keywords))
+        if made.taken:
+            self._keep(value)
+            self.builder.load_function(advanced)
+            self.builder.load_local(self.temporaries[id(value)])
+            self.builder.load_constant(made.taken)
+            self.builder.call(2)
+            self.builder.pop()
+
     def make_method(self, value: MethodValue) -> None:
         function = value.function
         if isinstance(function, ConstantValue) and hasattr(function.value, "__get__"):
@@ -584,7 +636,10 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
+    KeySource: Rebuilder.load_key,
+    KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
+    ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
@@ -601,6 +656,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     IteratorValue: Rebuilder.make_iterator,
     ZipValue: Rebuilder.make_zip,
     CountValue: Rebuilder.make_count,
+    GeneratorValue: Rebuilder.make_generator,
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     SuperValue: Rebuilder.make_super,

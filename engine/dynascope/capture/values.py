@@ -314,13 +314,14 @@ class CountValue(MutableValue):
 
 
 class ZipValue(MutableValue):
-    """`zip`, and `enumerate` as the zip of a count: the parts are iterators of any kind."""
+    """`zip`, and `enumerate` as the zip of a count: the parts are iterators of any kind. `started` is the count at first."""
 
-    __slots__ = ("cls", "parts", "strict")
+    __slots__ = ("cls", "parts", "started", "strict")
 
     def __init__(self, parts: tuple[Value, ...], cls: type = zip, strict: bool = False) -> None:
         super().__init__()
         self.parts, self.cls, self.strict = parts, cls, strict
+        self.started = parts[1].next if cls is enumerate else 0
 
     @property
     def python_type(self) -> type:
@@ -328,13 +329,17 @@ class ZipValue(MutableValue):
 
 
 class GeneratorValue(MutableValue):
-    """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map."""
+    """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map.
 
-    __slots__ = ("cls", "finished", "frame", "started")
+    `given` is what its slots held when it was made, `taken` how many items it gave; `quiet` says that it did nothing else.
+    """
+
+    __slots__ = ("cls", "finished", "frame", "given", "quiet", "started", "taken")
 
     def __init__(self, frame: Frame, cls: type = GeneratorType) -> None:
         super().__init__()
         self.frame, self.cls, self.started, self.finished = frame, cls, False, False
+        self.given, self.taken, self.quiet = dict(frame.slots), 0, True
 
     @property
     def python_type(self) -> type:
@@ -350,6 +355,17 @@ class CellValue(MutableValue):
     def __init__(self, content: Value | None, name: str, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.content, self.name = content, name
+
+
+class GradientValue(MutableValue):
+    """What the program put into `tensor.grad`."""
+
+    __slots__ = ("content", "tensor")
+    python_type = type(None)
+
+    def __init__(self, tensor: TensorValue) -> None:
+        super().__init__(tensor.source)
+        self.tensor, self.content = tensor, NONE
 
 
 class FunctionValue(MutableValue):
@@ -401,6 +417,15 @@ class InstanceValue(MutableValue):
     @property
     def python_type(self) -> type:
         return self.cls
+
+
+def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
+    if value.object is None:
+        return None
+    try:
+        return object.__getattribute__(value.object, "__dict__")
+    except AttributeError:
+        return None
 
 
 DELETED = NullValue()

@@ -81,6 +81,24 @@ tensor_matches(PyObject *tensor, const TensorFacts *facts)
         && tensor_layout.requires_grad(implementation) == facts->requires_grad;
 }
 
+/* False where the object is no tensor that may be read. */
+static inline bool
+extent_of(PyObject *tensor, PyObject *tensor_type, bool stride, int64_t dimension, int64_t *found)
+{
+    bool readable = tensor_layout.ready && PyType_Check(tensor_type) && PyObject_TypeCheck(tensor, (PyTypeObject *)tensor_type);
+    const void *implementation = readable ? tensor_implementation(tensor) : NULL;
+    if (implementation == NULL) {
+        return false;
+    }
+    int64_t dimensions = AT(int64_t, implementation, tensor_layout.dimensions);
+    if (dimension >= dimensions) {
+        return false;
+    }
+    const int64_t *sizes = tensor_sizes(implementation, dimensions);
+    *found = (stride ? tensor_strides(sizes, dimensions) : sizes)[dimension];
+    return true;
+}
+
 /* operand: (type, key_set, dtype, device, requires_grad, extents) with ANY for what does not matter */
 static TensorFacts *
 tensor_facts(PyObject *operand)

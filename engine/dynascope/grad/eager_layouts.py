@@ -129,6 +129,22 @@ def _loss_backward(gradient: Value, a: Value, *_: Any, **__: Any) -> Layout:
     return fresh(a.sizes, a.dtype, a.device)
 
 
+@eager_layout(*overloads("hardtanh_backward hardswish_backward hardsigmoid_backward elu_backward softplus_backward"))
+def _activation_backward(*operands: Any) -> Layout:
+    gradient, a = (operand for operand in operands if isinstance(operand, Value))
+    return Layout(a.sizes, iterator_strides(a.sizes, [gradient, a]), gradient.dtype, gradient.device)
+
+
+@eager_layout(*overloads("threshold_backward"))
+def _threshold_backward(gradient: Value, a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, iterator_strides(a.sizes, [a, gradient]), gradient.dtype, gradient.device)
+
+
+@eager_layout(*overloads("binary_cross_entropy_backward"))
+def _binary_cross_entropy_backward(gradient: Value, a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+
+
 @rule(aten.log_sigmoid_forward.default)
 def _log_sigmoid(a: Value) -> list[Layout | None]:
     if a.device.type == "cuda":

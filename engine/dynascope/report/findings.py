@@ -17,8 +17,6 @@ from dynascope.report.user_files import user_place
 
 Again = tuple[Explanation, ChangeFact | None]
 """Why a compilation was made again, in words and as data."""
-Again = tuple[Explanation, ChangeFact | None]
-"""Why a compilation was made again, in words and as data."""
 Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "machine"]
 SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""

@@ -39,6 +39,8 @@ def _explanations(view: FileView, first: int, last: int) -> Iterator[Action]:
         span = view.lines.span(problem.span)
         if span is not None and span.line <= last and first <= span.last_line:
             yield Action(Act(f"Explain {problem.code}", acts.SHOW_REASON, subject=problem.code), problem)
+            if problem.is_break:
+                yield Action(Act("Find fixes that can be proved", acts.FIND_FIXES, view.path), problem)
 
 
 def _views(view: FileView, line: int) -> Iterator[Action]:

@@ -169,9 +169,14 @@ def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str
     return _open(server, reason_address(arguments[0]), None)
 
 
+async def _find_fixes(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    return await server.fixes.find(_path(server, arguments))
+
+
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     forgotten = server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.storage.results.forget(forgotten)
+    server.fixes.forget(forgotten)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 
@@ -209,6 +214,7 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.SHOW_REASON: _show_reason,
     acts.CHOOSE_VARIANT: _choose_variant,
     acts.COMPARE_VARIANTS: _compare_variants,
+    acts.FIND_FIXES: _find_fixes,
     acts.CLEAR: _clear,
     acts.DEBUG_INFORMATION: _debug_information,
     acts.DOCTOR: _doctor,

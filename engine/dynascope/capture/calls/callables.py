@@ -11,21 +11,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning, object_meaning
-from dynascope.capture.protocols import attributes, items, operators
+from dynascope.capture.protocols import items, operators
 from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
+    FunctionValue,
+    InstanceValue,
     MethodValue,
+    NotConstant,
     PartialValue,
     Value,
     boolean,
     constant_of,
 )
+from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import MadeSource
 
 if TYPE_CHECKING:
@@ -43,6 +47,15 @@ def partial_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 @meaning(types.MethodType)
 def method_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return MethodValue(machine.realize(arguments[0]), machine.realize(arguments[1]))
+
+
+@meaning(types.FunctionType.__get__)
+def bound_function(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """What an attribute of an instance does with a function of its class, asked for by name."""
+    function, instance = machine.realize(arguments[0]), machine.realize(arguments[1])
+    if not isinstance(function, FunctionValue) or is_none(instance):
+        raise Break(ForeignCall("__get__", "it binds no function to an object"))
+    return MethodValue(function, instance)
 
 
 @meaning(types.CellType)
@@ -82,19 +95,43 @@ _getter(operator.methodcaller, equivalents.method_caller)
 
 @object_meaning(functools._lru_cache_wrapper)
 def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
-    """A function that remembers its results: what it computes of constants, where that is a constant and nothing else happens.
+    """A function that remembers its results, called with constants: it is asked, as the program would ask it now.
 
-    Results that the program could tell apart (a list, a tensor) are for the cache itself to give, and so is what breaks inside.
+    What it has to do for that it does once, for this call and all later ones, compiled or not. A result that is no constant is
+    asked for again where the program keeps it, which gives the same object.
     """
-    known = [constant_of(machine.known(each)) for each in (*arguments, *keywords.values())]
-    wrapped = attributes.get_now(machine, function, "__wrapped__")
-    if any(type(each) not in REMEMBERED for each in known):
+    given = [machine.known(each) for each in (*arguments, *keywords.values())]
+    known = [lasting(each) for each in given]
+    if any(type(each) is NotConstant for each in known) or function.source is None:
         raise Break(ForeignCall(name_of_cached(function), "it is called with something that is no constant"))
-    written, nodes = len(machine.written), len(machine.graph.graph.nodes)
-    found = constant_of(machine.known(machine.call_now(wrapped, arguments, keywords)))
-    if type(found) not in REMEMBERED or (len(machine.written), len(machine.graph.graph.nodes)) != (written, nodes):
+    machine.guards.add(function.source, IdentityIs(function.object))
+    count = len(arguments)
+    named = dict(zip(keywords, known[count:], strict=True))
+    found = compute(machine, function.object, tuple(known[:count]), named).value
+    if type(found) in REMEMBERED:
+        return value_of(found)
+    if any(isinstance(value, InstanceValue) for value in given[count:]):
         raise Break(ForeignCall(name_of_cached(function), "what it remembers is no constant"))
-    return value_of(found)
+    make = functools.partial(function.object, **named) if named else function.object
+    return machine.outside.realize(found, MadeSource(found, make, tuple(map(again, given[:count], known))))
+
+
+def lasting(value: Value) -> Any:
+    """The real argument: a constant, or what another such call gave."""
+    if isinstance(value, InstanceValue) and isinstance(value.source, MadeSource):
+        return value.object
+    known = constant_of(value)
+    return known if type(known) is NotConstant or is_plain_key(known) else NotConstant(value)
+
+
+def is_plain_key(known: Any) -> bool:
+    if isinstance(known, tuple):
+        return all(map(is_plain_key, known))
+    return type(known) in REMEMBERED or isinstance(known, type)
+
+
+def again(value: Value, known: Any) -> Any:
+    return value if isinstance(value, InstanceValue) else known
 
 
 def name_of_cached(function: Any) -> str:

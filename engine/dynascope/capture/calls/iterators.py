@@ -24,6 +24,7 @@ from dynascope.capture.values import (
     CountValue,
     DictValue,
     DictViewValue,
+    GeneratorValue,
     InstanceValue,
     IteratorValue,
     ListValue,
@@ -91,7 +92,7 @@ def iterator_itself(machine: Machine, arguments: Arguments, keywords: Keywords) 
 def generator_send(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     from dynascope.capture.calls.generators import resume
 
-    generator = machine.realize(arguments[0])
+    generator = made_inside(machine, arguments[0])
     item = resume(machine, generator, arguments[1])
     if item is None:
         raise machine.throw(StopIteration, *([generator.object] if generator.object is not None else []))
@@ -103,12 +104,20 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     from dynascope.capture.calls.generators import resume
     from dynascope.capture.opcodes.exceptions import as_exception
 
-    generator = machine.realize(arguments[0])
+    generator = made_inside(machine, arguments[0])
     given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
     item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
     if item is None:
         raise machine.throw(StopIteration)
     return item
+
+
+def made_inside(machine: Machine, value: Value) -> GeneratorValue:
+    """What runs inside a generator from outside is not seen."""
+    value = machine.realize(value)
+    if not isinstance(value, GeneratorValue):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    return value
 
 
 @meaning(zip)

@@ -29,6 +29,7 @@ from dynascope.capture.metadata import (
     on_meta,
     result_device,
 )
+from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     BackwardCall,
@@ -528,7 +529,7 @@ class Operation:
             return NONE
         if isinstance(example, (list, tuple)):
             return self.sequence(node, example, device)
-        if self.name in METADATA_FUNCTIONS:
+        if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
 
@@ -580,6 +581,8 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         if name == "is_leaf":
             guard_leaf(machine, value)
         return value_of(getattr(value.example, name))
+    if name == "grad":
+        return gradients.read(machine, value)
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):

@@ -48,6 +48,7 @@ from dynascope.capture.values import (
     TracebackValue,
     TupleValue,
     Value,
+    own_dictionary,
 )
 from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
@@ -172,15 +173,6 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
         is_there(machine, source)
         return machine.outside.lazy(dictionary[name], source)
     return None
-
-
-def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
-    if value.object is None:
-        return None
-    try:
-        return object.__getattribute__(value.object, "__dict__")
-    except AttributeError:
-        return None
 
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
@@ -437,6 +429,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     if isinstance(entry, classmethod):
         return MethodValue(member(machine, cls, name), value)
+    if isinstance(entry, types.ClassMethodDescriptorType):
+        return ConstantValue(getattr(cls, name))
     if isinstance(entry, (types.FunctionType, staticmethod)):
         return member(machine, cls, name)
     found = getattr(cls, name)
@@ -453,6 +447,9 @@ OF_FUNCTIONS = frozenset(vars(types.FunctionType))
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in value.attributes:
         return value.attributes[name]
+    entry = lookup(types.FunctionType, name)
+    if isinstance(entry, types.WrapperDescriptorType) and (value.object is None or name not in vars(value.object)):
+        return MethodValue(ConstantValue(entry), value)
     if value.object is not None:
         if not hasattr(value.object, name):
             is_absent(machine, value, name)
