@@ -4,6 +4,7 @@
     PYTHONPATH=engine python bench/operator_suite.py --device cuda --processes 15 --samples 5
     PYTHONPATH=engine python bench/operator_suite.py --dtypes float32,bool --kinds results,out --only add,nn.functional.pad
     PYTHONPATH=engine python bench/operator_suite.py --part 3/40 --seed 7                   every 40th unit from the third
+    PYTHONPATH=engine python bench/operator_suite.py --processes 15 --seconds 600           what ten minutes allow, in an order drawn
 
 A line for each failure as it is found, shortened; at the end a table by dtype and kind. A process that dies or does not
 answer is a fatal failure of the unit that it was at. Exit code 1 if anything was wrong or fatal.
@@ -16,6 +17,7 @@ import collections
 import json
 import multiprocessing
 import os
+import random
 import sys
 import time
 import warnings
@@ -35,15 +37,18 @@ def main() -> int:
     dtypes = tuple(getattr(torch, name) for name in options.dtypes.split(",")) if options.dtypes else DTYPES
     part, parts = map(int, options.part.split("/"))
     todo = list(units(options.device, dtypes, tuple(options.kinds.split(",")), options.only))[part::parts]
+    if options.seconds:
+        random.Random(options.seed).shuffle(todo)
     print(f"{len(todo)} units, seed {options.seed}", flush=True)
-    start, counts, failures = time.time(), collections.Counter(), []
+    start, counts, failures, done = time.time(), collections.Counter(), [], 0
     for unit, outcome, lines in _run(todo, options):
+        done += 1
         counts[unit.dtype, unit.kind, "checked"] += lines.count(None)
         for line in filter(None, lines):
             counts[unit.dtype, unit.kind, outcome] += 1
             failures.append((outcome, unit, line))
             print(f"{outcome} {unit.name} {_short(unit.dtype)} {unit.kind}: {line}", flush=True)
-    _print_table(counts, len(todo), time.time() - start)
+    _print_table(counts, done, time.time() - start)
     if options.out:
         rows = [[outcome, unit.name, _short(unit.dtype), unit.kind, line] for outcome, unit, line in failures]
         Path(options.out).write_text(json.dumps(rows, indent=0))
@@ -60,6 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--part", default="0/1", help="i/n: every n-th unit from the i-th")
     parser.add_argument("--samples", type=int, default=3, help="of each operator, dtype and kind")
     parser.add_argument("--seed", type=int, default=0, help="chooses samples and layouts")
+    parser.add_argument("--seconds", type=float, default=0, help="no new unit is begun after them")
     parser.add_argument("--limit", type=float, default=120, help="seconds for a unit")
     parser.add_argument("--out", default="", help="a file for the failures, as JSON")
     return parser.parse_args()
@@ -97,11 +103,13 @@ def _serve(pipe: Any, samples: int, seed: int) -> None:
 
 def _run(todo: list[Unit], options: argparse.Namespace) -> Any:
     context = multiprocessing.get_context("spawn")
-    left = collections.deque(todo)
+    left, end = collections.deque(todo), time.time() + (options.seconds or float("inf"))
     workers = [_Worker(context, options) for _ in range(min(options.processes, len(todo)))]
     for worker in workers:
         worker.give(left.popleft() if left else None, options.limit)
     while any(worker.unit for worker in workers):
+        if time.time() > end:
+            left.clear()
         ready = set(wait([worker.pipe for worker in workers if worker.unit], timeout=1))
         for position, worker in enumerate(workers):
             unit = worker.unit

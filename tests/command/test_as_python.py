@@ -206,3 +206,18 @@ def test_the_hook_of_breakpoint_sees_the_users_frame(tmp_path):
     hook = "import sys\nsys.breakpointhook = lambda: print(sys._getframe(1).f_code.co_name, sorted(sys._getframe(1).f_locals))\n"
     write(tmp_path, "program.py", hook + text)
     same_as_python(tmp_path, "program.py", expect="function ['local', 'scale', 'x']")
+
+
+def test_what_torch_compiles_itself(tmp_path):
+    """`torch.cond` calls torch.compile for an operator that only torch's compiler knows."""
+    write(
+        tmp_path,
+        "program.py",
+        "import torch\n"
+        "def f(x): return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,))\n"
+        "print(f(torch.ones(2)), f(-torch.ones(2)))\n",
+    )
+    assert ends([*OURS, "program.py"], tmp_path, environment={"DYNASCOPE_STRICT": "0"}.items())[1:] == (
+        "tensor([2., 2.]) tensor([-2., -2.])\n",
+        "",
+    )

@@ -62,7 +62,11 @@ class Extents:
         for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
             example = node.meta.get("example_value")
             if isinstance(example, torch.Tensor) and "sizes" not in node.meta and all(node in made for made in self.nodes):
-                rows = zip(example.shape, *(made[node].shape for made in self.nodes), strict=True)
+                shapes = [example.shape, *(made[node].shape for made in self.nodes)]
+                if len({*map(len, shapes)}) > 1:  # what `out=` resized
+                    self._fixed(None)
+                    continue
+                rows = zip(*shapes, strict=True)
                 sizes = tuple(map(self.worlds.expression, rows))
                 if None not in sizes and any(isinstance(size, Size) for size in sizes):
                     node.meta["sizes"] = sizes

@@ -151,9 +151,12 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in needed:
                 needed.update(node.all_input_nodes)
-            elif isinstance(node.meta.get("example_value"), torch.Tensor) and raises_unused(node):
-                found.append(node)
+            elif raises_unused(node):
                 needed.update(node.all_input_nodes)
+                if isinstance(node.meta.get("example_value"), torch.Tensor):
+                    found.append(node)
+                else:
+                    self.kept.add(node)
         return found[::-1]
 
     def _remove_unused(self) -> None:

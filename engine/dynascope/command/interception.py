@@ -7,6 +7,7 @@ when it is imported. A finder on `sys.meta_path` waits for it.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.abc
 import importlib.util
 import os
@@ -59,12 +60,25 @@ def _patch_torch(torch, device: str | None) -> None:
     from dynascope.capture.layers import note_registrations
 
     note_registrations()
-    torch.compile = api.torch_compile
-    torch.compiler.compile = api.torch_compile
+    torch.compile = torch.compiler.compile = _but_for_torch_itself(torch.compile, api.torch_compile)
     torch.compiler.reset = api.reset
     torch.compiler.disable = api.torch_disable
     if device is not None:
         torch.set_default_device(device)
+
+
+INSIDE_OF_TORCH = ("torch._higher_order_ops.", "torch.nn.attention.")
+"""Where torch compiles functions of its own, about operators that only its compiler knows: `cond`, flex attention."""
+
+
+def _but_for_torch_itself(original: Callable, ours: Callable) -> Callable:
+    @functools.wraps(ours)
+    def compile(*arguments, **keywords):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        is_torchs = caller == "torch" or caller.startswith(INSIDE_OF_TORCH)
+        return (original if is_torchs else ours)(*arguments, **keywords)
+
+    return compile
 
 
 def is_torch(module) -> bool:
@@ -76,7 +90,7 @@ def _patch_dynamo(module) -> None:
     from dynascope import api
     from dynascope.backends import list_backends
 
-    module.optimize = api.optimize
+    module.optimize = _but_for_torch_itself(module.optimize, api.optimize)
     module.explain = api.explain
     module.reset = api.reset
     module.disable = api.torch_disable

@@ -132,7 +132,9 @@ def _batch_norm(
             present = recorder.value(running)
             blended = b.add(b.mul(b.convert(new, present.dtype), momentum), b.mul(present, 1 - momentum))
             store(recorder, running, blended, "batch_norm")
-    return recorder.wrap((normalized(mean, scale), mean, scale))
+    given = next((value for value in recorder.values([weight, bias, running_mean]) if value is not None), source)
+    kept = given.dtype if source.device.type == "cpu" else dtype
+    return recorder.wrap((normalized(mean, scale), b.convert(mean, kept), b.convert(scale, kept)))
 
 
 MUTATIONS: dict[Any, Callable[..., Any]] = {
