@@ -25,9 +25,10 @@ ALLOWED = {
     "schedule": {"report", "native", "loops", "sizes"},
     "codegen": {"report", "native", "loops", "schedule", "sizes"},
     "runtime": {"report", "native", "loops", "schedule", "codegen", "sizes"},
+    "fixes": {"report"},
 }
 PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")
-NO_TORCH = ("report", "native", "frame", "sizes")
+NO_TORCH = ("report", "native", "frame", "sizes", "fixes")
 MAY_NAME_PEERS = {"backends.py"}
 
 

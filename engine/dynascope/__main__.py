@@ -1,4 +1,4 @@
-"""`dynascope` and `python -m dynascope`: run | show | explain | lsp | doctor."""
+"""`dynascope` and `python -m dynascope`: run | fix | show | explain | lsp | doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dynascope {dynascope.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
+    _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
     explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
@@ -68,6 +69,25 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
+def _add_fix(commands: argparse._SubParsersAction) -> None:
+    fix = commands.add_parser("fix", help="mend graph breaks by edits that are proved: fewer breaks, the same results")
+    fix.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
+    shown = fix.add_mutually_exclusive_group()
+    shown.add_argument("--diff", action="store_true", help="print the edits as a patch (the default)")
+    shown.add_argument("--write", action="store_true", help="change the files")
+    shown.add_argument("--json", action="store_true", help="print every fix with its edits and its proof")
+    fix.add_argument("--texts", action="store_true", help=argparse.SUPPRESS)
+    fix.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="of one run of the program (default: %(default)g)",
+    )
+    fix.add_argument("file", metavar="FILE")
+    fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
 def _add_show(commands: argparse._SubParsersAction) -> None:
     from dynascope.command.show import STAGES
 
@@ -90,6 +110,12 @@ def _run(options: argparse.Namespace) -> int:
     from dynascope.command.run import run
 
     return run(options)
+
+
+def _fix(options: argparse.Namespace) -> int:
+    from dynascope.command.fix import fix
+
+    return fix(options)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -123,7 +149,7 @@ def _lsp(words: list[str]) -> int:
     os.execv(sys.executable, [sys.executable, "-m", "dynascope_server", *words])
 
 
-COMMANDS = {"run": _run, "show": _show, "explain": _explain, "doctor": _doctor}
+COMMANDS = {"run": _run, "fix": _fix, "show": _show, "explain": _explain, "doctor": _doctor}
 
 if __name__ == "__main__":
     sys.exit(main())

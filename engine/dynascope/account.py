@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -19,7 +20,7 @@ from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, sta
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.frame.printing import print_code
 from dynascope.frame.stack_names import in_users_words
-from dynascope.grad.printing import print_graph, type_of
+from dynascope.grad.printing import print_graph, type_of_node
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
 from dynascope.recording import Account, Recorder
@@ -49,7 +50,7 @@ PHASES: tuple[Phase, ...] = ("forward", "backward")
 def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Account]:
     """The account, to be called when somebody reads. Identifiers are given out now, in the order of compilation."""
     graph = compilation.graph
-    identifier = recorder.identifier("g") if graph is not None else None
+    identifier = recorder.identifier("g") if graph is not None else ""
     kernels = [(recorder.identifier("k"), *found) for found in _kernels(graph)] if graph is not None else []
     region = compilation.region
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
@@ -62,7 +63,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
             for name, kernel, phase, made in kernels
         )
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
-        entry = _entry_fact(compilation, identifier, lines)
+        entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
             region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses
         )
@@ -72,26 +73,28 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
 
 def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -> EntryFact:
     region, outcome = compilation.region, compilation.outcome
-    kind = "function" if region.parent is None else "resume"
     again = compilation.again
-    common = dict(
+    refused = EntryFact(
         identifier="",
-        region=kind,
+        region="function" if region.parent is None else "resume",
         span=region.span,
+        status="uncompiled",
+        exit="none",
         seconds=compilation.seconds,
         recompiled=lines.told(again.explanation) if again else None,
         change=lines.change(again.change) if again else None,
         callers=lines.callers if region.parent is None else (),
     )
     if isinstance(outcome, Refused):
-        return EntryFact(**common, status="uncompiled", exit="none", reason=lines.told(outcome.explain()))
-    return EntryFact(
-        **common,
+        return replace(refused, reason=lines.told(outcome.explain()))
+    explanation = outcome.break_explanation()
+    return replace(
+        refused,
         status="compiled",
         exit=_exit_kind(outcome),
         graph=graph,
         guards=tuple(_guard_facts(outcome.guards, region, lines)),
-        reason=lines.told(outcome.break_explanation()),
+        reason=lines.told(explanation) if explanation is not None else None,
         texts=tuple(_code_texts(compilation)),
         followed=tuple(
             FileLines(file, tuple(sorted(found)))
@@ -168,7 +171,7 @@ def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
             continue
         stack = lines.stack(node.meta.get("user_stack", ()))
         operation = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-        description = _description(node.meta.get("example_value"), node.meta.get("device"))
+        description = _description(node)
         span = stack[-1].span if stack else None
         yield ValueFact(node.name, description, operation, span, stack, _variable(node, span))
 
@@ -182,8 +185,8 @@ def _variable(node: fx.Node, span: Span | None) -> str | None:
     return names[0] if names else None
 
 
-def _description(example: Any, device: Any) -> str:
-    text = type_of(example) if example is not None else ""
+def _description(node: fx.Node) -> str:
+    text, device = type_of_node(node), node.meta.get("device")
     return f"{text} {device}" if text and device is not None and device.type != "cpu" else text
 
 

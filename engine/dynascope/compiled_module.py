@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.nn.utils import _named_member_accessor
 
 from dynascope.configuration import Options
 from dynascope.frame import hook
@@ -109,7 +111,7 @@ class CompiledModule(torch.nn.Module):
         return self.__dict__["_original"].training
 
     @training.setter
-    def training(self, mode: bool) -> None:
+    def training(self, mode: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] (torch has an attribute)
         # nn.Module sets it before there is an original.
         if "_original" in self.__dict__:
             self.__dict__["_original"].training = mode
@@ -122,6 +124,9 @@ class CompiledModule(torch.nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if "_original" not in self.__dict__:
             super().__setattr__(name, value)
+        elif sys._getframe(1).f_globals is vars(_named_member_accessor):
+            # torch.func.functional_call puts tensors in the place of parameters, by their names in the original.
+            _named_member_accessor.swap_tensor(self.__dict__["_original"], name, value, allow_missing=True)
         else:
             setattr(self.__dict__["_original"], name, value)
 

@@ -57,8 +57,10 @@ def _capture() -> str | None:
     """Every program is captured as a whole, and does what it did."""
     for program in programs.PROGRAMS:
         outcome = capture(_region(program), _values(program, torch.tensor(ARGUMENT)), CaptureOptions())
-        if isinstance(outcome, Refused) or not isinstance(outcome.exit, Return):
+        if isinstance(outcome, Refused):
             return f"`{program.__name__}` is not captured: {outcome.reason.message()}"
+        if not isinstance(outcome.exit, Return):
+            return f"`{program.__name__}` is captured in part: {outcome.exit.reason.message()}"
         graph = outcome.graph.module if outcome.graph is not None else None
         if _differs(program, _with_code(program, assemble(outcome, graph, _no_table))):
             return f"`{program.__name__}` does something else when it is captured"
@@ -76,6 +78,10 @@ def _differentiation() -> str | None:
     expected, (found,) = program(plain), bridge(pair, pair.forward, pair.backward)(mine)
     expected.sum().backward()
     found.sum().backward()
+    if plain.grad is None or mine.grad is None:
+        return f"`{program.__name__}` has no gradients"
+    if plain.grad is None or mine.grad is None:
+        return f"`{program.__name__}` has no gradients"
     if not torch.allclose(expected, found) or not torch.allclose(plain.grad, mine.grad):
         return f"`{program.__name__}` has other gradients than autograd's"
     return None

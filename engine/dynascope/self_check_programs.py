@@ -6,6 +6,7 @@ Each takes one tensor and gives what `repr` shows in full. OPERATIONS are those 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -66,7 +67,8 @@ def comprehensions(x):
 
 def exceptions(x):
     found = []
-    for thing in (1, 0, None, "text"):
+    things: tuple[Any, ...] = (1, 0, None, "text")
+    for thing in things:
         try:
             try:
                 found.append(4 / thing)

@@ -16,10 +16,9 @@ import torch
 
 from dynascope.frame import hook
 from dynascope.grad.tangents import fits_in_python, lies_as
-from dynascope.grad.tape import Layout
+from dynascope.grad.tape import Layout, Sizes
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.guards.tensor_layout import expected_tensor, in_clean_thread, tensor_layout
-from dynascope.sizes import is_size
 
 
 def tangents_fit(count: int, layouts: dict[int, Layout]) -> Callable[[tuple[Any, ...]], bool]:
@@ -40,8 +39,13 @@ def tangents_fit(count: int, layouts: dict[int, Layout]) -> Callable[[tuple[Any,
 
 def _expected(layout: Layout) -> TensorMatches:
     keys = _plain_keys(layout.dtype, layout.device)
-    sizes, strides = (tuple(None if is_size(e) else e for e in extents) for extents in (layout.sizes, layout.strides))
+    sizes, strides = _constants(layout.sizes), _constants(layout.strides)
     return TensorMatches(torch.Tensor, layout.dtype, layout.device, sizes, strides, False, keys)
+
+
+def _constants(extents: Sizes) -> tuple[int | None, ...]:
+    """None where an extent varies."""
+    return tuple(extent if isinstance(extent, int) else None for extent in extents)
 
 
 @functools.lru_cache(maxsize=256)

@@ -44,9 +44,9 @@ class UserLines:
     def places(self, span: Span | None, stack: UserStack) -> tuple[Span, ...]:
         return user_places(span, self.stack(stack))
 
-    def told(self, explanation: Explanation | None) -> Explanation | None:
+    def told(self, explanation: Explanation) -> Explanation:
         """With its whole stack; at the condition itself where a branch asked for a tensor's value."""
-        if explanation is None or (explanation.span is None and not explanation.stack):
+        if explanation.span is None and not explanation.stack:
             return explanation
         span = explanation.span
         if explanation.code == DataDependentBranch.code and span is not None:

@@ -185,14 +185,15 @@ export class Server implements vscode.Disposable {
       markdown: { isTrusted: { enabledCommands: [OPEN_DOCUMENT] } },
       middleware: {
         executeCommand: async (command, parameters, next) => {
-          if (command === ServerCommand.chooseVariant && parameters[1]?.entry === undefined) {
-            return chooseVariant(this, parameters[0] as string, (parameters[1] ?? {}) as Record<string, unknown>);
+          const [subject, detail] = parameters as [string, Record<string, unknown>?];
+          if (command === ServerCommand.chooseVariant && detail?.entry === undefined) {
+            return chooseVariant(this, subject, detail ?? {});
           }
           if (command !== ServerCommand.compileAndRun) {
             return next(command, parameters) as unknown;
           }
           // Not by `next`: getting ready may have put another client in the place of this one.
-          const isReady = await ready(this, vscode.Uri.parse(parameters[0] as string));
+          const isReady = await ready(this, vscode.Uri.parse(subject));
           return isReady ? this.execute(command, ...(parameters as unknown[])) : undefined;
         },
         provideHover: async (document, position, token, next) => {

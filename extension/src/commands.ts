@@ -30,6 +30,7 @@ const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.diffVariants': tools => openAtCursor(tools, ServerCommand.compareVariants, {}),
   'dynascope.pickReport': openReport,
   'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
+  'dynascope.proveFixes': findFixes,
   'dynascope.clearResults': clearResults,
   'dynascope.restartServer': restartServer,
   'dynascope.runDoctor': tools => ask(tools, ServerCommand.doctor),
@@ -132,6 +133,14 @@ async function chooseVariantAtCursor({ server }: Tools): Promise<void> {
   const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
   if (uri !== undefined) {
     await chooseVariant(server, uri.toString(), { line });
+  }
+}
+
+/** The program runs again with and without each edit, so it is done only when somebody asks. */
+async function findFixes(tools: Tools): Promise<void> {
+  const uri = activeFile();
+  if (uri !== undefined && (await ready(tools.server, uri))) {
+    await ask(tools, ServerCommand.findFixes, uri.toString());
   }
 }
 

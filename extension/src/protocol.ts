@@ -11,6 +11,7 @@ export const ServerCommand = {
   chooseVariant: 'dynascope.chooseVariant',
   compareVariants: 'dynascope.compareVariants',
   showSummary: 'dynascope.showSummary',
+  findFixes: 'dynascope.findFixes',
   clear: 'dynascope.clear',
   debugInformation: 'dynascope.debugInformation',
   doctor: 'dynascope.doctor',

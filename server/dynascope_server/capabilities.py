@@ -11,6 +11,8 @@ from dynascope_server import VERSION
 from dynascope_server.ide.acts import COMMANDS
 
 NAME = "dynascope"
+ACTION_KINDS = ("quickfix", "source.dynascope", "source.fixAll.dynascope", "dynascope.show")
+"""An editor offers its own "Fix All" only where it is told that there may be one."""
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
 
 
@@ -22,7 +24,7 @@ def initialize_result(params: dict[str, Any]) -> dict[str, Any]:
             "positionEncoding": choose_encoding(client),
             "textDocumentSync": {"openClose": True, "change": 1, "save": True},
             "hoverProvider": True,
-            "codeActionProvider": True,
+            "codeActionProvider": {"codeActionKinds": list(ACTION_KINDS)},
             "codeLensProvider": {"resolveProvider": False},
             "documentLinkProvider": {"resolveProvider": False},
             "inlayHintProvider": {"resolveProvider": False},

@@ -86,6 +86,8 @@ class Session:
     def choose(self, program: str, function: FunctionFact, variant: Variant) -> None:
         """From now on this variant is shown, also after the next run if it has one that is set apart in the same way."""
         result = self._results[program]
+        if result.report is None:
+            return
         result.chosen[function.name, variant.entry.place] = variant.label
         result.choice = _resolved(result.chosen, result.report)
         result.facts = by_file(result.report, result.choice)
@@ -124,10 +126,15 @@ class Session:
         pointing = (result.pointing.get(path, ()) for result in self._results.values())
         return set().union({path} & self.files(), *pointing)
 
-    def view(self, path: str) -> FileView | None:
-        """What the newest result that speaks of the file says about it, on its present lines."""
+    def program_of(self, path: str) -> str | None:
+        """The program whose newest run speaks of the file, also where that run gave no report."""
         result = self._newest(path)
-        if result is None:
+        return result.program if result is not None else None
+
+    def view(self, path: str) -> FileView | None:
+        """What the newest report that speaks of the file says about it, on its present lines."""
+        result = self._newest(path)
+        if result is None or result.report is None:
             return None
         facts = result.facts.get(path) or empty_facts(path)
         stale = self._stale_functions(result)

@@ -1,5 +1,6 @@
 """Names that programs do replace between two calls, in libraries and on objects: compiled code follows, there and back."""
 
+import enum
 import math
 import os
 import random
@@ -264,3 +265,20 @@ def test_a_wrapper_is_run_each_time():
         for _ in range(3):
             assert same(compiled(X), original(X) + 1)
     assert len(calls) == 3
+
+
+class Mode(enum.Enum):
+    FAST = 1
+    SLOW = 2
+
+    def __init__(self, number):
+        self.scale = number * 10
+
+
+@pytest.mark.parametrize("read", [lambda x, mode: x * mode.scale, lambda x, mode: x * Mode.FAST.scale])
+def test_what_a_member_of_an_enum_was_given(read):
+    compiled = dynascope.compile(read, backend="eager")
+    for scale in (10, 3, 10):
+        Mode.FAST.scale = scale
+        assert same(compiled(X, Mode.FAST), X * scale)
+    assert same(compiled(X, Mode.SLOW), read(X, Mode.SLOW))

@@ -354,6 +354,8 @@ async def test_a_program_may_be_deleted_while_it_runs(editor):
     assert "Dynascope: cancel the run" in [lens.command.title for lens in await editor.lenses(path)]
     await editor.command("dynascope.cancel", path.as_uri())
     assert (await editor.ending(handle["run"]))["cancelled"]
+    titles = [lens.command.title for lens in await editor.lenses(path)]
+    assert titles[0] == "Dynascope: compile and run", "a program that was run can be run again, torch in it or not"
     editor.close(path)
     assert await editor.command("dynascope.compileAndRun", path.as_uri()) is None
     await editor.until(lambda: any("no file on disk" in message for message in editor.messages))

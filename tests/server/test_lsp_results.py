@@ -194,8 +194,9 @@ async def test_a_diagnostic_has_an_action_that_explains_it(editor):
     editor.open(path)
     await editor.run(path)
     (branch,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
-    (action,) = await editor.actions(path, branch.range, [branch], [types.CodeActionKind.QuickFix])
+    action, search = await editor.actions(path, branch.range, [branch], [types.CodeActionKind.QuickFix])
     assert action["title"] == "Explain data-dependent-branch"
+    assert search["command"]["command"] == "dynascope.findFixes" and search["command"]["arguments"] == [path.as_uri()]
     assert [diagnostic["code"] for diagnostic in action["diagnostics"]] == ["data-dependent-branch"]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynascope.grad.metadata import Rule, joined, kept_strides, layouts_by_torch, overloads, rule
+from dynascope.grad.metadata import Rule, common_device, joined, kept_strides, layouts_by_torch, overloads, rule
 from dynascope.grad.shapes import broadcast, channels_last_strides, floating, fresh, iterator_strides, promoted
 from dynascope.grad.tape import Layout, Value, contiguous_strides, leaves
 from dynascope.grad.views import Builder, with_strides
@@ -86,6 +86,13 @@ def _normal(mean: Value, deviation: Value, **_: Any) -> Layout:
 @rule(*overloads("normal.float_Tensor"))
 def _normal_by_deviation(mean: float, deviation: Value, **_: Any) -> Layout:
     return fresh(deviation.sizes, deviation.dtype, deviation.device)
+
+
+@eager_layout(aten.rsub.Scalar, aten.rsub.Tensor)
+def _subtracted_from(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
+    values = [operand for operand in (b, a) if isinstance(operand, Value)]
+    sizes = broadcast(*(value.sizes for value in values))
+    return Layout(sizes, iterator_strides(sizes, (b, a)), promoted((a, b)), common_device(values))
 
 
 @rule(*overloads("rrelu_with_noise_functional"))

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dynascope.report.facts import Cause, CompileReport, EntryFact, FunctionFact
+from dynascope.report.facts import Cause, ChangeFact, CompileReport, EntryFact, FunctionFact
 from dynascope.report.lines import shown_reason
 from dynascope.report.reason import Explanation, Severity
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_place
 
+Again = tuple[Explanation, ChangeFact | None]
+"""Why a compilation was made again, in words and as data."""
 Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "machine"]
 SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""
@@ -132,32 +134,32 @@ def _finding(kind: Kind, explanation: Explanation, fallback: Span) -> Finding:
 
 def _recompilations(function: FunctionFact) -> Iterator[Finding]:
     """One for each cause: a size that differs at every call would fill the page."""
-    causes: dict[tuple, list[EntryFact]] = {}
+    causes: dict[tuple, list[Again]] = {}
     for entry in function.entries:
         if entry.recompiled is not None:
             change = entry.change
             key = (change.expression, change.cause) if change is not None else (entry.recompiled.span, "other")
-            causes.setdefault(key, []).append(entry)
-    for entries in causes.values():
-        last = entries[-1].recompiled
-        told = replace(_softened(last), message=_again(entries))
-        expected = (
-            len(entries) == 1 and entries[0].change is not None and entries[0].change.cause in ("grad-mode", "number")
-        )
+            causes.setdefault(key, []).append((entry.recompiled, change))
+    for again in causes.values():
+        explanation, change = again[-1]
+        told = replace(_softened(explanation), message=_again(again))
+        expected = len(again) == 1 and change is not None and change.cause in ("grad-mode", "number")
         found = _finding("recompile", told, function_line(function))
-        yield replace(found, function=function.identifier, times=len(entries), is_expected=expected)
+        yield replace(found, function=function.identifier, times=len(again), is_expected=expected)
 
 
-def _again(entries: list[EntryFact]) -> str:
-    change, words = entries[-1].change, entries[-1].recompiled.message
-    if len(entries) == 1 or change is None:
-        often = "Compiled again" if len(entries) == 1 else f"Compiled again {len(entries)} times, the last time because"
-        return f"{often}: {words}" if len(entries) == 1 else f"{often} {words}"
-    values = [entries[0].change.before, *(entry.change.now for entry in entries)]
+def _again(again: list[Again]) -> str:
+    explanation, last = again[-1]
+    if len(again) == 1:
+        return f"Compiled again: {explanation.message}"
+    changes = [change for _, change in again if change is not None]
+    if last is None:
+        return f"Compiled again {len(again)} times, the last time because {explanation.message}"
+    values = [changes[0].before, *(change.now for change in changes)]
     distinct = list(dict.fromkeys(values))
     shown = distinct if len(distinct) <= VALUES_SHOWN else [*distinct[: VALUES_SHOWN - 1], "...", distinct[-1]]
-    why = f" ({CAUSES[change.cause]})" if CAUSES[change.cause] else ""
-    return f"Compiled again {len(entries)} times: `{change.expression}` was {', '.join(shown)}{why}."
+    why = f" ({CAUSES[last.cause]})" if CAUSES[last.cause] else ""
+    return f"Compiled again {len(again)} times: `{last.expression}` was {', '.join(shown)}{why}."
 
 
 def _softened(explanation: Explanation) -> Explanation:

@@ -21,8 +21,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def sarif(report: CompileReport) -> dict[str, Any]:
     """Places relative to the present folder where they lie in it. What concerns the machine is no result, but a notification."""
     found = findings(report)
-    placed = [finding for finding in found if finding.span is not None]
-    codes = list(dict.fromkeys(finding.code for finding in placed))
+    placed = [(finding, finding.span) for finding in found if finding.span is not None]
+    codes = list(dict.fromkeys(finding.code for finding, _ in placed))
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -46,19 +46,19 @@ def sarif(report: CompileReport) -> dict[str, Any]:
                         ],
                     }
                 ],
-                "results": [_result(finding, codes.index(finding.code)) for finding in placed],
+                "results": [_result(finding, place, codes.index(finding.code)) for finding, place in placed],
             }
         ],
     }
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
+def _result(finding: Finding, place: Span, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": LEVELS[finding.severity],
         "message": {"text": _words(finding)},
-        "locations": [_location(finding.span)],
+        "locations": [_location(place)],
     }
     callers = [frame for frame in finding.stack if frame.span != finding.span]
     if callers:

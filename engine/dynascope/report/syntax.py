@@ -21,6 +21,9 @@ from dynascope.report.span import Span
 Asker = Literal["if", "elif", "while", "assert", "and", "or", "not", "conditional expression", "comprehension", ""]
 
 
+Placed = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern
+PLACED = (ast.stmt, ast.expr, ast.excepthandler, ast.arg, ast.keyword, ast.alias, ast.pattern)
+"""The nodes that have a place in the text."""
 HAVE_BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.With, ast.Try)
 
 
@@ -62,7 +65,9 @@ def asking_node(span: Span) -> ast.AST | None:
 
 def _asking(span: Span) -> tuple[ast.AST, Asker, ast.expr] | None:
     """Where the place has no columns, the line's statement; else the smallest test around the place, or one inside it."""
-    found = [(node, asker, test) for node in _nodes_on(span) for asker, test in _tests(node)]
+    found: list[tuple[ast.AST, Asker, ast.expr]] = [
+        (node, asker, test) for node in _nodes_on(span) for asker, test in _tests(node)
+    ]
     if span.column is None:
         found = [row for row in found if isinstance(row[0], (ast.If, ast.While, ast.Assert))] or found
         return max(found, key=lambda row: _extent(row[2]), default=None)
@@ -98,7 +103,7 @@ def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
     if call is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return {}
     given = dict(zip(parameters, call.args, strict=False))
-    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg in parameters}
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg and keyword.arg in parameters}
     simple = (ast.Name, ast.Attribute, ast.Subscript)
     return {name: ast.unparse(value) for name, value in given.items() if isinstance(value, simple)}
 
@@ -184,38 +189,46 @@ def _index(text: str) -> dict[int, list[ast.AST]]:
 def _lines_of(node: ast.AST) -> tuple[int, int]:
     """A statement with a body counts by its head: what is inside has lines of its own."""
     if isinstance(node, ast.comprehension):
-        return node.target.lineno, (node.ifs or [node.iter])[-1].end_lineno
-    first = getattr(node, "lineno", None)
-    if first is None:
+        return node.target.lineno, _last_line((node.ifs or [node.iter])[-1])
+    if not isinstance(node, PLACED):
         return 1, 0
     if isinstance(node, (ast.If, ast.While)):
-        return first, node.test.end_lineno
+        return node.lineno, _last_line(node.test)
     if isinstance(node, HAVE_BODIES):
-        return first, first
-    return first, node.end_lineno
+        return node.lineno, node.lineno
+    return node.lineno, _last_line(node)
 
 
-def _span_of(file: str, node: ast.AST) -> Span:
-    return Span(file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+def _last_line(node: Placed) -> int:
+    return node.lineno if node.end_lineno is None else node.end_lineno
 
 
-def _is_at(node: ast.AST, span: Span) -> bool:
-    place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+def _end(node: Placed) -> tuple[int, int]:
+    return _last_line(node), node.col_offset if node.end_col_offset is None else node.end_col_offset
+
+
+def _span_of(file: str, node: ast.expr) -> Span:
+    return Span(file, node.lineno, node.col_offset, *_end(node))
+
+
+def _is_at(node: Placed, span: Span) -> bool:
+    place = (node.lineno, node.col_offset, *_end(node))
     return place == (span.line, span.column, span.last_line, span.end_column)
 
 
 def _covers(node: ast.AST, span: Span) -> bool:
     """Whether the place lies inside the node; a place without columns does where it begins on the node's first line."""
-    if not hasattr(node, "lineno"):
+    if not isinstance(node, PLACED):
         return False
     if span.column is None:
-        return node.lineno <= span.line <= node.end_lineno
-    start, end = (span.line, span.column), (span.last_line, span.end_column)
-    return (node.lineno, node.col_offset) <= start and end <= (node.end_lineno, node.end_col_offset)
+        return node.lineno <= span.line <= _last_line(node)
+    start, end = (span.line, span.column), (span.last_line, span.end_column or 0)
+    return (node.lineno, node.col_offset) <= start and end <= _end(node)
 
 
-def _extent(node: ast.AST) -> tuple[int, int]:
-    return node.end_lineno - node.lineno, node.end_col_offset - node.col_offset
+def _extent(node: ast.expr) -> tuple[int, int]:
+    line, column = _end(node)
+    return line - node.lineno, column - node.col_offset
 
 
 def statement_lines(file: str) -> set[int]:

@@ -29,7 +29,7 @@ def actions(path: str, view: FileView | None, activity: Activity, first: int, la
         yield Action(Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
         yield Action(acts.compile_and_run(path, "Dynascope: compile and run"))
-    if view is not None and view.report is not None:
+    if view is not None:
         yield Action(Act("Dynascope: show the whole run", acts.SHOW_SUMMARY, view.path))
         yield Action(Act("Dynascope: clear results", acts.CLEAR, view.path))
 
@@ -39,6 +39,8 @@ def _explanations(view: FileView, first: int, last: int) -> Iterator[Action]:
         span = view.lines.span(problem.span)
         if span is not None and span.line <= last and first <= span.last_line:
             yield Action(Act(f"Explain {problem.code}", acts.SHOW_REASON, subject=problem.code), problem)
+            if problem.is_break:
+                yield Action(Act("Find fixes that can be proved", acts.FIND_FIXES, view.path), problem)
 
 
 def _views(view: FileView, line: int) -> Iterator[Action]:

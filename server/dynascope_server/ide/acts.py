@@ -18,6 +18,7 @@ SHOW_SUMMARY = "dynascope.showSummary"
 SHOW_REASON = "dynascope.showReason"
 CHOOSE_VARIANT = "dynascope.chooseVariant"
 COMPARE_VARIANTS = "dynascope.compareVariants"
+FIND_FIXES = "dynascope.findFixes"
 CLEAR = "dynascope.clear"
 DEBUG_INFORMATION = "dynascope.debugInformation"
 DOCTOR = "dynascope.doctor"
@@ -33,6 +34,7 @@ COMMANDS = (
     SHOW_REASON,
     CHOOSE_VARIANT,
     COMPARE_VARIANTS,
+    FIND_FIXES,
     CLEAR,
     DEBUG_INFORMATION,
     DOCTOR,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dynascope.report.syntax import parsed
@@ -50,7 +50,7 @@ def _definitions(text: str) -> list[Definition]:
     return list(_of_body(parsed(text).body, ""))
 
 
-def _of_body(body: list[ast.stmt], prefix: str) -> Iterator[Definition]:
+def _of_body(body: Sequence[ast.stmt], prefix: str) -> Iterator[Definition]:
     for node in body:
         if isinstance(node, Function):
             yield _definition(f"{prefix}{node.name}", [node], node)
@@ -64,7 +64,7 @@ def _of_body(body: list[ast.stmt], prefix: str) -> Iterator[Definition]:
             yield _definition(prefix, [node], node, _made(node))
 
 
-def _definition(name: str, parts: list[ast.AST], node: ast.stmt, makes: frozenset[str] = frozenset()) -> Definition:
+def _definition(name: str, parts: Sequence[ast.AST], node: ast.stmt, makes: frozenset[str] = frozenset()) -> Definition:
     first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
     names = {
         part.id

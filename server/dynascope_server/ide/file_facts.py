@@ -50,7 +50,7 @@ class FileView:
     """One of the user's files as the editor shows it now: what was found, and where those lines are since."""
 
     path: str
-    report: CompileReport | None
+    report: CompileReport
     facts: FileFacts
     lines: LineMap
     program: str
@@ -67,9 +67,9 @@ class FileView:
         return self.outdated or bool(self.stale_functions)
 
     @property
-    def shown(self) -> CompileReport | None:
+    def shown(self) -> CompileReport:
         """The report with the chosen variants only."""
-        return None if self.report is None else one_variant(self.report, self.choice)
+        return one_variant(self.report, self.choice)
 
     def is_stale(self, function: str) -> bool:
         return self.outdated or function in self.stale_functions

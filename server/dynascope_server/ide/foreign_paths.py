@@ -10,12 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynascope.report.facts import CompileReport, ProgramFact
+from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Explanation
-from dynascope.report.span import Span
 from dynascope.report.user_files import is_user_file
-
-PLACED = (Span, ProgramFact)
 
 
 def mapped(report: CompileReport, folders: Sequence[str], exists: Callable[[str], bool]) -> tuple[CompileReport, int]:
@@ -33,13 +30,14 @@ class _Mapping:
     def apply(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(self.apply, value))
-        if not dataclasses.is_dataclass(value):
+        if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return value
         changes = {
             f.name: self.apply(getattr(value, f.name)) for f in dataclasses.fields(value) if self._holds(value, f.name)
         }
-        if isinstance(value, PLACED) or hasattr(value, "file"):
-            changes["file"] = self.place(value.file)
+        file = getattr(value, "file", None)
+        if isinstance(file, str):
+            changes["file"] = self.place(file)
         return dataclasses.replace(value, **changes) if changes else value
 
     def place(self, file: str) -> str:

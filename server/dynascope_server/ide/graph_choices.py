@@ -59,11 +59,12 @@ def graph_choices(view: FileView) -> list[dict[str, Any]]:
 def _of_entry(function: FunctionFact, entry: EntryFact, graph: GraphFact | None) -> Iterator[GraphChoice]:
     rest = f"line {entry.span.line}, after a break" if entry.region == "resume" else f"line {entry.span.line}"
     heading = f"{function.name} · {rest}"
-    for text in graph.texts if graph is not None else ():
+    if graph is not None:
         words = f"{graph.identifier} · {count(graph.operations, 'operation')}"
-        yield GraphChoice(
-            heading, STAGES.get(text.stage, text.stage), words, text.stage, function.identifier, graph.identifier
-        )
+        for text in graph.texts:
+            yield GraphChoice(
+                heading, STAGES.get(text.stage, text.stage), words, text.stage, function.identifier, graph.identifier
+            )
     for text in entry.texts:
         label = STAGES.get(text.stage, text.stage)
         yield GraphChoice(heading, label, entry.identifier, text.stage, function.identifier, None)

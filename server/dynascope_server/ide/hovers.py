@@ -49,11 +49,7 @@ def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
 def _variant_note(view: FileView, line: int) -> str:
     """Which of several variants the shapes and kernels are of."""
     function = function_at(view.facts, line)
-    own = (
-        next((f for f in view.report.functions if function and f.identifier == function.identifier), None)
-        if view.report
-        else None
-    )
+    own = next((f for f in view.report.functions if function and f.identifier == function.identifier), None)
     variant = chosen_variant(own, view.choice) if own is not None else None
     return f"*{variant.title}*" if variant is not None and variant.total > 1 else ""
 
@@ -119,7 +115,7 @@ def _extern_part(extern: ExternFact) -> str:
 
 def _guards_link(view: FileView, guards: list[GuardFact], link_of: LinkOf) -> str:
     """The page of the compilation that the first of these guards belongs to."""
-    held = (entry for function in (view.report.functions if view.report else ()) for entry in function.entries)
+    held = (entry for function in view.report.functions for entry in function.entries)
     entry = next((entry for entry in held if guards and guards[0] in entry.guards), None)
     return link_of(Address(owner_of(view.program), guards_document_name(entry))) if entry is not None else ""
 

@@ -37,9 +37,9 @@ Activity = Literal["idle", "running"]
 """Of the program at a file."""
 
 
-def lenses(path: str, text: str, view: FileView | None, activity: Activity) -> list[Lens]:
-    """Lenses of a file that uses torch or that a report speaks of; none for other Python files."""
-    if view is None and activity == "idle" and not USES_TORCH.search(text):
+def lenses(path: str, text: str, view: FileView | None, activity: Activity, has_run: bool = False) -> list[Lens]:
+    """Lenses of a file that uses torch, was run or that a report speaks of; none for other Python files."""
+    if view is None and not has_run and activity == "idle" and not USES_TORCH.search(text):
         return []
     return [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
 
@@ -59,8 +59,6 @@ def summary(report: CompileReport) -> str:
 
 def function_acts(view: FileView, unit: Unit) -> Iterator[Act]:
     """Everything a person can look at in one function; the lenses and the code actions alike."""
-    if view.report is None:
-        return
     function = next(f for f in view.shown.functions if f.identifier == unit.function.identifier)
     if all(entry.status != "compiled" for entry in function.entries):
         yield from _uncompiled_acts(view, function)
@@ -131,7 +129,7 @@ def _file_lenses(path: str, view: FileView | None, activity: Activity) -> Iterat
         yield Lens(1, Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
         yield Lens(1, acts.compile_and_run(path, "Dynascope: compile and run"))
-    if view is None or view.report is None:
+    if view is None:
         return
     if view.stale:
         yield Lens(1, acts.compile_and_run(view.program, STALE))

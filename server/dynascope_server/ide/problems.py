@@ -30,6 +30,7 @@ class Problem:
     related: tuple[Related, ...] = ()
     function: str = ""
     """The identifier of the compiled function it belongs to; empty for what concerns the program or the machine."""
+    is_break: bool = False
 
 
 def problems(report: CompileReport) -> tuple[Problem, ...]:
@@ -56,7 +57,7 @@ def _problem(finding: Finding, start: Span) -> Problem:
     place = finding.span or start
     words = _words(finding.message, finding.remedy)
     related = _related(finding.stack, place)
-    return Problem(place, finding.severity, finding.code, words, related, finding.function)
+    return Problem(place, finding.severity, finding.code, words, related, finding.function, finding.kind == "break")
 
 
 def _related(stack: UserStack, place: Span) -> tuple[Related, ...]:

@@ -14,9 +14,7 @@ from dynascope_server.ide.file_facts import FileView
 
 def variants_at(view: FileView, function: str) -> tuple[Variant, ...]:
     """Of the function with this identifier or name; those of its start."""
-    found = (
-        next((f for f in view.report.functions if function in (f.identifier, f.name)), None) if view.report else None
-    )
+    found = next((f for f in view.report.functions if function in (f.identifier, f.name)), None)
     return () if found is None else variants_of(found, min(entry.place for entry in found.entries))
 
 

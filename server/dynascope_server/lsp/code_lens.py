@@ -18,5 +18,7 @@ def answer(server: DynascopeServer, params: types.CodeLensParams) -> list[types.
     if path is None or not server.settings.lenses or server.storage.address_of(path):
         return []
     server.lens_refresh.answered(path)
-    found = lenses(path, server.text_of(path), server.session.view(path), server.runs.activity(path))
+    session = server.session
+    has_run = session.program_of(path) is not None
+    found = lenses(path, server.text_of(path), session.view(path), server.runs.activity(path), has_run)
     return [convert.lens(lens, server.uri_of(lens.act.path) if lens.act.path else None) for lens in found]

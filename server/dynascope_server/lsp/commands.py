@@ -64,7 +64,7 @@ def _show(choose: Callable[[Any, Detail], Choice | NoChoice]) -> Callable[[Dynas
     def show(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
         path = _path(server, arguments)
         view = server.session.view(path)
-        if view is None or view.report is None:
+        if view is None:
             raise Refused(f"Nothing is known of {os.path.basename(path)} yet. Compile and run it first.")
         choice = choose(view, _detail(arguments))
         if isinstance(choice, NoChoice):
@@ -100,13 +100,13 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
 
 def _list_graphs(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
     view = server.session.view(_path(server, arguments))
-    return {"graphs": graph_choices(view) if view is not None and view.report is not None else None}
+    return {"graphs": graph_choices(view) if view is not None else None}
 
 
 def _show_summary(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
     path = _path(server, arguments)
     view = server.session.view(path)
-    if view is None or view.report is None:
+    if view is None:
         raise Refused(f"Nothing is known of {os.path.basename(path)} yet. Compile and run it first.")
     return _open(server, Address(owner_of(view.program), SUMMARY), None)
 
@@ -152,7 +152,7 @@ def _compare_variants(server: DynascopeServer, arguments: Arguments) -> dict[str
 
 def _variants(server: DynascopeServer, path: str, detail: Detail) -> tuple[FileView, FunctionFact, tuple[Variant, ...]]:
     view = server.session.view(path)
-    if view is None or view.report is None:
+    if view is None:
         raise Refused(f"Nothing is known of {os.path.basename(path)} yet. Compile and run it first.")
     line = detail.get("line")
     old = view.old_line(line + 1) if isinstance(line, int) else None
@@ -169,9 +169,14 @@ def _show_reason(server: DynascopeServer, arguments: Arguments) -> dict[str, str
     return _open(server, reason_address(arguments[0]), None)
 
 
+async def _find_fixes(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    return await server.fixes.find(_path(server, arguments))
+
+
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     forgotten = server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.storage.results.forget(forgotten)
+    server.fixes.forget(forgotten)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 
@@ -209,6 +214,7 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.SHOW_REASON: _show_reason,
     acts.CHOOSE_VARIANT: _choose_variant,
     acts.COMPARE_VARIANTS: _compare_variants,
+    acts.FIND_FIXES: _find_fixes,
     acts.CLEAR: _clear,
     acts.DEBUG_INFORMATION: _debug_information,
     acts.DOCTOR: _doctor,

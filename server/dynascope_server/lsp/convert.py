@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from lsprotocol import types
 
 from dynascope_server.ide.actions import Action
 from dynascope_server.ide.acts import FILE_COMMANDS, Act
+from dynascope_server.ide.fixes import Offer, TextEdit
 from dynascope_server.ide.hints import Hint
 from dynascope_server.ide.lenses import Lens
 from dynascope_server.ide.problems import Problem
-from dynascope_server.lsp.positions import Area
+from dynascope_server.lsp.positions import Area, column_of_bytes
 
 SOURCE = "dynascope"
 SEVERITIES = {
@@ -30,6 +31,16 @@ MESSAGE_TYPES = {
 ACTION_KIND = "dynascope.show"
 FILE_ACTION_KIND = f"{types.CodeActionKind.Source.value}.dynascope"
 """What concerns the file is offered everywhere in it; editors show a light bulb for other kinds on every line."""
+FIX_ALL_KIND = f"{types.CodeActionKind.SourceFixAll.value}.dynascope"
+
+
+class Client(Protocol):
+    """What an edit needs to know of who makes it."""
+
+    @property
+    def encoding(self) -> str: ...
+
+    def uri_of(self, path: str) -> str: ...
 
 
 def range_of(area: Area) -> types.Range:
@@ -62,6 +73,31 @@ def action(found: Action, uri: str | None, diagnostics: Sequence[types.Diagnosti
     own = [diagnostic for diagnostic in diagnostics if diagnostic.source == SOURCE and diagnostic.code == code]
     kind = types.CodeActionKind.QuickFix if found.problem is not None else _kind(found.act)
     return types.CodeAction(found.act.title, kind, own or None, command=command(found.act, uri))
+
+
+def fix(
+    offer: Offer, texts: Mapping[str, str], client: Client, diagnostics: Sequence[types.Diagnostic]
+) -> types.CodeAction:
+    """An edit, with the diagnostics that it mends; one for all of the file where it has no codes."""
+    own = [diagnostic for diagnostic in diagnostics if diagnostic.source == SOURCE and diagnostic.code in offer.codes]
+    changes = {
+        client.uri_of(file): [_text_edit(edit, texts[file].split("\n"), client.encoding) for edit in edits]
+        for file, edits in offer.edits.items()
+    }
+    kind = types.CodeActionKind.QuickFix if offer.codes else FIX_ALL_KIND
+    edit = types.WorkspaceEdit(changes=changes)
+    return types.CodeAction(offer.title, kind, own or None, is_preferred=True if own else None, edit=edit)
+
+
+def _text_edit(edit: TextEdit, lines: Sequence[str], encoding: str) -> types.TextEdit:
+    """Its columns are bytes, also where it is empty or ends where a line begins."""
+    span = edit.span
+    ends = ((span.line, span.column), (span.last_line, span.end_column))
+    places = [
+        types.Position(row - 1, column_of_bytes(lines[row - 1] if row <= len(lines) else "", column or 0, encoding))
+        for row, column in ends
+    ]
+    return types.TextEdit(types.Range(places[0], places[1]), edit.text)
 
 
 def _kind(act: Act) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dynascope.report.user_files import is_user_file
 from lsprotocol import types
 
 from dynascope_server.ide.addresses import reason_address
 from dynascope_server.ide.problems import Problem
+from dynascope_server.ide.syntax_marks import marks
 from dynascope_server.ide.text_lines import text_lines
 from dynascope_server.lsp import convert
 from dynascope_server.lsp.positions import area_of_span
@@ -35,7 +37,14 @@ class Publisher:
             self._published[path] = diagnostics
 
     def _problems(self, path: str) -> list[tuple[Problem, bool]]:
-        return list(self._server.session.problems(path))
+        """What a run found; of an open file that no run speaks of yet, what the syntax says."""
+        server = self._server
+        if server.session.program_of(path) is not None:
+            return list(server.session.problems(path))
+        if not server.is_open(path) or not is_user_file(path):
+            return []
+        found = marks(path, server.text_of(path))
+        return [(Problem(mark.span, "information", mark.code, mark.message), False) for mark in found]
 
     def _diagnostic(self, path: str, problem: Problem, stale: bool) -> types.Diagnostic:
         server = self._server

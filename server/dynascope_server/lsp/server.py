@@ -31,6 +31,7 @@ from dynascope_server.lsp import (
 )
 from dynascope_server.lsp.commands import execute
 from dynascope_server.lsp.document_store import DocumentStore
+from dynascope_server.lsp.fixes import FixSearches
 from dynascope_server.lsp.lens_refresh import LensRefresh
 from dynascope_server.lsp.publisher import Publisher
 from dynascope_server.lsp.runs import Runs
@@ -58,12 +59,13 @@ class DynascopeServer(LanguageServer):
         self.documents = DocumentStore(self)
         self.publisher = Publisher(self)
         self.runs = Runs(self)
+        self.fixes = FixSearches(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
         self._told: set[str] = set()
-        atexit.register(self.runs.kill_all)
+        atexit.register(self.kill_all)
         _register(self)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -144,7 +146,10 @@ class DynascopeServer(LanguageServer):
         self.window_log_message(convert.log_message("log", batch.text.rstrip("\n")))
 
     def text_changed(self, path: str) -> None:
-        self.publisher.publish(self.session.touched_by(path))
+        self.publisher.publish({path} | self.session.touched_by(path))
+
+    def is_open(self, path: str) -> bool:
+        return self.uri_of(path) in self.workspace.text_documents
 
     def settings_changed(self) -> None:
         self.publisher.publish_all()
@@ -164,6 +169,15 @@ class DynascopeServer(LanguageServer):
         if asked is not None and asked.inlay_hint is not None and asked.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
 
+    def cancel_token(self, token: str) -> None:
+        self.runs.cancel_token(token)
+        self.fixes.cancel_token(token)
+
+    def kill_all(self) -> None:
+        """The server is going: nothing it started stays."""
+        self.runs.kill_all()
+        self.fixes.kill_all()
+
     def workspace_folders(self) -> list[str]:
         known = [folder.uri for folder in self.workspace.folders.values()] or [self.workspace.root_uri or ""]
         return [path for uri in known if (path := uris.to_path(uri))]
@@ -172,7 +186,7 @@ class DynascopeServer(LanguageServer):
 REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.INITIALIZE: configuration.initialize,
     types.INITIALIZED: configuration.initialized,
-    types.SHUTDOWN: lambda server, params: server.runs.kill_all(),
+    types.SHUTDOWN: lambda server, params: server.kill_all(),
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: configuration.changed,
     "dynascope/configure": configuration.configure,
     types.TEXT_DOCUMENT_DID_OPEN: synchronization.opened,
@@ -185,14 +199,17 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_CODE_ACTION: code_action.answer,
     types.TEXT_DOCUMENT_DOCUMENT_LINK: document_link.answer,
     "dynascope/document": document.answer,
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda server, params: server.runs.cancel_token(params.token),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda server, params: server.cancel_token(params.token),
 }
+
+
+OPTIONS = {types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(list(capabilities.ACTION_KINDS))}
 
 
 def _register(server: DynascopeServer) -> None:
     """Plain functions of (server, params); pygls sees functions of params alone."""
     for method, answer in REQUESTS.items():
-        server.feature(method)(_with_server(server, answer))
+        server.feature(method, OPTIONS.get(method))(_with_server(server, answer))
     for name in COMMANDS:
         server.command(name)(_command(server, name))
 

@@ -53,11 +53,11 @@ def saved(server: DynascopeServer, params: types.DidSaveTextDocumentParams) -> N
     """Where the person wants it, a program whose results are shown runs again when one of its files is saved."""
     changed(server, params)
     path = uris.to_path(params.text_document.uri)
-    view = server.session.view(path) if path is not None else None
-    if view is None or not (server.settings.runOnSave and server.settings.trusted):
+    program = server.session.program_of(path) if path is not None else None
+    if program is None or not (server.settings.runOnSave and server.settings.trusted):
         return
-    if server.runs.activity(view.program) == "idle":
-        server.runs.start(view.program, None)
+    if server.runs.activity(program) == "idle":
+        server.runs.start(program, None)
 
 
 def changed(server: DynascopeServer, params: AnyParams) -> None:

@@ -15,6 +15,9 @@ def main():
     if sys.argv[1] == "doctor":
         print("ok: this is the stand-in")
         sys.exit(3)
+    if sys.argv[1] == "fix":
+        find_fixes(sys.argv[sys.argv.index("--") - 1], json.load(sys.stdin))
+        return
     split = sys.argv.index("--")
     own, arguments = sys.argv[2:split], sys.argv[split + 1 :]
     parser = argparse.ArgumentParser()
@@ -27,6 +30,25 @@ def main():
     sys.argv = [options.file, *arguments]
     with os.fdopen(int(options.events_fd), "w", buffering=1, closefd=False) as events:
         compile_and_run(options, lambda **event: events.write(json.dumps(event) + "\n"))
+
+
+def find_fixes(file, texts):
+    """Every line that prints goes."""
+    if WAY == "unusable":
+        sys.exit("There is no torch here.")
+    rows = texts[file].splitlines(keepends=True)
+    numbers = [number for number, row in enumerate(rows, start=1) if "print(" in row]
+    fixes = [
+        {
+            "file": file, "title": "Leave it out", "codes": ["data-dependent-branch"], "words": "1 graph instead of 2",
+            "spans": [{"file": file, "line": number, "column": 4, "end_line": number, "end_column": 8}],
+            "edits": [{"line": number, "column": 0, "end_line": number + 1, "end_column": 0, "text": ""}],
+        }
+        for number in numbers
+    ]  # fmt: skip
+    after = {file: "".join(row for row in rows if "print(" not in row)}
+    everything = {"words": "no break instead of 2", "texts": after} if fixes else None
+    print(json.dumps({"fixes": fixes, "all": everything, "before": texts, "left": 0, "trouble": ""}))
 
 
 def compile_and_run(options, say):

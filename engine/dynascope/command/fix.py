@@ -1,0 +1,119 @@
+"""`dynascope fix FILE`: edits that mend its breaks, each proved by running the program with it in a process of its own.
+
+--diff (the usual)     the edits, as a patch on standard output
+--write                the files are changed
+--json                 every fix with its edits and its proof, for an editor
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dynascope.command.reasons import MissingFile
+from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
+from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
+from dynascope.report.json_format import to_json
+
+USAGE = 2
+FAILED = 1
+
+
+def fix(options: argparse.Namespace) -> int:
+    """0, also where nothing is to be mended; 1 where the program could not be looked at."""
+    if not Path(options.file).is_file():
+        reason = MissingFile(options.file)
+        return _complain(f"{reason.message()} {reason.remedy()}", USAGE)
+    if not is_served():
+        return _complain("fixes are proved in processes that fork, which this system does not have.", FAILED)
+    program = Program(os.path.abspath(options.file), tuple(options.arguments), options.device)
+    texts = {os.path.abspath(file): text for file, text in json.load(sys.stdin).items()} if options.texts else {}
+    try:
+        with Prover(seconds=options.timeout) as prover:
+            mended = mend(program, prover, texts, each=options.json, tell=_teller(options))
+    except ProverEnded as error:
+        return _complain(f"{error}.", FAILED)
+    if options.json:
+        print(json.dumps(as_json(mended, texts), ensure_ascii=False))
+        return 0
+    if mended.trouble:
+        return _complain(f"no fix can be proved: {mended.trouble}.", FAILED)
+    return _show(mended, texts, options.write)
+
+
+def as_json(mended: Mended, texts: dict[str, str]) -> dict[str, Any]:
+    return {
+        "fixes": [_fix_as_json(fix) for fix in mended.fixes],
+        "all": None if mended.proof is None else {"words": mended.proof.words(), "texts": mended.texts},
+        "before": {file: text_of(texts, file) for file in {*mended.texts, *(fix.file for fix in mended.fixes)}},
+        "left": len(mended.left),
+        "trouble": mended.trouble,
+    }
+
+
+def _fix_as_json(proved: ProvedFix) -> dict[str, Any]:
+    return {
+        "file": proved.file,
+        "title": proved.fix.title,
+        "codes": list(dict.fromkeys(finding.code for finding in proved.findings)),
+        "spans": [to_json(finding.span) for finding in proved.findings],
+        "edits": [asdict(edit) for edit in proved.fix.edits],
+        "words": proved.proof.words(),
+    }
+
+
+def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
+    for file, text in mended.texts.items():
+        before = text_of(texts, file)
+        if is_written:
+            Path(file).write_text(text, encoding="utf-8")
+        else:
+            print(_patch(file, before, text), end="")
+    sys.stdout.flush()
+    for line in _summary(mended, is_written):
+        print(f"dynascope: {line}", file=sys.stderr)
+    return 0
+
+
+def _summary(mended: Mended, is_written: bool) -> list[str]:
+    names = ", ".join(_shown_path(file) for file in mended.texts)
+    lines = []
+    if mended.proof is not None:
+        lines.append(f"{'mended' if is_written else 'would mend'} {names}: {mended.proof.words()}.")
+    elif not mended.left:
+        lines.append("there is no break to mend.")
+    for finding in mended.left:
+        where = f"{_shown_path(finding.span.file)}:{finding.span.line}" if finding.span is not None else "?"
+        lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
+    if mended.proof is not None and not is_written:
+        lines.append("`--write` makes these changes.")
+    return lines
+
+
+def _patch(file: str, before: str, after: str) -> str:
+    name = _shown_path(file)
+    rows = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{name}", f"b/{name}")
+    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
+
+
+def _shown_path(file: str) -> str:
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def _teller(options: argparse.Namespace) -> Any:
+    """What is being tried, where somebody looks on."""
+    if options.json or not sys.stderr.isatty():
+        return lambda words: None
+    return lambda words: print(f"dynascope: trying {words}", file=sys.stderr)
+
+
+def _complain(words: str, code: int) -> int:
+    print(f"dynascope: {words}", file=sys.stderr)
+    return code

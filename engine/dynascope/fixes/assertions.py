@@ -1,0 +1,53 @@
+"""A check of what a tensor holds becomes an operator of the graph.
+
+assert (x >= 0).all(), "counts"    ->  torch._assert_async((x >= 0).all(), "counts")
+if torch.isnan(y).any():           ->  torch._assert_async(torch.logical_not(torch.isnan(y).any()), "not a number")
+    raise ValueError("not a number")
+"""
+
+from __future__ import annotations
+
+import ast
+
+from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.source import Source, called_name
+
+
+def asserted_in_graph(site: Site) -> Fix | None:
+    source, statement = site.source, site.source.statement(site.node)
+    torch, imports = source.torch
+    if source.indentation(statement) is None:
+        return None
+    if isinstance(statement, ast.Assert):
+        condition, message = source.text_of(statement.test), statement.msg
+        error = "AssertionError"
+    elif isinstance(statement, ast.If) and not statement.orelse and (raised := _raised(statement)) is not None:
+        condition = f"{torch}.logical_not({source.text_of(statement.test)})"
+        error, message = called_name(raised) or "error", next(iter(raised.args), None)
+    else:
+        return None
+    words = (
+        f", {_words(source, message)}"
+        if message is not None
+        else f', "{ast.unparse(statement.test) if isinstance(statement, ast.Assert | ast.If) else ""}"'
+    )
+    text = f"{torch}._assert_async({condition}{words})"
+    return Fix(
+        f"Check inside the graph (RuntimeError in place of {error})", (*imports, source.replaced(statement, text))
+    )
+
+
+def _raised(statement: ast.If) -> ast.Call | None:
+    """`raise E("words")` alone in the branch."""
+    match statement.body:
+        case [ast.Raise(exc=ast.Call() as call)] if len(call.args) <= 1 and not call.keywords:
+            return call
+    return None
+
+
+def _words(source: Source, message: ast.expr) -> str:
+    """Words are given before the check: what stands in them as a tensor's value would be taken out of it."""
+    if isinstance(message, ast.JoinedStr):
+        parts = [p.value for p in message.values if isinstance(p, ast.Constant) and isinstance(p.value, str)]
+        return repr("".join(parts).strip())
+    return source.text_of(message)

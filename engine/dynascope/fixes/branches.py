@@ -1,0 +1,199 @@
+"""A branch on a tensor's value: both sides are computed, and `torch.where` chooses.
+
+if b.sum() < 0:          ->    b = torch.where(b.sum() < 0, b * -1, b)
+    b = b * -1
+
+if x.sum() > 0:          ->    return torch.where(x.sum() > 0, x * 2, x - 1)
+    return x * 2
+return x - 1
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from dynascope.fixes.edits import Edit
+from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.source import Source, end_of
+
+Rows = list[tuple[str, ast.expr]]
+"""Names and what they become, in order."""
+TITLE = "Choose with torch.where"
+
+
+def chosen_values(site: Site) -> Fix | None:
+    """Branches that give values to variables."""
+    source = site.source
+    statement = _deciding(site)
+    indentation = source.indentation(statement) if statement is not None else None
+    if statement is None or indentation is None:
+        return None
+    torch, imports = source.torch
+    names = _assigned(statement)
+    conditions: list[tuple[str, ast.expr]] = []
+    rows = _rows(statement, torch, source, conditions, len(names) > 1)
+    if not rows:
+        return None
+    written = [*conditions, *rows]
+    text = f"\n{indentation}".join(
+        f"{name} = {ast.unparse(ast.fix_missing_locations(value))}" for name, value in written
+    )
+    return Fix(TITLE, (*imports, source.replaced(statement, text)))
+
+
+def chosen_result(site: Site) -> Fix | None:
+    """`if c: return a`, with the other result in an `else` or further down."""
+    source = site.source
+    statement = _deciding(site)
+    if statement is None or source.indentation(statement) is None or len(statement.body) != 1:
+        return None
+    first = statement.body[0]
+    block = source.block(statement)
+    rest = statement.orelse or block[block.index(statement) + 1 :]
+    if not isinstance(first, ast.Return) or first.value is None or not rest:
+        return None
+    last = rest[-1]
+    if not isinstance(last, ast.Return) or last.value is None or not all(isinstance(s, ast.Assign) for s in rest[:-1]):
+        return None
+    if statement.orelse and len(rest) > 1:
+        return None
+    return _joined(source, statement, first.value, rest, last.value)
+
+
+def chosen_expression(site: Site) -> Fix | None:
+    """`a if c else b`"""
+    source, node = site.source, site.node
+    found = next((n for n in (node, *source.above(node)) if isinstance(n, ast.IfExp)), None)
+    if found is None or not _within(node, found.test):
+        return None
+    torch, imports = source.torch
+    text = ast.unparse(ast.fix_missing_locations(_where(torch, _truth(found.test, torch), found.body, found.orelse)))
+    return Fix(TITLE, (*imports, source.replaced(found, text)))
+
+
+def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[ast.stmt], last: ast.expr) -> Fix | None:
+    torch, imports = source.torch
+    condition = _truth(statement.test, torch)
+    indentation = source.indentation(statement)
+    if len(rest) == 1:
+        value = _results(torch, condition, first, last)
+        edit = (
+            Edit(statement.lineno, statement.col_offset, *end_of(rest[0]), f"return {_text(value)}") if value else None
+        )
+        return Fix(TITLE, (*imports, edit)) if edit else None
+    # What follows may give other values to what the early result is made of.
+    is_early, early = source.fresh("is_early"), source.fresh("early")
+    value = _results(torch, ast.Name(is_early), ast.Name(early), last)
+    if value is None or isinstance(first, ast.Tuple):
+        return None
+    head = f"{is_early} = {_text(condition)}\n{indentation}{early} = {source.text_of(first)}"
+    return Fix(TITLE, (*imports, source.replaced(statement, head), source.replaced(last, _text(value))))
+
+
+def _results(torch: str, condition: ast.expr, first: ast.expr, last: ast.expr) -> ast.expr | None:
+    if not isinstance(first, ast.Tuple) and not isinstance(last, ast.Tuple):
+        return _where(torch, condition, first, last)
+    if isinstance(first, ast.Tuple) and isinstance(last, ast.Tuple) and len(first.elts) == len(last.elts):
+        pairs = zip(first.elts, last.elts, strict=True)
+        return ast.Tuple([a if ast.dump(a) == ast.dump(b) else _where(torch, condition, a, b) for a, b in pairs])
+    return None
+
+
+def _deciding(site: Site) -> ast.If | None:
+    """The `if` that asks for the truth of the expression; of a chain of `elif`s the first."""
+    statement = site.source.statement(site.node)
+    if not isinstance(statement, ast.If) or not _within(site.node, statement.test):
+        return None
+    above = site.source.parent(statement)
+    while isinstance(above, ast.If) and above.orelse == [statement]:
+        statement, above = above, site.source.parent(above)
+    return statement
+
+
+def _rows(
+    statement: ast.If, torch: str, source: Source, conditions: list[tuple[str, ast.expr]], is_named: bool
+) -> Rows | None:
+    condition = _truth(statement.test, torch)
+    if is_named:
+        name = source.fresh("chosen" if not conditions else f"chosen_{len(conditions) + 1}")
+        conditions.append((name, condition))
+        condition = ast.Name(name)
+    then = _assignments(statement.body)
+    if len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
+        otherwise = _rows(statement.orelse[0], torch, source, conditions, is_named)
+    else:
+        otherwise = _assignments(statement.orelse)
+    if then is None or otherwise is None:
+        return None
+    return _merged(torch, condition, then, otherwise)
+
+
+def _merged(torch: str, condition: ast.expr, then: Rows, otherwise: Rows) -> Rows | None:
+    """In the order of the statements: the condition is one truth, so that what a name became is right for what follows."""
+    if [name for name, _ in then] == [name for name, _ in otherwise]:
+        return [(n, _where(torch, condition, a, b)) for (n, a), (_, b) in zip(then, otherwise, strict=True)]
+    if not otherwise:
+        return [(name, _where(torch, condition, value, ast.Name(name))) for name, value in then]
+    if not then:
+        return [(name, _where(torch, condition, ast.Name(name), value)) for name, value in otherwise]
+    return None
+
+
+def _assignments(body: Sequence[ast.stmt]) -> Rows | None:
+    rows: Rows = []
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                rows.append((name, value))
+            case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
+                rows.append((name, ast.BinOp(ast.Name(name), operator, value)))
+            case ast.Pass():
+                continue
+            case _:
+                return None
+    return rows
+
+
+def _assigned(statement: ast.If) -> list[str]:
+    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)][
+        : 2 if not statement.orelse else None
+    ]
+
+
+def _truth(test: ast.expr, torch: str) -> ast.expr:
+    """The condition as a tensor of truth."""
+    match test:
+        case ast.Compare():
+            return test
+        case ast.BoolOp(op=operator, values=values):
+            name = "logical_and" if isinstance(operator, ast.And) else "logical_or"
+            parts = [_truth(value, torch) for value in values]
+            joined = parts[0]
+            for part in parts[1:]:
+                joined = _call(torch, name, joined, part)
+            return joined
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _call(torch, "logical_not", _truth(operand, torch))
+        case ast.Call(func=ast.Attribute(attr="any" | "all" | "isnan" | "isfinite" | "isinf")):
+            return test
+        case ast.Call(func=ast.Name(id="bool"), args=[argument]):
+            return _truth(argument, torch)
+        case _:
+            return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
+
+
+def _where(torch: str, condition: ast.expr, then: ast.expr, otherwise: ast.expr) -> ast.expr:
+    return _call(torch, "where", condition, then, otherwise)
+
+
+def _call(torch: str, name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(ast.Name(torch), name), list(arguments), [])
+
+
+def _text(node: ast.expr) -> str:
+    return ast.unparse(ast.fix_missing_locations(node))
+
+
+def _within(node: ast.AST, tree: ast.AST) -> bool:
+    return any(each is node for each in ast.walk(tree))

@@ -1,0 +1,53 @@
+"""Changes of a text, in the columns that Python's grammar uses.
+
+apply("x = y.item()\n", [Edit(1, 4, 1, 12, "y")])  ->  "x = y\n"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """Lines count from 1, columns are UTF-8 bytes from 0, the end is not included; an empty range inserts."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+    @property
+    def start(self) -> tuple[int, int]:
+        return self.line, self.column
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self.end_line, self.end_column
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all edits made, the same one once. Raises `ValueError` where two change the same place."""
+    ordered = sorted(set(edits))
+    if not are_apart(ordered):
+        raise ValueError("two edits change the same place")
+    lines = text.encode().splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    raw = b"".join(lines)
+    for edit in reversed(ordered):
+        first, last = (starts[row - 1] + column for row, column in (edit.start, edit.end))
+        raw = raw[:first] + edit.text.encode() + raw[last:]
+    return raw.decode()
+
+
+def are_apart(edits: Iterable[Edit]) -> bool:
+    """Whether they can be made together. What two of them share is made once."""
+    ordered: Sequence[Edit] = sorted(set(edits))
+    return all(
+        before.end <= after.start and before.start != after.start
+        for before, after in zip(ordered, ordered[1:], strict=False)
+    )

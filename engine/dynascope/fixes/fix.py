@@ -1,0 +1,31 @@
+"""What a kind of fix is asked, and what it answers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dynascope.fixes.edits import Edit
+from dynascope.fixes.source import Source
+from dynascope.report.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A finding in a text, with the expression that it is about."""
+
+    source: Source
+    finding: Finding
+    node: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """`title` reads as an order: "Choose with torch.where". Nothing is known yet of whether it is right."""
+
+    title: str
+    edits: tuple[Edit, ...]
+
+
+Kind = Callable[[Site], Fix | None]

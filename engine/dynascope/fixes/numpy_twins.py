@@ -1,0 +1,86 @@
+"""NumPy in the middle of torch: the whole expression is written with torch.
+
+torch.from_numpy(np.tanh(b.numpy()))  ->  torch.tanh(b)
+"""
+
+from __future__ import annotations
+
+import ast
+
+from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.source import called_name, dotted, method_called
+
+SAME = frozenset({
+    "abs", "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "arcsin",
+    "arccos", "add", "subtract", "multiply", "divide", "maximum", "minimum", "sign", "floor", "ceil", "round", "sum", "mean", "std",
+    "var", "dot", "matmul", "where", "clip", "square", "isnan", "isinf", "isfinite", "cumsum", "cumprod", "argmax", "argmin", "outer",
+    "prod", "any", "all", "zeros_like", "ones_like", "stack", "flip", "roll", "tril", "triu", "einsum", "linspace", "max", "min",
+})  # fmt: skip
+"""What torch and NumPy call by one name, with the same order of arguments."""
+RENAMED = {"concatenate": "cat", "absolute": "abs", "power": "pow", "negative": "neg", "expand_dims": "unsqueeze"}
+KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction", "a_min": "min", "a_max": "max"}
+INTO_TORCH = ("from_numpy", "as_tensor", "tensor")
+
+
+def with_torch(site: Site) -> Fix | None:
+    source = site.source
+    torch, imports = source.torch
+    numpy = _numpy_name(source.tree)
+    whole = site.node
+    for node in source.above(site.node):
+        if not isinstance(node, ast.Call | ast.Attribute | ast.BinOp | ast.UnaryOp):
+            break
+        if isinstance(node, ast.Call) and (_is_entry(node, torch) or _is_numpy(node, numpy) or _is_exit(node)):
+            whole = node
+    written = _Twins(torch, numpy).visit(_copy(whole))
+    text = ast.unparse(ast.fix_missing_locations(written))
+    if text == ast.unparse(whole):
+        return None
+    return Fix("Compute it with torch in place of NumPy", (*imports, source.replaced(whole, text)))
+
+
+class _Twins(ast.NodeTransformer):
+    def __init__(self, torch: str, numpy: str) -> None:
+        self._torch, self._numpy = torch, numpy
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _is_entry(node, self._torch) and len(node.args) == 1 and not node.keywords:
+            return node.args[0]
+        if _is_exit(node):
+            assert isinstance(node.func, ast.Attribute)
+            return _on_its_device(node.func.value)
+        name = called_name(node).removeprefix(f"{self._numpy}.")
+        twin = name if name in SAME else RENAMED.get(name)
+        if twin is not None and _is_numpy(node, self._numpy):
+            keywords = [ast.keyword(KEYWORDS.get(k.arg or "", k.arg), k.value) for k in node.keywords]
+            return ast.Call(ast.Attribute(ast.Name(self._torch), twin), node.args, keywords)
+        return node
+
+
+def _on_its_device(node: ast.expr) -> ast.expr:
+    """`x.detach().cpu()` is gone through for NumPy's sake; only that no gradient flows is kept."""
+    found = method_called(node)
+    return _on_its_device(found[0]) if found is not None and found[1] == "cpu" else node
+
+
+def _is_entry(node: ast.Call, torch: str) -> bool:
+    return called_name(node) in [f"{torch}.{name}" for name in INTO_TORCH]
+
+
+def _is_exit(node: ast.Call) -> bool:
+    found = method_called(node)
+    return found is not None and found[1] == "numpy" and not node.args
+
+
+def _is_numpy(node: ast.Call, numpy: str) -> bool:
+    return dotted(node.func).startswith(f"{numpy}.")
+
+
+def _numpy_name(tree: ast.Module) -> str:
+    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    return next((alias.asname or alias.name for alias in aliases if alias.name == "numpy"), "numpy")
+
+
+def _copy(node: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(node), mode="eval").body

@@ -1,0 +1,99 @@
+"""What only tells people something (print, logging, warnings, a clock) runs where the function is not compiled.
+
+print("so far", y.mean())    ->    if not torch.compiler.is_compiling():
+                                       print("so far", y.mean())
+"""
+
+from __future__ import annotations
+
+import ast
+
+from dynascope.fixes.edits import Edit
+from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.source import Source, called_name, dotted, end_of
+
+TELLS = frozenset({
+    "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write", "writelines", "flush",
+    "set_postfix", "set_description", "add_scalar", "add_histogram", "log_dict",
+})  # fmt: skip
+"""Last parts of the names of functions that are called to tell something."""
+CLOCKS = ("time.",)
+
+
+def told_uncompiled(site: Site) -> Fix | None:
+    source, statement = site.source, site.source.statement(site.node)
+    found = _told_with(source, statement)
+    torch, imports = source.torch
+    edits = [_wrapped(source, each, f"if not {torch}.compiler.is_compiling():") for each in found]
+    made = [edit for edit in edits if edit is not None]
+    if not made or len(made) < len(edits):
+        return None
+    what = "this" if len(made) == 1 else f"these {len(made)} statements"
+    return Fix(f"Run {what} only where nothing is compiled", (*imports, *made))
+
+
+def told_under_condition(site: Site) -> Fix | None:
+    """`if norm > 1: warnings.warn(...)`: the branch is there for what it tells."""
+    source, statement = site.source, site.source.statement(site.node)
+    if not isinstance(statement, ast.If) or statement.orelse or not all(map(_tells, statement.body)):
+        return None
+    torch, imports = source.torch
+    test = source.text_of(statement.test)
+    joined = f"({test})" if isinstance(statement.test, ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Lambda) else test
+    edit = source.replaced(statement.test, f"not {torch}.compiler.is_compiling() and {joined}")
+    return Fix("Ask for this only where nothing is compiled", (*imports, edit))
+
+
+def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The statement, where it only tells something; a clock's reading with all that the reading is used for."""
+    if _tells(statement):
+        return [statement]
+    function = source.function(statement)
+    if function is None or not _reads_clock(statement):
+        return []
+    found, names = [statement], _names(statement)
+    for each in ast.walk(function):
+        if isinstance(each, ast.stmt) and each is not statement and each is not function and _uses(each) & names:
+            if not (_tells(each) or (isinstance(each, ast.Assign) and _names(each))):
+                return []
+            found.append(each)
+            names |= _names(each)
+    return found
+
+
+def _tells(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    function = statement.value.func
+    last = function.attr if isinstance(function, ast.Attribute) else dotted(function)
+    return last in TELLS
+
+
+def _reads_clock(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        called_name(node).startswith(CLOCKS) for node in ast.walk(statement.value)
+    )
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _uses(statement: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _wrapped(source: Source, statement: ast.stmt, head: str) -> Edit | None:
+    indentation = source.indentation(statement)
+    if indentation is None:
+        return None
+    line, column = end_of(statement)
+    rows = [row.decode() for row in source.lines[statement.lineno - 1 : line]]
+    rows[-1] = source.lines[line - 1][:column].decode()
+    if not any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) and "\n" in n.value for n in ast.walk(statement)
+    ):
+        rows[1:] = [f"    {row}" if row.strip() else row for row in rows[1:]]
+    body = "\n".join([f"{indentation}    {rows[0].lstrip()}", *rows[1:]])
+    return Edit(statement.lineno, statement.col_offset, line, column, f"{head}\n{body}")

@@ -1,0 +1,137 @@
+"""A text with its syntax tree: what stands at a place, what is around it, and edits of it.
+
+source = Source(text)
+node = source.expression_at(span)
+source.replaced(node, "x")  ->  Edit
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from dynascope.fixes.edits import Edit
+from dynascope.report.span import Span
+
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple, ast.Dict)
+
+
+class Source:
+    def __init__(self, text: str) -> None:
+        """Raises `SyntaxError` for a text that Python cannot read."""
+        self.text = text
+        self.tree = ast.parse(text)
+        self.lines = text.encode().splitlines()
+        self._parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+
+    def expression_at(self, span: Span) -> ast.expr | None:
+        """The expression that is the place; the smallest around it where none is."""
+        if span.column is None or span.end_column is None:
+            return None
+        first, last = (span.line, span.column), (span.last_line, span.end_column)
+        around = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.expr) and (node.lineno, node.col_offset) <= first and last <= end_of(node)
+        ]
+        return min(around, key=_extent, default=None)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self._parents.get(node)
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What contains it, from the inside out."""
+        at = self.parent(node)
+        while at is not None:
+            yield at
+            at = self.parent(at)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        return next(n for n in (node, *self.above(node)) if isinstance(n, ast.stmt))
+
+    def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        return next((n for n in self.above(node) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements that it is one of."""
+        for _, value in ast.iter_fields(self._parents[statement]):
+            if isinstance(value, list) and statement in value:
+                return value
+        return [statement]
+
+    def text_of(self, node: ast.expr) -> str:
+        """As it was written."""
+        found = ast.get_source_segment(self.text, node)
+        return ast.unparse(node) if found is None else found
+
+    def operand(self, node: ast.expr) -> str:
+        """As it was written, in parentheses where something else may bind more tightly."""
+        text = self.text_of(node)
+        return text if isinstance(node, ATOMS) else f"({text})"
+
+    def replaced(self, node: ast.stmt | ast.expr, text: str) -> Edit:
+        return Edit(node.lineno, node.col_offset, *end_of(node), text)
+
+    def indentation(self, statement: ast.stmt) -> str | None:
+        """None where something stands before it on its line, or another statement after it on its last."""
+        before = self.lines[statement.lineno - 1][: statement.col_offset]
+        line, column = end_of(statement)
+        after = self.lines[line - 1][column:].strip()
+        if before.strip() or (after and not after.startswith(b"#")):
+            return None
+        return before.decode()
+
+    @cached_property
+    def torch(self) -> tuple[str, tuple[Edit, ...]]:
+        """What the text calls torch, and what must be added for that."""
+        imports = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        for node in imports:
+            for alias in node.names if isinstance(node, ast.Import) else ():
+                if alias.name == "torch":
+                    return alias.asname or "torch", ()
+        after = next((node for node in imports if not _is_future(node)), None)
+        line = after.lineno if after is not None else end_of(imports[-1])[0] + 1 if imports else 1
+        return "torch", (Edit(line, 0, line, 0, "import torch\n"),)
+
+    def fresh(self, name: str) -> str:
+        """A name that the text does not use yet."""
+        used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        used |= {node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg)}
+        names = (name, *(f"{name}_{number}" for number in range(2, len(used) + 3)))
+        return next(candidate for candidate in names if candidate not in used)
+
+
+def end_of(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    assert node.end_lineno is not None and node.end_col_offset is not None  # nodes that were parsed have both
+    return node.end_lineno, node.end_col_offset
+
+
+def called_name(node: ast.AST | None) -> str:
+    """`torch.where` of `torch.where(...)`; empty for what is no call of a name."""
+    return dotted(node.func) if isinstance(node, ast.Call) else ""
+
+
+def dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""
+
+
+def method_called(node: ast.AST | None) -> tuple[ast.expr, str, ast.Call] | None:
+    """The object, the method and the call, of `x.sum()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value, node.func.attr, node
+    return None
+
+
+def _extent(node: ast.expr) -> tuple[int, int]:
+    line, column = end_of(node)
+    return line - node.lineno, column - node.col_offset
+
+
+def _is_future(node: ast.Import | ast.ImportFrom) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

@@ -1,0 +1,123 @@
+"""The prover's other side: starts the process, gives it trials, and says what came of them. Imports no torch.
+
+with Prover(sys.executable) as prover:
+    before = prover.tried(program, {})                 Outcome(report=..., printed="...", code=0)
+    after = prover.tried(program, {"model.py": text})
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dynascope.proving.trial import Trial
+from dynascope.report.facts import CompileReport
+from dynascope.report.store import ReportUnreadable, read_report
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    file: str
+    arguments: tuple[str, ...] = ()
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one set of texts: what was captured of it, and what it did uncompiled. `trouble` says why there is neither."""
+
+    report: CompileReport | None
+    results: Path
+    printed: bytes
+    code: int
+    trouble: str = ""
+
+
+class Prover:
+    """`seconds`: how long one run of the program may take."""
+
+    def __init__(self, interpreter: str = sys.executable, seconds: float = 60.0) -> None:
+        self._seconds = seconds
+        self._folder = tempfile.TemporaryDirectory(prefix="dynascope-proofs-")
+        self._count = 0
+        self.process = subprocess.Popen(
+            [interpreter, "-m", "dynascope.proving.prover"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._read()
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(self, kind: type | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self._folder.cleanup()
+
+    def tried(self, program: Program, texts: Mapping[str, str]) -> Outcome:
+        """The program as it is written first, then captured: what does not run as before is not captured either."""
+        self._count += 1
+        place = Path(self._folder.name, str(self._count))
+        place.mkdir()
+        report, results, printed = place / "report.json", place / "results.pt", place / "printed"
+        trial = Trial(
+            program.file, program.arguments, dict(texts), str(printed), results=str(results), device=program.device
+        )
+        plain = self._run(trial)
+        if plain.get("timed_out"):
+            return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
+        if not results.exists():
+            return Outcome(None, results, printed.read_bytes(), plain["code"], _last_words(printed))
+        captured = self._run(replace(trial, results=None, report=str(report), printed=str(place / "captured")))
+        if captured.get("timed_out"):
+            return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
+        trouble = "" if captured["code"] == plain["code"] else _last_words(place / "captured")
+        return Outcome(_report(report), results, printed.read_bytes(), plain["code"], trouble)
+
+    def compared(self, first: Outcome, second: Outcome) -> dict[str, Any]:
+        return self._asked({"compare": [str(first.results), str(second.results)]})
+
+    def _run(self, trial: Trial) -> dict[str, Any]:
+        return self._asked({"trial": asdict(trial), "seconds": self._seconds})
+
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise ProverEnded(f"the process that proves fixes ended with code {self.process.wait()}")
+        return json.loads(line)
+
+
+class ProverEnded(RuntimeError):
+    """The prover is gone, as where its interpreter has no torch."""
+
+
+def _report(path: Path) -> CompileReport | None:
+    try:
+        return read_report(path)
+    except (FileNotFoundError, ReportUnreadable):
+        return None
+
+
+def _last_words(printed: Path) -> str:
+    errors = Path(f"{printed}.errors")
+    lines = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
+    return lines[-1] if lines else "it ended early"
+
+
+def is_served() -> bool:
+    """Trials are forks."""
+    return hasattr(os, "fork")

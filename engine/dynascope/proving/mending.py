@@ -1,0 +1,242 @@
+"""The search for fixes of a program: which offers hold alone, and which together.
+
+mend(program, prover, texts)  ->  Mended(fixes=(ProvedFix("Choose with torch.where", ..., proof), ...), texts={...}, proof)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dynascope.fixes.edits import Edit, apply, are_apart
+from dynascope.fixes.fix import Fix
+from dynascope.fixes.offers import Offer, offers
+from dynascope.proving.asking import Outcome, Program, Prover
+from dynascope.report.facts import CompileReport
+from dynascope.report.findings import Finding, findings
+from dynascope.report.user_files import is_user_file
+
+ROUNDS = 4
+"""A break that is gone may show another one behind it."""
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What two runs showed, before and after."""
+
+    breaks: tuple[int, int]
+    graphs: tuple[int, int]
+    calls: int
+    difference: float
+
+    def words(self) -> str:
+        """ "1 graph instead of 3, no break; results equal on 2 calls" """
+        graphs = _of(self.graphs, "graph") if self.graphs[0] != self.graphs[1] else ""
+        breaks = _of(self.breaks, "break")
+        if not self.calls:
+            results = "the program prints the same"
+        elif self.difference:
+            results = f"results equal on {_counted(self.calls, 'call')} up to rounding ({self.difference:.0e})"
+        else:
+            results = f"results equal on {_counted(self.calls, 'call')}"
+        return f"{', '.join(part for part in (graphs, breaks) if part)}; {results}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedFix:
+    """Right on its own, in the text that was given."""
+
+    file: str
+    fix: Fix
+    findings: tuple[Finding, ...]
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """`texts` are the files with all that holds together; `left` is what still breaks then."""
+
+    fixes: tuple[ProvedFix, ...]
+    texts: dict[str, str]
+    proof: Proof | None
+    left: tuple[Finding, ...]
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    texts: dict[str, str]
+    outcome: Outcome
+
+    @property
+    def report(self) -> CompileReport:
+        assert self.outcome.report is not None
+        return self.outcome.report
+
+
+class _Search:
+    def __init__(self, program: Program, prover: Prover, texts: Texts, tell: Callable[[str], None]) -> None:
+        self.program, self.prover, self.given, self.tell = program, prover, texts, tell
+
+    def begin(self) -> _State | str:
+        outcome = self.prover.tried(self.program, self.given)
+        if outcome.report is None or outcome.trouble:
+            return outcome.trouble or "nothing was captured"
+        again = self.prover.tried(self.program, self.given)
+        difference = self.prover.compared(outcome, again)["why"] or (
+            outcome.printed != again.printed and "it prints other words"
+        )
+        if difference:
+            return f"two runs of the program are not alike, so that results cannot be compared ({difference})"
+        return _State(dict(self.given), outcome)
+
+    def proved(self, before: _State, changed: dict[str, tuple[Edit, ...]]) -> tuple[Proof, _State] | None:
+        """The edits made in `before`, where there are fewer breaks then and all else is as it was."""
+        if not all(are_apart(edits) for edits in changed.values()):
+            return None
+        texts = {**before.texts, **{f: apply(text_of(before.texts, f), edits) for f, edits in changed.items()}}
+        outcome = self.prover.tried(self.program, texts)
+        if (
+            outcome.trouble
+            or outcome.report is None
+            or (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
+        ):
+            return None
+        after = _State(texts, outcome)
+        comparison = self.prover.compared(before.outcome, outcome)
+        proof = Proof(
+            (breaks(before.report), breaks(after.report)),
+            (len(before.report.graphs), len(after.report.graphs)),
+            comparison["calls"],
+            comparison["difference"],
+        )
+        is_better = proof.breaks[1] < proof.breaks[0] and uncompiled(after.report) <= uncompiled(before.report)
+        return None if comparison["why"] or not is_better else (proof, after)
+
+
+def mend(
+    program: Program,
+    prover: Prover,
+    texts: Texts | None = None,
+    each: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Mended:
+    """`texts` stand for files that are not saved yet. `each`: what holds alone is wanted, not only all together."""
+    search = _Search(program, prover, texts or {}, tell)
+    first = search.begin()
+    if isinstance(first, str):
+        return Mended((), {}, None, (), first)
+    fixes: tuple[ProvedFix, ...] = ()
+    state = first
+    for number in range(ROUNDS):
+        wanted = _offers(state)
+        if not wanted:
+            break
+        alone = _each(search, state, wanted) if each and number == 0 else None
+        fixes = alone if alone is not None else fixes
+        better = _together(search, state, wanted, alone)
+        if better is None:
+            break
+        state = better
+    total = search.prover.compared(first.outcome, state.outcome)
+    proof = Proof(
+        (breaks(first.report), breaks(state.report)),
+        (len(first.report.graphs), len(state.report.graphs)),
+        total["calls"],
+        total["difference"],
+    )
+    changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
+    if total["why"]:
+        return Mended(fixes, {}, None, _left(first.report))
+    return Mended(fixes, changed, proof if changed else None, _left(state.report))
+
+
+def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:
+    """Of each finding the first fix that holds alone; one that mends several findings is tried once."""
+    known: dict[tuple[str, Fix], Proof | None] = {}
+    found: dict[tuple[str, Fix], ProvedFix] = {}
+    for file, offer in wanted:
+        for fix in offer.fixes:
+            key = file, fix
+            if key not in known:
+                search.tell(f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}: {fix.title}")
+                proved = search.proved(state, {file: fix.edits})
+                known[key] = proved[0] if proved else None
+            proof = known[key]
+            if proof is not None:
+                before = found.get(key)
+                found[key] = (
+                    ProvedFix(file, fix, (offer.finding,), proof)
+                    if before is None
+                    else replace(before, findings=(*before.findings, offer.finding))
+                )
+                break
+    return tuple(found.values())
+
+
+def _together(
+    search: _Search, state: _State, wanted: list[tuple[str, Offer]], alone: tuple[ProvedFix, ...] | None
+) -> _State | None:
+    """All first choices at once, since some hold only beside others; else one after the other what holds."""
+    held = {(finding, one.file): one.fix for one in alone or () for finding in one.findings}
+    chosen = [(file, held.get((offer.finding, file), offer.fixes[0])) for file, offer in wanted]
+    search.tell(f"all {len(chosen)} together" if len(chosen) > 1 else chosen[0][1].title)
+    everything = search.proved(state, _joined(chosen))
+    if everything is not None:
+        return everything[1]
+    choices = [(one.file, (one.fix,)) for one in alone] if alone is not None else [(f, o.fixes) for f, o in wanted]
+    kept: list[tuple[str, Fix]] = []
+    better = None
+    for file, fixes in choices:
+        for fix in fixes:
+            proved = search.proved(state, _joined([*kept, (file, fix)])) if (file, fix) not in kept else None
+            if proved is not None and (better is None or breaks(proved[1].report) < breaks(better.report)):
+                kept.append((file, fix))
+                better = proved[1]
+                break
+    return better
+
+
+def _joined(chosen: list[tuple[str, Fix]]) -> dict[str, tuple[Edit, ...]]:
+    """By file; a fix whose edits are in the way of an earlier one waits for the next round."""
+    made: dict[str, tuple[Edit, ...]] = {}
+    for file, fix in chosen:
+        edits = (*made.get(file, ()), *fix.edits)
+        if are_apart(edits):
+            made[file] = edits
+    return made
+
+
+def _offers(state: _State) -> list[tuple[str, Offer]]:
+    spans = [finding.span for finding in findings(state.report) if finding.span is not None]
+    files = dict.fromkeys(span.file for span in spans if is_user_file(span.file))
+    return [(file, offer) for file in files for offer in offers(state.report, file, text_of(state.texts, file))]
+
+
+def text_of(texts: Texts, file: str) -> str:
+    return texts[file] if file in texts else Path(file).read_text(encoding="utf-8")
+
+
+def breaks(report: CompileReport) -> int:
+    return len(_left(report))
+
+
+def uncompiled(report: CompileReport) -> int:
+    return sum(
+        finding.kind == "uncompiled" and finding.severity in ("error", "warning") for finding in findings(report)
+    )
+
+
+def _left(report: CompileReport) -> tuple[Finding, ...]:
+    return tuple(f for f in findings(report) if f.kind == "break" and f.severity in ("error", "warning"))
+
+
+def _of(numbers: tuple[int, int], noun: str) -> str:
+    before, after = numbers
+    return f"{_counted(after, noun) if after else f'no {noun}'} instead of {before}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,87 @@
+"""The process that runs trials: torch and the engine are imported once, each trial is a fork of it.
+
+It is asked in lines of JSON on its standard input and answers each in a line on its standard output:
+
+    {"trial": {...}, "seconds": 30}        ->  {"code": 0}, {"code": -9}, or {"timed_out": true}
+    {"compare": ["a.pt", "b.pt"]}          ->  {"calls": 2, "difference": 0.0, "why": ""}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from dynascope.proving.trial import Trial, run
+
+POLL_SECONDS = 0.005
+
+
+def main() -> None:
+    # Breaks are what is looked for here: none is an error.
+    os.environ.pop("DYNASCOPE_STRICT", None)
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    _load()
+    answers.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(json.loads(line))) + "\n")
+
+
+def _load() -> None:
+    """All that a trial needs, so that it begins at once; nothing that starts a thread or takes a device."""
+    import torch.utils._pytree  # noqa: F401
+
+    from dynascope.frame import hook
+    from dynascope.proving import results  # noqa: F401
+
+    hook.is_native()
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    if "compare" in request:
+        from dynascope.proving.results import compared
+
+        return dataclasses.asdict(compared(*(Path(path) for path in request["compare"])))
+    trial = request["trial"]
+    return _tried(Trial(**{**trial, "arguments": tuple(trial["arguments"])}), request["seconds"])
+
+
+def _tried(trial: Trial, seconds: float) -> dict[str, Any]:
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setpgid(0, 0)
+            run(trial)
+        finally:
+            os._exit(70)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            _end_family(child)
+            return {"code": os.waitstatus_to_exitcode(status)}
+        if os.getppid() == 1:
+            break
+        time.sleep(POLL_SECONDS)
+    _end_family(child)
+    os.waitpid(child, 0)
+    return {"timed_out": True}
+
+
+def _end_family(child: int) -> None:
+    """What the program left running ends with it."""
+    for kill in (lambda: os.killpg(child, signal.SIGKILL), lambda: os.kill(child, signal.SIGKILL)):
+        try:
+            kill()
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+if __name__ == "__main__":
+    main()

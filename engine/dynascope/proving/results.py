@@ -1,0 +1,149 @@
+"""What the functions that a program asks to compile give when they run uncompiled, call by call, and whether two runs agree.
+
+log = listen()                    torch.compile(f) is f from now on, and every call of it is noted
+log.save(path)
+compared(path, other)             ->  Comparison(calls=2, difference=0.0, why="")
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+CALLS_KEPT = 500
+BYTES_KEPT = 256 * 1024 * 1024
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`difference` is the largest between two elements, by their size; `why` says how the runs differ, if they do."""
+
+    calls: int
+    difference: float = 0.0
+    why: str = ""
+
+
+class Log:
+    """The tensors and plain values that came out of each call, or were among its arguments when it was over."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.calls: list[list[Any]] = []
+        self.left_out = 0
+        self._bytes = 0
+        self._leaves: dict[int, torch.Tensor] = {}
+
+    def add(self, result: Any, arguments: tuple, keywords: dict) -> None:
+        if os.getpid() != self.process:
+            return
+        if len(self.calls) >= CALLS_KEPT or self._bytes > BYTES_KEPT:
+            self.left_out += 1
+            return
+        values = pytree.tree_leaves((result, arguments, keywords))
+        for value in values:
+            if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
+                self._leaves[id(value)] = value
+        self.calls.append([self._kept(value) for value in values])
+
+    def watch(self, module: torch.nn.Module) -> None:
+        self._leaves.update((id(parameter), parameter) for parameter in module.parameters())
+
+    def save(self, path: Path) -> None:
+        gradients = [None if leaf.grad is None else self._kept(leaf.grad) for leaf in self._leaves.values()]
+        torch.save({"calls": self.calls, "gradients": gradients, "left_out": self.left_out}, path)
+
+    def _kept(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter):
+            copy = value.detach().cpu().clone()
+            self._bytes += copy.numel() * copy.element_size()
+            return copy
+        # An object is told by its type: its words may hold an address.
+        return (type(value).__name__, value) if isinstance(value, PLAIN) else (type(value).__name__, None)
+
+
+def listen() -> Log:
+    """Take the place of `torch.compile` and its like: what they are given runs as it was written."""
+    import dynascope
+
+    log = Log()
+
+    def uncompiled(target: Any = None, *others: Any, disable: bool = False, **settings: Any) -> Any:
+        if target is None:
+            return lambda function: uncompiled(function, disable=disable)
+        return target if disable else _listened(target, log)
+
+    torch.compile = torch.compiler.compile = dynascope.compile = uncompiled
+    torch.nn.Module.compile = lambda self, *others, **settings: _listened(self, log) and None
+    return log
+
+
+def _listened(target: Any, log: Log) -> Any:
+    if isinstance(target, torch.nn.Module):
+        log.watch(target)
+        target.register_forward_hook(lambda _, args, kwargs, result: log.add(result, args, kwargs), with_kwargs=True)
+        return target
+    if not callable(target):
+        return target
+
+    @functools.wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = target(*args, **kwargs)
+        log.add(result, args, kwargs)
+        return result
+
+    return call
+
+
+def compared(first: Path, second: Path) -> Comparison:
+    before, after = (torch.load(path, weights_only=True) for path in (first, second))
+    if len(before["calls"]) != len(after["calls"]) or before["left_out"] != after["left_out"]:
+        return Comparison(0, why="the compiled functions are called another number of times")
+    pairs = [*zip(before["calls"], after["calls"], strict=True), (before["gradients"], after["gradients"])]
+    largest = 0.0
+    for number, (was, now) in enumerate(pairs, start=1):
+        what = f"call {number}" if number < len(pairs) else "the gradients"
+        if len(was) != len(now):
+            return Comparison(0, why=f"{what}: another number of values")
+        for a, b in zip(was, now, strict=True):
+            difference = _difference(a, b)
+            if isinstance(difference, str):
+                return Comparison(0, why=f"{what}: {difference}")
+            largest = max(largest, difference)
+    return Comparison(len(before["calls"]), largest)
+
+
+def _difference(a: Any, b: Any) -> float | str:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+            return f"{_kind(b)} in place of {_kind(a)}"
+        return 0.0 if a == b or repr(a) == repr(b) else f"{_kind(b)} in place of {_kind(a)}"
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return f"{_kind(b)} in place of {_kind(a)}"
+    try:
+        torch.testing.assert_close(b, a, rtol=0, atol=0, equal_nan=True)
+        return 0.0
+    except AssertionError:
+        pass
+    try:
+        torch.testing.assert_close(b, a, equal_nan=True)
+    except AssertionError:
+        return "other values"
+    apart = ((a - b).abs() / a.abs().clamp_min(torch.finfo(a.real.dtype).tiny)).nan_to_num(0.0, 0.0, 0.0)
+    return float(apart.max())
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return (
+        f"{value[0]} {value[1]!r}"
+        if isinstance(value, tuple) and value[1] is not None
+        else f"{value[0] if value else value}"
+    )

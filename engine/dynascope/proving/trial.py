@@ -1,0 +1,128 @@
+"""One run of a program with other texts in place of some of its files, in a process that was forked for it.
+
+The texts stand for the files wherever Python reads them: the program itself, modules that it imports, and tracebacks. Random
+numbers begin alike in every trial, so that two trials of one program can be compared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.machinery
+import linecache
+import os
+import random
+import sys
+import threading
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to run. `report`: compiled, and what was captured goes there. `results`: uncompiled, and what it gave goes there."""
+
+    file: str
+    arguments: tuple[str, ...]
+    texts: Mapping[str, str]
+    printed: str
+    """Where the program's standard output goes."""
+    report: str | None = None
+    results: str | None = None
+    device: str | None = None
+
+
+def run(trial: Trial) -> None:
+    """Never returns: the process ends with the program's exit code."""
+    _redirect(trial.printed)
+    sys.argv = [trial.file, *trial.arguments]
+    sys.path[0] = os.path.dirname(os.path.realpath(trial.file))
+    _read_instead(trial.texts)
+    recorder, log = None, None
+    if trial.report is not None:
+        recorder = _capturing(trial, trial.report)
+    if trial.results is not None:
+        from dynascope.proving.results import listen
+
+        log = listen()
+    _begin_alike()
+    code = _execute(trial)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if recorder is not None:
+        recorder.finish(code)
+    if log is not None and trial.results is not None:
+        log.save(Path(trial.results))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _capturing(trial: Trial, report: str) -> Any:
+    from dynascope.command.interception import serve_torch_compile
+    from dynascope.recording import Recorder
+
+    recorder = Recorder(trial.file, trial.arguments, Path(report))
+    text = _text(trial.texts, trial.file)
+    serve_torch_compile(text.encode(), trial.file, {"backend": "eager"}, trial.device, recorder)
+    return recorder
+
+
+def _execute(trial: Trial) -> int:
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=trial.file, __builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = main
+    try:
+        exec(compile(_text(trial.texts, trial.file), trial.file, "exec", dont_inherit=True), main.__dict__)
+    except SystemExit as end:
+        if end.code is None:
+            return 0
+        return end.code if isinstance(end.code, int) else 1
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def _text(texts: Mapping[str, str], file: str) -> str:
+    return texts.get(file) or Path(file).read_text(encoding="utf-8")
+
+
+def _redirect(printed: str) -> None:
+    for number, path, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        (2, f"{printed}.errors", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ):
+        opened = os.open(path, flags, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+
+
+def _begin_alike() -> None:
+    import torch
+
+    random.seed(SEED)
+    torch.manual_seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED)
+
+
+def _read_instead(texts: Mapping[str, str]) -> None:
+    real = {os.path.realpath(file): text for file, text in texts.items()}
+    for file, text in texts.items():
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    loader = importlib.machinery.SourceFileLoader
+    get_code = loader.get_code
+
+    def code_of(self: Any, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        text = real.get(os.path.realpath(path))
+        return get_code(self, fullname) if text is None else compile(text, path, "exec", dont_inherit=True)
+
+    loader.get_code = code_of  # type: ignore[method-assign]

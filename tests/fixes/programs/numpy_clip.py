@@ -1,0 +1,11 @@
+import numpy as np
+import torch
+
+
+@torch.compile
+def f(x):
+    y = torch.as_tensor(np.clip(x.detach().numpy(), -1.0, 1.0))
+    return y * 2
+
+
+f(torch.randn(8))

@@ -1,0 +1,128 @@
+"""What is not proved is not offered: other results, other words, another number of calls, a program that never ends."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dynascope.proving.asking import Program, Prover
+from dynascope.proving.mending import mend, text_of
+
+ENGINE = Path(__file__).parents[2] / "engine"
+
+
+@pytest.fixture(scope="module")
+def prover():
+    with Prover(seconds=20) as found:
+        yield found
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text, name="program.py"):
+        (tmp_path / name).write_text(text)
+        return Program(str(tmp_path / name))
+
+    return write
+
+
+HEAD = "import torch\n\n\n@torch.compile\n"
+
+
+def test_each_fix_has_its_own_proof(program, prover):
+    text = HEAD + "def f(x):\n    y = x * 2\n    print('so far')\n    return y / y.max().item()\n\n\nf(torch.ones(3))\n"
+    mended = mend(program(text), prover)
+    assert [fix.findings[0].code for fix in mended.fixes] == ["print-call", "data-dependent-value"]
+    assert [fix.proof.breaks for fix in mended.fixes] == [(2, 1), (2, 1)]
+    assert mended.proof.breaks == (2, 0) and mended.proof.words().endswith("results equal on 1 call")
+    assert not mended.left
+
+
+def test_a_number_that_is_returned_stays_a_number(program, prover):
+    mended = mend(program(HEAD + "def f(x):\n    return (x * 2).max().item()\n\n\nf(torch.ones(3))\n"), prover)
+    assert (
+        not mended.fixes and not mended.texts and [finding.code for finding in mended.left] == ["data-dependent-value"]
+    )
+
+
+def test_what_writes_to_its_argument_on_one_side_only(program, prover):
+    """`x += 1` changes the caller's tensor, `x = torch.where(...)` does not."""
+    text = HEAD + "def f(x):\n    if x.sum() > 0:\n        x += 1\n    return x * 2\n\n\nf(torch.ones(3))\n"
+    assert not mend(program(text), prover).texts
+
+
+def test_gradients_are_compared(program, prover):
+    """The side that is not chosen has an infinite gradient, and zero times that is not zero."""
+    text = (
+        HEAD
+        + "def f(x):\n    if x.min() > 0:\n        y = torch.sqrt(x)\n    else:\n        y = x * 0\n    return y.sum()\n\n\n"
+        "x = torch.zeros(3, requires_grad=True)\nf(x).backward()\n"
+    )
+    assert not mend(program(text), prover).texts
+
+
+def test_a_program_that_differs_from_run_to_run(program, prover):
+    text = (
+        "import os\n"
+        + HEAD
+        + "def f(x):\n    print('now')\n    return x * 2\n\n\nf(torch.full((3,), float(os.getpid())))\n"
+    )
+    assert "not alike" in mend(program(text), prover).trouble
+
+
+def test_random_numbers_begin_alike(program, prover):
+    text = HEAD + "def f(x):\n    print('now')\n    return x * torch.rand(3)\n\n\nprint(f(torch.randn(3)))\n"
+    assert mend(program(text), prover).proof.breaks == (1, 0)
+
+
+def test_a_program_that_never_ends(program, tmp_path):
+    with Prover(seconds=2) as impatient:
+        assert "longer than" in mend(program("while True:\n    pass\n"), impatient).trouble
+        assert mend(program(HEAD + "def f(x):\n    return x\n\n\nf(torch.ones(3))\n"), impatient).trouble == ""
+
+
+def test_breaks_in_a_module_that_the_program_imports(program, prover):
+    model = program(
+        "from torch import nn\n\n\nclass M(nn.Module):\n    def forward(self, x):\n        print('in')\n        return x * 2\n",
+        "part.py",
+    )
+    mended = mend(program("import torch\nfrom part import M\n\ntorch.compile(M())(torch.ones(3))\n"), prover)
+    assert list(mended.texts) == [model.file]
+    assert mended.texts[model.file].startswith("import torch\nfrom torch import nn\n")
+    assert "print" in text_of({}, model.file), "the file itself is as it was"
+
+
+def test_texts_that_are_not_saved(program, prover):
+    there = program(HEAD + "def f(x):\n    return x * 2\n\n\nf(torch.ones(3))\n")
+    present = text_of({}, there.file).replace("    return", "    print('new')\n    return")
+    assert mend(there, prover, {there.file: present}).proof.breaks == (1, 0)
+
+
+def command(folder, *words, **others):
+    environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+    line = [sys.executable, "-m", "dynascope", "fix", *words]
+    return subprocess.run(line, capture_output=True, text=True, env=environment, cwd=folder, timeout=200, **others)
+
+
+def test_the_command_prints_a_patch_then_writes(program, tmp_path):
+    file = program(HEAD + "def f(x):\n    print('so far')\n    return x * 2\n\n\nf(torch.ones(3))\n").file
+    answer = command(tmp_path, "program.py")
+    assert (
+        answer.returncode == 0 and "-    print('so far')\n+    if not torch.compiler.is_compiling():\n" in answer.stdout
+    )
+    assert "no break instead of 1; results equal on 1 call" in answer.stderr
+    assert "is_compiling" not in Path(file).read_text()
+    (fix,) = json.loads(command(tmp_path, "--json", "program.py").stdout)["fixes"]
+    assert fix["codes"] == ["print-call"] and fix["edits"][0]["line"] == 6
+    assert command(tmp_path, "--write", "program.py").returncode == 0
+    assert "    if not torch.compiler.is_compiling():\n        print('so far')\n" in Path(file).read_text()
+    assert "there is no break to mend" in command(tmp_path, "program.py").stderr
+
+
+def test_the_command_without_a_file_or_with_one_that_fails(program, tmp_path):
+    assert command(tmp_path, "missing.py").returncode == 2
+    program("raise ValueError('no data')\n")
+    answer = command(tmp_path, "program.py")
+    assert (answer.returncode, answer.stdout) == (0, "") and "there is no break to mend" in answer.stderr
