@@ -45,7 +45,7 @@ def pytest_runtest_call(item):
         return result
     may_break = item.get_closest_marker("may_break") is not None
     required = not may_break and KNOWS_FRAMES
-    if stated and not KNOWS_FRAMES:  # there, what breaks for any reason is not compiled for this one
+    if not KNOWS_FRAMES:  # there, what breaks for any reason is not compiled for this one
         stated.add("whole-functions-only")
     with expected(*(_everything() if may_break else stated), required=required) as expectation:
         result = yield

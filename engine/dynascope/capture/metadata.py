@@ -46,6 +46,8 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
     """What a tensor is that has more to it than elements at sizes and strides; None for the usual kind."""
     if tensor.is_nested:
         return "nested tensor"
+    if hasattr(tensor, "has_names") and tensor.has_names():  # until torch 2.12
+        return "named tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
         return "quantized tensor"
     if tensor.requires_grad and not _has_history(tensor):

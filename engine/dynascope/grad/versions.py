@@ -9,6 +9,7 @@ that nothing lives longer. The errors name autograd's functions as eager's do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -33,9 +34,8 @@ def check_of(watched: tuple[Watched, ...]) -> Callable[[Any], None]:
 
 def _message(tensor: torch.Tensor, version: int, watched: Watched) -> str:
     kind = f"{tensor.type()} {list(tensor.shape)}"
-    place = (
-        "" if isinstance(watched.origin, InputItself) else f", which is output {watched.number} of {watched.function},"
-    )
+    function = f"{watched.function}{_suffix()}"
+    place = "" if isinstance(watched.origin, InputItself) else f", which is output {watched.number} of {function},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind}]{place} is at version {tensor._version}; expected version {version} instead. Hint: enable anomaly "
@@ -48,5 +48,20 @@ def renamed(error: RuntimeError, pair: GradPair) -> RuntimeError:
     """The error, with autograd's functions in the place of the region."""
     text = str(error)
     for output, function, number in pair.kept_outputs:
-        text = text.replace(f"output {output} of {REGION},", f"output {number} of {function},")
+        region = f"{REGION}Backward" if _suffix() else REGION
+        text = text.replace(f"output {output} of {region},", f"output {number} of {function}{_suffix()},")
     return RuntimeError(text).with_traceback(error.__traceback__)
+
+
+@cache
+def _suffix() -> str:
+    """What such errors add to the name of autograd's function: `ExpBackward0` in torch 2.11, `Exp` in later ones."""
+    with torch.enable_grad():
+        result = torch.ones((), requires_grad=True).exp()
+    with torch.no_grad():
+        result.add_(1)
+    try:
+        result.backward()
+    except RuntimeError as error:
+        return "Backward0" if "ExpBackward0" in str(error) else ""
+    return ""
