@@ -9,6 +9,8 @@ It is asked in lines of JSON on its standard input and answers each in a line on
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -34,13 +36,29 @@ def main() -> None:
 
 
 def _load() -> None:
-    """All that a trial needs, so that it begins at once; nothing that starts a thread or takes a device."""
-    import torch.utils._pytree  # noqa: F401
+    """All that a trial needs, so that it begins at once; nothing that starts a thread or takes a device.
 
+    What is imported when a first function is compiled and a first report read is imported by doing both.
+    """
+    import torch
+
+    import dynascope
+    from dynascope.api import Explanation
     from dynascope.frame import hook
     from dynascope.proving import results  # noqa: F401
+    from dynascope.report.json_format import to_json
 
+    if importlib.util.find_spec("numpy") is not None:
+        importlib.import_module("numpy.random")
     hook.is_native()
+    explained = dynascope.explain(dynascope.compile(_first_program, backend="eager"), torch.ones(2, requires_grad=True))
+    assert isinstance(explained, Explanation)
+    to_json(explained.report)
+    dynascope.reset()
+
+
+def _first_program(x: Any) -> Any:
+    return (x * 2).sum()
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
