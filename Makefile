@@ -4,7 +4,7 @@
 # make sanitize a sample of the tests under AddressSanitizer and other checkers of memory
 # make editor   a real VS Code in the browser with the extension and the examples
 # make vsix     package the extension
-# make test-matrix   the suite's core on every CPython and torch that can be had here; writes the README's table
+# make test-matrix   the suite's core on every CPython and torch that can be had here, or on INTERPRETERS; writes the README's table
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -28,7 +28,7 @@ test-python: $(READY)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/editor
 
 test-matrix:
-	$(PYTHON) tests/matrix.py
+	$(PYTHON) tests/matrix.py $(addprefix --interpreter ,$(INTERPRETERS))
 
 style: $(READY)
 	$(PY) -m ruff check engine server tests bench examples

@@ -1,12 +1,15 @@
-"""Many random tensor programs (`tests/differential/tensor_programs.py`), compiled against eager and float64.
+"""Many random programs, compiled against plain Python: of tensors (`tests/differential/tensor_programs.py`, compared with eager
+and float64 too) and of Python itself (`tests/capture/random_python.py`).
 
-    python bench/campaign.py capture --count 20000 --processes 16     capture, its graphs run as they are
-    python bench/campaign.py kernels --count 5000 --processes 16      generated kernels, with backward
-    python bench/campaign.py gpu --count 1000                         the same on a CUDA device
+    python bench/campaign.py capture --first 100000 --count 20000 --processes 15   tensors; graphs run as they are
+    python bench/campaign.py kernels --first 100000 --seconds 600 --processes 15   generated kernels, with backward
+    python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
+    python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
 
 Prints a line for each failure, with its smallest program in `out/campaign/<name>/<seed>.py`. A process that dies or hangs is a
-failure of the seed that it was at. What is done is remembered in `out/campaign/<name>/done.jsonl`: the same command goes on where
-it was ended, by `--minutes` or by hand. At the end the totals stand in RESULTS.md (`--record`).
+failure of the seed that it was at. What is done is remembered in `out/campaign/<name>/done.jsonl`, a line a seed: the same command
+goes on where it was ended, by `--seconds` or by hand. At the end the totals stand in RESULTS.md (`--record`). It needs torch
+and the repository; any Python and torch that Dynascope serves.
 """
 
 from __future__ import annotations
@@ -24,7 +27,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WAYS = {"capture": ("eager", "cpu"), "kernels": ("dynascope", "cpu"), "gpu": ("dynascope", "cuda")}
+WAYS = {
+    "capture": ("eager", "cpu"),
+    "kernels": ("dynascope", "cpu"),
+    "gpu": ("dynascope", "cuda"),
+    "python": ("eager", ""),
+}
 SILENCE = 180
 """Seconds without a word after which a process counts as hanging; compiling for a GPU takes its time."""
 SHRINK = 40
@@ -35,14 +43,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--count", type=int, default=0, help="of seeds; without it 200, or what the seconds allow")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=0, help="no new seed is begun after them")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "campaign")
     parser.add_argument("--record", action="store_true", help="write the totals into RESULTS.md")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.path[:0] = [str(ROOT / "engine"), str(ROOT / "tests" / "differential"), str(ROOT / "bench")]
+    folders = ("engine", "tests/differential", "tests/capture", "bench")
+    sys.path[:0] = [str(ROOT / folder) for folder in folders]
+    options.count = options.count or (1000000 if options.seconds else 200)
     if options.worker:
         Worker(options.way, options.folder).serve()
         return
@@ -71,7 +81,7 @@ class Campaign:
         for seed in wanted:
             if seed not in known:
                 self.waiting.put(seed)
-        self.end = time.monotonic() + 60 * options.minutes
+        self.end = time.monotonic() + (options.seconds or float("inf"))
         self.lock = threading.Lock()
 
     def run(self) -> dict[int, str]:
@@ -140,6 +150,7 @@ class Worker:
         torch.set_num_threads(1)
         self.backend, self.device = WAYS[way]
         self.folder = folder
+        self.outcome = self.of_python if way == "python" else self.of_tensors
 
     def serve(self) -> None:
         answers = os.fdopen(os.dup(1), "w")
@@ -148,7 +159,17 @@ class Worker:
             kind, text = self.outcome(int(line))
             print(json.dumps({"kind": kind, "text": text}), file=answers, flush=True)
 
-    def outcome(self, seed: int) -> tuple[str, str]:
+    def of_python(self, seed: int) -> tuple[str, str]:
+        from python_checking import examine
+
+        report = examine(seed)
+        if report is None:
+            return "", ""
+        (self.folder / f"{seed}.py").write_text(report)
+        found = report.partition("return t, u, m, k, s, l, a, b, it")[2].strip() or report
+        return found.partition(":")[0], found
+
+    def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope
         from shrinking import shrink
         from tensor_programs import random_program

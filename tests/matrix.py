@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "engine"))
 
 from dynascope.requirements import PYTHONS, TORCHES, numbers, spelled  # noqa: E402
 
-CORE = ("frame", "guards", "capture", "api", "seeds", "command", "grad")
+CORE = ("frame", "guards", "capture", "api", "seeds", "command", "grad", "runtime")
 # On a Python that is newer than tested, functions are compiled as a whole only: what holds there.
 SERVED = ("frame", "api/test_unknown_frames.py", "api/test_versions.py", "grad", "loops")
 RESULTS = ROOT / "tests" / "matrix.json"

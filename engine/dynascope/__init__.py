@@ -25,6 +25,9 @@ _HOMES = {
     "register_backend": "dynascope.backends",
     "config": "dynascope.configuration",
     "expected": "dynascope.strictness",
+    "mark_dynamic": "dynascope.capture.marks",
+    "mark_static": "dynascope.capture.marks",
+    "maybe_mark_dynamic": "dynascope.capture.marks",
     "StrictError": "dynascope.strictness",
 }
 
@@ -37,6 +40,9 @@ __all__ = [
     "expected",
     "explain",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
     "register_backend",
     "reset",
 ]
@@ -44,6 +50,7 @@ __all__ = [
 if TYPE_CHECKING:
     from dynascope.api import compile, disable, explain, reset
     from dynascope.backends import list_backends, register_backend
+    from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
     from dynascope.configuration import config
     from dynascope.strictness import StrictError, expected
 

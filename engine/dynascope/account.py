@@ -20,7 +20,7 @@ from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, sta
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.frame.printing import print_code
 from dynascope.frame.stack_names import in_users_words
-from dynascope.grad.printing import print_graph, type_of
+from dynascope.grad.printing import print_graph, type_of_node
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
 from dynascope.recording import Account, Recorder
@@ -171,7 +171,7 @@ def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
             continue
         stack = lines.stack(node.meta.get("user_stack", ()))
         operation = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-        description = _description(node.meta.get("example_value"), node.meta.get("device"))
+        description = _description(node)
         span = stack[-1].span if stack else None
         yield ValueFact(node.name, description, operation, span, stack, _variable(node, span))
 
@@ -185,8 +185,8 @@ def _variable(node: fx.Node, span: Span | None) -> str | None:
     return names[0] if names else None
 
 
-def _description(example: Any, device: Any) -> str:
-    text = type_of(example) if example is not None else ""
+def _description(node: fx.Node) -> str:
+    text, device = type_of_node(node), node.meta.get("device")
     return f"{text} {device}" if text and device is not None and device.type != "cpu" else text
 
 

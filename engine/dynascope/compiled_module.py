@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.nn.utils import _named_member_accessor
 
 from dynascope.configuration import Options
 from dynascope.frame import hook
@@ -120,6 +124,9 @@ class CompiledModule(torch.nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if "_original" not in self.__dict__:
             super().__setattr__(name, value)
+        elif sys._getframe(1).f_globals is vars(_named_member_accessor):
+            # torch.func.functional_call puts tensors in the place of parameters, by their names in the original.
+            _named_member_accessor.swap_tensor(self.__dict__["_original"], name, value, allow_missing=True)
         else:
             setattr(self.__dict__["_original"], name, value)
 
@@ -128,15 +135,6 @@ class CompiledModule(torch.nn.Module):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self.__dict__["_original"])})
-
-    def __len__(self) -> int:
-        return len(self.__dict__["_original"])
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.__dict__["_original"][key]
-
-    def __iter__(self):
-        return iter(self.__dict__["_original"])
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.__dict__['_original']!r})"
@@ -160,10 +158,29 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
         def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
             return CompiledModule.forward(self, *args, **kwargs)
 
-        made = type("CompiledModule", (CompiledModule,), {"forward": functools.wraps(cls.forward)(forward)})
+        special = {name: _of_original(name) for name in _special_methods(cls)}
+        made = type("CompiledModule", (CompiledModule,), {**special, "forward": functools.wraps(cls.forward)(forward)})
         made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
         _classes[cls] = made
     return _classes[cls]
+
+
+def _special_methods(cls: type[torch.nn.Module]) -> Iterator[str]:
+    """What Python looks up on a class and not on an object (`__len__`, `__iter__`, ...), where this one has it."""
+    for name in dir(cls):
+        if name.startswith("__") and name.endswith("__") and not hasattr(CompiledModule, name):
+            if isinstance(inspect.getattr_static(cls, name), types.FunctionType):
+                yield name
+
+
+def _of_original(name: str) -> Callable[..., Any]:
+    def method(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+        original = self.__dict__["_original"]
+        result = getattr(type(original), name)(original, *args, **kwargs)
+        return self if result is original else result
+
+    method.__name__ = name
+    return method
 
 
 def _gate(self: CompiledModule) -> None:

@@ -22,8 +22,8 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -53,7 +53,9 @@ from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsup
 from dynascope.guards.check import compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.guard import Equals, Guard
-from dynascope.guards.source import FrameValues, Source
+from dynascope.guards.relation_guard import RelationHolds
+from dynascope.guards.source import ExtentSource, FrameValues, Source
+from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
@@ -102,6 +104,8 @@ class RegionState:
     symbolic: set[Source] = field(default_factory=set)
     fixed: set[Source] = field(default_factory=set)
     """Places whose number an operator needs as a constant: never inputs."""
+    apart: set[Source] = field(default_factory=set)
+    """Sizes of tensors that were taken to be equal to others, and were not."""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
@@ -258,15 +262,24 @@ def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, sta
 
 def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
     """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
+    constant: frozenset[Source] = frozenset()
     while True:
         with clock("capture"):
-            outcome = capture(state.region, values, capture_options(state))
+            options = capture_options(state)
+            outcome = capture(state.region, values, replace(options, fixed=options.fixed | constant))
+        if isinstance(outcome, Captured) and not (found := outcome.sizes.constant_extents()) <= constant:
+            # For this call alone: another may take another way through the program.
+            constant |= found
+            continue
         if isinstance(outcome, Refused) or outcome.graph is None:
             return outcome, None
         try:
             return outcome, _compile_captured(outcome.graph, state, clock)
         except NumberNeeded as needed:
-            state.fixed.update(outcome.graph.sources[position] for position in needed.positions)
+            numbers = needed.positions or numbers_among(outcome.graph.example_inputs)
+            if not numbers:
+                raise
+            state.fixed.update(outcome.graph.sources[position] for position in numbers)
         except OperatorsUnsupported as unsupported:
             state.excluded |= unsupported.operators
 
@@ -278,8 +291,10 @@ def capture_options(state: RegionState) -> CaptureOptions:
         dynamic=options.dynamic,
         symbolic=frozenset(state.symbolic - state.fixed),
         fixed=frozenset(state.fixed),
+        apart=frozenset(state.apart),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
+        settled=find_backend(options.backend) is not None,
     )
 
 
@@ -333,6 +348,8 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
 
     latest = None
     for guards in state.guards:
+        if state.options.dynamic is not False:
+            _note_what_varies(state, guards, values)
         failure = explain_failure(guards, values)
         if failure is None:
             continue
@@ -341,11 +358,29 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
         if error is not None:
             note = GuardRaises(guard.describe(), f"{type(error).__name__}: {error}")
             judge(note.explain(guard.span, guard.stack), True, error)
-        if state.options.dynamic is not False and isinstance(guard.predicate, Equals):
-            state.symbolic.update(source for source in guard.sources if is_number(source, values))
-        reason = GuardFailed(in_users_words(text, state.region.code), change_of(guard, values, state.region.code))
+        change = change_of(guard, values, state.region.code)
+        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic)
         latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
     return latest
+
+
+def _note_what_varies(state: RegionState, guards: tuple[Guard, ...], values: FrameValues) -> None:
+    """Every number and size that an entry expects to be another: not only that of the guard that failed first."""
+    for guard in guards:
+        predicate = guard.predicate
+        if isinstance(predicate, Equals):
+            if not guard.holds(values):
+                state.symbolic.update(source for source in guard.sources if is_number(source, values))
+        elif isinstance(predicate, TensorMatches):
+            (source,) = guard.sources
+            with suppress(Exception):
+                changed = predicate.differing_extents(source.read(values))
+                # A stride changes with the sizes, and by itself only where none of them does.
+                kinds = {kind for kind, _ in changed}
+                wanted = "size" if "size" in kinds else "stride"
+                state.symbolic.update(ExtentSource(source, kind, d) for kind, d in changed if kind == wanted)
+        elif isinstance(predicate, RelationHolds) and predicate.says_equal and not guard.holds(values):
+            state.apart.update(source for source in guard.sources if isinstance(source, ExtentSource))
 
 
 def is_number(source: Source, values: FrameValues) -> bool:

@@ -56,11 +56,15 @@ class GuardFailed(Reason):
     severity = "information"
     failure: str
     change: ChangeFact
+    dynamic: bool | None = None
+    """Whether sizes may vary, as the program chose."""
 
     def message(self) -> str:
         return self.failure
 
     def remedy(self) -> str:
+        if self.change.cause == "size" and self.dynamic is not False:
+            return _varying_size(self.change) or _size(self.change)
         return REMEDIES[self.change.cause](self.change)
 
 
@@ -77,6 +81,29 @@ def _number(change: ChangeFact) -> str:
         f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
         f"each one is compiled anew: pass `torch.tensor({change.expression})` there."
     )
+
+
+def _varying_size(change: ChangeFact) -> str:
+    """Where a size may be a number of its own; empty where more than sizes differs."""
+    before, now = (_sizes_in(text) for text in (change.before, change.now))
+    if len(before) != len(now):
+        return ""
+    changed = [d for d, (one, other) in enumerate(zip(before, now, strict=True)) if one != other and not one.isalpha()]
+    if any(now[d] in ("0", "1") for d in changed):
+        return "Sizes of 0 and 1 are compilations of their own, each made once: leave it."
+    dimensions = [d for d in changed if now[d].isdigit() and before[d].isdigit()]
+    if not dimensions or not change.expression.isidentifier():
+        return "From now on such sizes are numbers of their own, and one compilation serves all of them." if dimensions else ""
+    marked = dimensions[0] if len(dimensions) == 1 else dimensions
+    return (
+        "From now on such sizes are numbers of their own, and one compilation serves all of them. To have it from the first call "
+        f"on: `dynascope.mark_dynamic({change.expression}, {marked})`, or `dynamic=True`."
+    )
+
+
+def _sizes_in(text: str) -> list[str]:
+    inside = text.partition("[")[2].rstrip("]")
+    return [size.strip() for size in inside.split(",")] if inside else []
 
 
 def _size(change: ChangeFact) -> str:

@@ -29,6 +29,19 @@ def find_interpreter(settings: Settings, folder: str, path: str | None = None) -
     return local or next((found for name in PATH_INTERPRETERS if (found := shutil.which(name, path=path))), None)
 
 
+WITHOUT_FOLDER = """import sys
+while "" in sys.path: sys.path.remove("")
+import runpy
+runpy.run_module("dynascope", run_name="__main__", alter_sys=True)
+"""
+
+
+def engine_command(interpreter: str, *words: str) -> list[str]:
+    """`python -m dynascope WORDS`, but for the program's folder: with `-m` it would come first on the path, and a file there
+    that has the name of a module that the engine uses would be imported in its place. (`-P` is unknown to older Pythons.)"""
+    return [interpreter, "-c", WITHOUT_FOLDER, *words]
+
+
 def engine_folders(settings: Settings) -> tuple[str, ...]:
     """What goes first on the program's PYTHONPATH: the folders that hold the package `dynascope`."""
     if settings.enginePath:

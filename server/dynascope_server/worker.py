@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
 from dynascope_server.events import Ended, Event, ProblemMet, Stage, read_event
+from dynascope_server.interpreter import engine_command
 from dynascope_server.output import Batch, OutputBuffer
 from dynascope_server.process_tree import group_is_alive, signal_each, signal_tree
 from dynascope_server.verdict import Seen
@@ -52,7 +53,7 @@ class Launch:
     timeout: float = 0.0
 
     def command(self, events: int) -> list[str]:
-        engine = [self.interpreter, "-m", "dynascope", "run", "--json", f"{self.report}", "--events-fd", f"{events}"]
+        engine = engine_command(self.interpreter, "run", "--json", f"{self.report}", "--events-fd", f"{events}")
         return [*engine, *self.options, self.file, "--", *self.arguments]
 
 

@@ -93,6 +93,42 @@ def test_module_keeps_its_own_face():
     torch.testing.assert_close(copy.deepcopy(model)(x), compiled(x))
 
 
+@pytest.mark.parametrize("names", [lambda module, compiled: module, lambda module, compiled: compiled])
+def test_functional_call_of_a_compiled_module(names):
+    """By the names of either; the parameters are back afterwards."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).eval()
+    x = torch.randn(4, 3)
+    for original in (module, module[0]):
+        compiled = dynascope.compile(original, backend="eager")
+        given = {name: value.detach() * 2 for name, value in original.named_parameters()}
+        expected = torch.func.functional_call(original, given, (x,))
+        named = {name: value.detach() * 2 for name, value in names(original, compiled).named_parameters()}
+        assert torch.equal(torch.func.functional_call(compiled, named, (x,)), expected)
+        assert torch.equal(compiled(x), original(x))
+        assert all(isinstance(each, torch.nn.Parameter) for each in original.parameters())
+    with pytest.raises(TypeError, match="cannot assign"):
+        compiled.weight = torch.ones(2, 3)
+
+
+def test_module_has_the_special_methods_of_its_class_and_no_others():
+    plain, named = dynascope.compile(nn.Linear(2, 2)), dynascope.compile(nn.ModuleDict({"a": nn.ReLU()}))
+    layers = dynascope.compile(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    assert plain and not hasattr(plain, "__len__") and not hasattr(plain, "__iter__")
+    assert "a" in named and "b" not in named and list(named) == ["a"] and isinstance(named["a"], nn.ReLU)
+    layers[1] = nn.Tanh()
+    before = layers
+    layers += nn.Sequential(nn.ReLU())
+    assert (
+        layers is before and [type(layer) for layer in layers] == [nn.Linear, nn.Tanh, nn.ReLU] and len(layers[:2]) == 2
+    )
+
+    class Empty(nn.Module):
+        def __bool__(self):
+            return False
+
+    assert not dynascope.compile(Empty())
+
+
 def test_module_hooks_run():
     model = nn.Linear(3, 3)
     compiled = dynascope.compile(model)
@@ -143,7 +179,7 @@ def test_fullgraph_names_place_and_remedy():
 @pytest.mark.expects("recompile-limit")
 def test_recompile_limit_ends_in_eager_not_in_silence():
     graphs = []
-    compiled = dynascope.compile(double, backend=keeping(graphs), options={"recompile_limit": 3})
+    compiled = dynascope.compile(double, backend=keeping(graphs), dynamic=False, options={"recompile_limit": 3})
     for size in range(1, 9):
         x = torch.randn(size)
         assert torch.equal(compiled(x), x * 2)

@@ -58,7 +58,7 @@ def test_an_old_torch_is_refused_by_name(text):
 @pytest.fixture
 def newer_torch(monkeypatch):
     """This torch, said to be one that nobody tested."""
-    monkeypatch.setattr(requirements, "TORCHES", ((2, 11), (2, 12)))
+    monkeypatch.setattr(requirements, "TORCHES", ((2, 9), (2, 10)))
     from dynascope import pipeline
 
     pipeline._unfit.cache_clear()

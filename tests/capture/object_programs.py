@@ -282,3 +282,18 @@ def generator_left_inside_try(x, log):
 
 REFUSED = {dictionary_held_across_a_break, generator_left_inside_try}
 """Programs of which a part runs uncompiled."""
+
+
+@case(T)
+def a_list_that_holds_itself(x):
+    mine = [1]
+    mine.append(mine)
+    return x + 1, mine[1] is mine
+
+
+@case(T)
+def rounding_a_list(x):
+    try:
+        return round([1])
+    except TypeError as error:
+        return x + 1, str(error)[:20]

@@ -4,8 +4,8 @@
 
 `outcomes.json` holds them; a program that it does not name is one graph without a break. Who turns a break into a capture
 changes its line, or lets `python tests/capture/outcomes.py` write the file anew and reads the difference. Where a newer Python
-differs (comprehensions have no frames of their own from 3.12), that section says so; the script writes the section of the
-Python that runs it, so 3.11 goes first.
+differs (comprehensions have no frames of their own from 3.12), a section says so; the script writes the newest section that
+the Python that runs it has, so 3.11 goes first.
 """
 
 import json
@@ -14,14 +14,14 @@ import sys
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
 ONE_GRAPH = "1 graph"
-NEWER = "from 3.12"
-IS_NEWER = sys.version_info >= (3, 12)
+SECTIONS = {"programs": (3, 11), "from 3.12": (3, 12), "from 3.14": (3, 14)}
+"""By the version that they begin with: the last that applies here and names a program says what it is."""
+APPLYING = [name for name, first in SECTIONS.items() if sys.version_info >= first]
 TABLE = json.loads(FILE.read_text())
 
 
-def outcome_of(name):
-    everywhere = TABLE["programs"].get(name, ONE_GRAPH)
-    return TABLE[NEWER].get(name, everywhere) if IS_NEWER else everywhere
+def outcome_of(name, sections=APPLYING):
+    return next((TABLE[section][name] for section in reversed(sections) if name in TABLE[section]), ONE_GRAPH)
 
 
 def words(compilation):
@@ -34,11 +34,8 @@ def main():
     import test_programs
 
     found = {name: words(test_programs.three_calls(*case)) for name, case in test_programs.BY_NAME.items()}
-    if IS_NEWER:
-        others = {name: TABLE["programs"].get(name, ONE_GRAPH) for name in found}
-        TABLE[NEWER] = {name: now for name, now in found.items() if now != others[name]}
-    else:
-        TABLE["programs"] = {name: now for name, now in found.items() if now != ONE_GRAPH}
+    *before, section = APPLYING
+    TABLE[section] = {name: now for name, now in found.items() if now != outcome_of(name, before)}
     FILE.write_text(json.dumps(TABLE, indent=1) + "\n")
 
 

@@ -126,3 +126,26 @@ def test_missing_keys_are_left_to_python():
 
     x = torch.randn(3)
     assert same(compiled(function)(x), function(x))
+
+
+class Table(dict):
+    pass
+
+
+def makes_by_class_methods(x):
+    kept = Table.fromkeys
+    table = Table.fromkeys("ab", x)
+    return table["a"] + 1, type(table).__name__, kept([1]), int.from_bytes(b"ab", "big"), float.fromhex("0x1p3"), kept
+
+
+def breaks_at_a_class_method(x):
+    print("break")
+    return x * 2, Table.fromkeys(iter([1, 2]), x)
+
+
+@pytest.mark.parametrize("program", [makes_by_class_methods, breaks_at_a_class_method])
+def test_class_methods_written_in_c_are_bound_to_the_class_they_are_asked_for_through(program):
+    dispatch = compiled(program)
+    x = torch.arange(3.0)
+    for _ in range(2):
+        assert repr(dispatch(x)) == repr(program(x))

@@ -10,17 +10,18 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 OPTIMIZERS = [
-    lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
-    lambda parameters: torch.optim.Adam(parameters, 0.1),
-    lambda parameters: torch.optim.AdamW(parameters, 0.1, foreach=False),
+    (lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9), {"backward-call"}),
+    # The step that Adam counts is a number for its formulas, taken out of a tensor.
+    (lambda parameters: torch.optim.Adam(parameters, 0.1), {"backward-call", "data-dependent-value"}),
+    (lambda parameters: torch.optim.AdamW(parameters, 0.1, foreach=False), {"backward-call", "data-dependent-value"}),
 ]
 
 
 double_sums = torch.vmap(lambda row: row.sum() * 2)
 
 
-@pytest.mark.parametrize("make_optimizer", OPTIMIZERS)
-def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_optimizer):
+@pytest.mark.parametrize(("make_optimizer", "codes"), OPTIMIZERS)
+def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_optimizer, codes):
     def train(compile_step):
         torch.manual_seed(0)
         model = torch.nn.Linear(4, 2)
@@ -41,8 +42,8 @@ def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_opt
     captured_losses, captured_parameters, function = train(compiled)
     torch.testing.assert_close(captured_losses, losses)
     torch.testing.assert_close(captured_parameters, parameters)
-    assert [count for count in function.compilation.operations if count] == [2, 1]
-    assert function.compilation.codes == ["disabled-function", "backward-call", "foreign-call"]
+    assert set(function.compilation.codes) == codes
+    assert function.refused == []
 
 
 @pytest.mark.parametrize(

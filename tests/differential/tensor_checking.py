@@ -50,17 +50,26 @@ def check(program: Program, folder: Path, backend: Any = "dynascope", device: st
     compiling = _compiled(backend)
     with warnings.catch_warnings(), dynascope.expected(*set(codes()) - set(DEFECTS), required=False) as expectation:
         warnings.simplefilter("ignore")
-        theirs = _side(program, file, device)
-        exact = _side(program, file, device, exact=True)
+        counts = backend == "eager"
+        theirs = _side(program, file, device, counts)
+        exact = _side(program, file, device, counts, exact=True)
         try:
-            ours = _side(program, file, device, compiling)
+            ours = _side(program, file, device, counts, compiling)
         except dynascope.StrictError as error:
             raise Different(error.explanation.code, str(error)) from error
     if expectation.unexpected:
         found = expectation.unexpected[0]
         raise Different(found.code, f"{found.message} at {found.span}")
     for number, (a, b, c) in enumerate(zip(ours, theirs, exact, strict=True)):
-        _compare(f"call {number}", a, b, c)
+        if backend != "eager" and a.exception is None and _is_overwritten(b.exception):
+            break  # the gradient that eager cannot give any more; all that follows differs by it
+        _compare(f"call {number}", a, b, c, backend != "eager")
+
+
+def _is_overwritten(exception: tuple | None) -> bool:
+    """Whether eager's backward pass missed what was changed in place. Kernels compute with values: nothing is overwritten
+    inside of one graph (`ARCHITECTURE.md`)."""
+    return exception is not None and exception[0] == "backward" and "modified by an inplace operation" in exception[2]
 
 
 def _compiled(backend: Any) -> Callable:
@@ -68,11 +77,11 @@ def _compiled(backend: Any) -> Callable:
 
 
 def _side(
-    program: Program, file: Path, device: str, compiling: Callable | None = None, exact: bool = False
+    program: Program, file: Path, device: str, counts: bool, compiling: Callable | None = None, exact: bool = False
 ) -> list[Seen]:
     space: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), space)
-    space |= {"EXACT": exact, "DEVICE": device}
+    space |= {"EXACT": exact, "DEVICE": device, "COUNTS": counts}
     if exact:
         space |= dict.fromkeys(("F16", "BF16", "F32"), torch.float64) | {"C64": torch.complex128}
     function = compiling(space["program"]) if compiling else space["program"]
@@ -154,6 +163,10 @@ def _backward(program: Program, results: list, leaves: dict, number: int) -> tup
 
 def _exception(error: Exception, file: str) -> tuple:
     lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    if isinstance(
+        error, UnboundLocalError
+    ):  # CPython 3.11 joins `a = ...; a` to one instruction, which has the first line
+        lines = [name for name, _ in lines]
     return type(error), str(error), lines
 
 
@@ -212,7 +225,7 @@ def _collect(found: dict[str, torch.Tensor], facts: dict[str, Any], name: str, v
         facts[name] = value
 
 
-def _compare(where: str, ours: Seen, theirs: Seen, exact: Seen) -> None:
+def _compare(where: str, ours: Seen, theirs: Seen, exact: Seen, is_lowered: bool) -> None:
     if ours.exception != theirs.exception:
         kind = _kind_of_exceptions(ours.exception, theirs.exception)
         raise Different(kind, f"{where}: {ours.exception}, eager {theirs.exception}")
@@ -226,6 +239,7 @@ def _compare(where: str, ours: Seen, theirs: Seen, exact: Seen) -> None:
                 fact,
                 ours.tensors.get(name.removesuffix(" tensor")),
                 theirs.tensors[name.removesuffix(" tensor")],
+                has_place=not is_lowered or name.startswith(("argument", "leaf")),
             )
         elif mine != fact and not (isinstance(fact, float) and fact != fact):
             raise Different(
@@ -250,11 +264,20 @@ def _kind_of_exceptions(ours: tuple | None, theirs: tuple | None) -> str:
     return f"exception's {('type', 'message', 'lines')[min(differs, 2)]}"
 
 
-def _compare_tensor_facts(where: str, name: str, ours: Any, theirs: Any, mine: Any, other: Any) -> None:
+def _compare_tensor_facts(
+    where: str, name: str, ours: Any, theirs: Any, mine: Any, other: Any, has_place: bool
+) -> None:
+    """`has_place`: a part of what nobody else sees may have memory of its own in lowered graphs."""
     if ours == "nothing":
         raise Different("effect", f"{where}: no {name}")
     for fact, a, b in zip(FACTS, ours, theirs, strict=True):
-        if a == b or fact == "strides" and same_layout(mine, other) or fact == "offset" and other.numel() == 0:
+        if (
+            a == b
+            or fact == "strides"
+            and same_layout(mine, other)
+            or fact == "offset"
+            and (other.numel() == 0 or not has_place)
+        ):
             continue
         raise Different(f"{fact} of {name[:6]}", f"{where}: {name} {a}, eager {b}")
 

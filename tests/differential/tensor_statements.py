@@ -15,7 +15,7 @@ _TYPES = ["to(F32)", "to(F64)", "to(BF16)", "to(F16)", "to(I64)", "to(I32)", "to
 _REDUCED = (
     "sum() mean() amax({d}) amin({d},keepdim=True) sum({d}) mean({d},keepdim=True) prod({d}) logsumexp({d}) var({d}) "
     "std(unbiased=False) norm() norm(dim={d},keepdim=True) cumsum({d}) cumprod({d}) cummax({d})[0] softmax({d}) "
-    "log_softmax({d}) max({d})[0] max({d}).indices min() median({d})[0] argmax({d}) sort({d},stable=True)[0] "
+    "log_softmax({d}) max({d})[0] max({d}).indices min() contiguous().median({d})[0] argmax({d}) sort({d},stable=True)[0] "
     "topk(1,{d})[0] all({d}) any() count_nonzero({d}) logcumsumexp({d}) nansum({d}) var_mean({d})[1] std_mean()[0] max() "
     "aminmax(dim={d}).max kthvalue(1,{d}).values mode({d})[0] argsort({d},stable=True)"
 ).replace("var_mean({d})[1] std_mean()[0] ", "").split()  # fmt: skip
@@ -48,7 +48,7 @@ EFFECTS = (
     "log.append(n)", "log.append({x})", "log.append({x}.shape)", "holder.value = {x}", "holder.count = getattr(holder, 'count', 0) + n",
     "{r} = holder.value", "{r} = log[-1]", "log.append(('x', {x}.requires_grad, {x}.dtype))", "log.append({x}.is_contiguous())",
     "log.append({x}.stride())", "log.append({x}.storage_offset())", "log.append({x} is {y})", "log.append({x}.is_leaf)",
-    "log.append([{x}, {y}])", "log.append({x}._version)", "{x}.mark = n", "log.append(getattr({x}, 'mark', None))",
+    "log.append([{x}, {y}])", "log.append(version({x}))", "{x}.mark = n", "log.append(getattr({x}, 'mark', None))",
     "log.append(torch.is_grad_enabled())", "{r} = {x}.detach().requires_grad_()", "log.append(len({x}))", "log.append({x}.data_ptr() == {y}.data_ptr())",
 )  # fmt: skip
 NETWORK = (

@@ -163,3 +163,39 @@ def test_a_tangent_that_is_a_subclass():
     y = dynascope.compile(lambda x: x.sin())(x)
     y.backward(torch.ones(3).as_subclass(Marked))
     assert torch.allclose(x.grad.as_subclass(torch.Tensor), x.cos())
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_what_was_saved_is_found_in_another_recording(used):
+    """Torch's answer about a view is asked for while recording, once; then it is known."""
+
+    def program(x, w):
+        diagonal = torch.nn.functional.dropout(x.diagonal(), 0.5)
+        product = (x.movedim(0, -1) @ w).exp()
+        return diagonal.sin(), product
+
+    def gradients(function):
+        torch.manual_seed(0)
+        x = torch.arange(20.0).reshape(5, 4).div(20).requires_grad_()
+        w = torch.linspace(-1, 1, 25).reshape(5, 5).requires_grad_()
+        torch.manual_seed(0)
+        return torch.autograd.grad(function(x, w)[used].sum(), [x, w], allow_unused=True)
+
+    for ours, theirs in zip(gradients(dynascope.compile(program)), gradients(program), strict=True):
+        assert theirs is None and ours is None or torch.allclose(ours, theirs)
+
+
+def test_an_input_of_inference_mode():
+    """It counts no versions; random numbers are drawn once."""
+
+    def program(x, seen):
+        return torch.nn.functional.dropout(x, 0.5) * 2, seen + 1
+
+    with torch.inference_mode():
+        seen = torch.ones(3)
+    x = torch.ones(100, requires_grad=True)
+    results = []
+    for call in (program, dynascope.compile(program)):
+        torch.manual_seed(0)
+        results.append(call(x, seen)[0])
+    assert torch.equal(*results)

@@ -101,11 +101,13 @@ def test_what_is_no_tensor_is_never_read_as_one(value):
 
 
 def test_open_sizes():
-    guard = Guard((X,), TensorMatches.of(torch.ones(2, 3), sizes=(None, 3)))
+    guard = Guard((X,), TensorMatches.of(torch.ones(2, 3), ("rows", 3), (3, 1)))
     assert holds(guard, torch.ones(2, 3)) and holds(guard, torch.ones(7, 3))
     assert not holds(guard, torch.ones(7, 4)) and not holds(guard, torch.ones(3, 7).t())
-    inner = Guard((X,), TensorMatches.of(torch.ones(2, 3), sizes=(2, None)))
+    assert not holds(guard, torch.ones(1, 3)) and not holds(guard, torch.ones(0, 3)), "cases of their own"
+    inner = Guard((X,), TensorMatches.of(torch.ones(2, 3), (2, "columns"), (None, 1)))
     assert holds(inner, torch.ones(2, 9)) and not holds(inner, torch.ones(4, 9)[:, ::2][:2])
+    assert holds(Guard((X,), TensorMatches.of(torch.ones(2, 3), (None, 3), (3, 1))), torch.ones(1, 3))
 
 
 def test_transforms_of_functorch_do_not_pass_as_plain():

@@ -1,8 +1,12 @@
 """What stands at a place: conditions, assigned names, the parts of a construction."""
 
+import ast
+import contextlib
+import warnings
+
 import pytest
 from dynascope.report.span import Span
-from dynascope.report.syntax import argument_texts, assigned_names, built_expression, condition
+from dynascope.report.syntax import argument_texts, assigned_names, built_expression, condition, parsed
 
 TEXT = """\
 import torch
@@ -79,3 +83,26 @@ def test_the_part_of_a_construction_that_made_a_member(at):
 
 def test_what_a_call_gives_for_its_parameters(at):
     assert argument_texts(at(20, "f(net(q), y=k)"), ("x", "y")) == {"y": "k"}, "a call is no name"
+
+
+WARNS = "x = '\\d'\nif x is 1: pass\n"
+
+
+@pytest.mark.parametrize("filters", ["default", "error"])
+def test_parsing_says_nothing_and_forgets_nothing(filters):
+    shown = {}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter(filters)
+        before = list(warnings.filters)
+        for _ in range(2):
+            with contextlib.suppress(UserWarning):
+                warnings.warn_explicit("once", UserWarning, "program.py", 1, registry=shown)
+            assert len(parsed(WARNS).body) == len(parsed(WARNS.encode()).body) == 2
+        assert warnings.filters == before
+    assert [str(each.message) for each in said] == (["once"] if filters == "default" else [])
+
+
+def test_a_program_that_warns_when_it_is_compiled_can_be_read():
+    with pytest.raises(SyntaxError):
+        parsed("x = (")
+    assert isinstance(parsed("'\\d' + a", mode="eval").body, ast.BinOp)

@@ -53,7 +53,7 @@ def test_torch_ir(model):
     x = torch.randn(8, 32)
     torch.testing.assert_close(compiled(x), model(x))
     ((graph, inputs),) = seen
-    assert inputs == 3
+    assert inputs == 4, "the size that varies, x, and two parameters"
     text = graph.print_readable(print_output=False)
     assert "x = self.fc1(x)" in text and "gelu" in text
 

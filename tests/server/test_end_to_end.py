@@ -204,6 +204,19 @@ async def test_a_torch_of_the_wrong_version(editor):
     assert len([message for message in editor.messages if "pip install 'torch>=2.11'" in message]) == 1
 
 
+async def test_files_of_the_folder_do_not_take_the_engine_s_imports(editor):
+    """The program lies deeper: for itself, too, the workspace's folder is not on the path."""
+    await start(editor)
+    (editor.folder / "deeper").mkdir()
+    path = editor.program("print('ran')\n", "deeper/program.py")
+    for name in ("argparse.py", "torch.py", "dynascope.py"):
+        (editor.folder / name).write_text("raise SystemExit('not the module that was meant')\n")
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0), (end, editor.printed("stderr"))
+    assert editor.printed() == "ran\n"
+
+
 async def test_an_interpreter_without_torch(editor):
     bare = editor.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)

@@ -9,21 +9,28 @@ the order in which objects were first written to.
 
 from __future__ import annotations
 
+import collections
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
 from dynascope.capture.values import (
     DELETED,
     CellValue,
+    ConstantValue,
     DictValue,
+    GradientValue,
     InstanceValue,
+    IteratorValue,
     ListValue,
     MutableValue,
     SetValue,
     Value,
+    ZipValue,
 )
 from dynascope.guards.source import CellSource
 
@@ -58,8 +65,11 @@ class Effects:
 
 
 def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
+    written = [value for value in machine.written if value.source is not None]
+    # An `enumerate` takes items of the iterator below it, which is then put where it belongs, before its dictionary changes.
+    written.sort(key=lambda value: 0 if isinstance(value, ZipValue) else 1 if isinstance(value, IteratorValue) else 2)
     return Effects(
-        tuple(value for value in machine.written if value.source is not None),
+        tuple(written),
         tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
         machine.values.globals,
         state,
@@ -119,6 +129,16 @@ def written_to_dictionary(value: DictValue) -> Iterable[Value]:
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
+    if value.instance is not None:
+        # Whatever a subclass makes of `[]`.
+        builder.load_function(list.extend if tail is not None else list.__setitem__)
+        rebuilder.load(value)
+        if tail is None:
+            builder.load_constant(slice(None))
+        builder.build_list(rebuilder.load_all(value.items if tail is None else tail))
+        builder.call(2 if tail is not None else 3)
+        builder.pop()
+        return
     builder.build_list(rebuilder.load_all(value.items if tail is None else tail))
     rebuilder.load(value)
     if tail is None:
@@ -134,12 +154,14 @@ def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:
     builder = rebuilder.builder
     pairs = changed_items(value)
     if pairs is None:
-        rebuilder.load(value)
-        builder.load_method("clear")
-        builder.call(0)
+        rebuilder.call_constant(value.cls.clear, value)
         builder.pop()
         pairs = list(value.items.values())
     for key, item in pairs:
+        if value.instance is not None:
+            rebuilder.call_constant(value.cls.__setitem__, value, key, item)
+            builder.pop()
+            continue
         rebuilder.load(item)
         rebuilder.load(value)
         rebuilder.load(key)
@@ -172,6 +194,12 @@ def write_instance(rebuilder: Rebuilder, value: InstanceValue) -> None:
         builder.pop()
 
 
+def write_gradient(rebuilder: Rebuilder, value: GradientValue) -> None:
+    rebuilder.load(value.content)
+    rebuilder.load(value.tensor)
+    rebuilder.builder.store_attribute("grad")
+
+
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
     rebuilder.load(value.content)
     if isinstance(value.source, CellSource):
@@ -181,17 +209,58 @@ def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
         rebuilder.builder.store_attribute("cell_contents")
 
 
+def write_iterator(rebuilder: Rebuilder, value: IteratorValue) -> None:
+    at_end = not isinstance(value.items, ListValue) and not value.items
+    if at_end:
+        rebuilder.call_constant(exhaust, value)
+    elif value.cls in OF_DICTIONARIES:
+        rebuilder.call_constant(leave, value, ConstantValue(len(value.items) - value.position))
+    else:
+        rebuilder.call_constant(set_position, value, ConstantValue(value.position))
+    rebuilder.builder.pop()
+
+
+def set_position(iterator: Any, position: int) -> None:
+    iterator.__setstate__(position)
+
+
+def leave(iterator: Any, left: int) -> None:
+    while iterator.__length_hint__() > left:
+        next(iterator)
+
+
+def exhaust(iterator: Any) -> None:
+    collections.deque(iterator, maxlen=0)
+
+
+def write_zip(rebuilder: Rebuilder, value: ZipValue) -> None:
+    """A `zip` is where its parts are; an `enumerate` counts besides."""
+    if value.cls is enumerate:
+        rebuilder.call_constant(take, value, ConstantValue(value.parts[1].next - value.started))
+        rebuilder.builder.pop()
+
+
+def take(iterator: Any, count: int) -> None:
+    collections.deque(itertools.islice(iterator, count), maxlen=0)
+
+
 WRITTEN = {
+    IteratorValue: lambda value: (),
+    ZipValue: lambda value: (),
     ListValue: written_to_list,
     DictValue: written_to_dictionary,
     SetValue: lambda value: value.items.values(),
     InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
     CellValue: lambda value: (value.content,),
+    GradientValue: lambda value: (value.tensor, value.content),
 }
 WRITERS = {
+    IteratorValue: write_iterator,
+    ZipValue: write_zip,
     ListValue: write_list,
     DictValue: write_dictionary,
     SetValue: write_set,
     InstanceValue: write_instance,
     CellValue: write_cell,
+    GradientValue: write_gradient,
 }

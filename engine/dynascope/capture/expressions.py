@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 
+from dynascope.report.syntax import parsed
+
 LONGEST = 60
 
 
 def callee(expression: str) -> str:
     """The function that a call expression calls; other expressions whole. Empty where there is no text."""
     try:
-        tree = ast.parse(expression.strip(), mode="eval").body
+        tree = parsed(expression.strip(), mode="eval").body
     except SyntaxError:
         return shortened(expression)
     return shortened(ast.unparse(tree.func) if isinstance(tree, ast.Call) else expression)

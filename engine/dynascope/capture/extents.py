@@ -8,7 +8,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +18,7 @@ from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
-from dynascope.sizes.worlds import Worlds
+from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -46,7 +46,7 @@ class Extents:
         now = read(tensor.example)
         if not self.vary:
             return now
-        answers = [now, *self._elsewhere(tensor.node, read)]
+        answers = [now, *self._answers_elsewhere(tensor.node, read)]
         if len(answers) == 1:
             return self._fixed(now)
         if not isinstance(now, tuple):
@@ -55,9 +55,21 @@ class Extents:
             return self._fixed(now)
         return tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
 
+    def settle(self, nodes: Iterable[fx.Node]) -> None:
+        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""
+        for node in nodes if self.vary else ():
+            self._answers_elsewhere(node, lambda example: getattr(example, "shape", None))
+        for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
+            example = node.meta.get("example_value")
+            if isinstance(example, torch.Tensor) and "sizes" not in node.meta and all(node in made for made in self.nodes):
+                rows = zip(example.shape, *(made[node].shape for made in self.nodes), strict=True)
+                sizes = tuple(map(self.worlds.expression, rows))
+                if None not in sizes and any(isinstance(size, Size) for size in sizes):
+                    node.meta["sizes"] = sizes
+
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
-        lengths = self._elsewhere(node, len)
+        lengths = self._answers_elsewhere(node, len)
         if not lengths or any(length != len(now) for length in lengths):
             self._fixed(None)
 
@@ -73,11 +85,36 @@ class Extents:
             fix(scope.root(name, scope.hints[name], root.low, root.high))
         return now
 
+    def _answers_elsewhere(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
+        """Numbers that the graph does not run with others of are fixed, and only those, where it is each by itself."""
+        self._start(self.machine.sizes.scope)
+        if self.worlds is None or (answers := self._elsewhere(node, read)):
+            return answers if self.worlds is not None else []
+        scope = self.machine.sizes.scope
+        needed = [
+            name
+            for name in self.worlds.varied
+            if not self._asked(Worlds(scope, [name], {name: MANY_STEPS}), node, read)
+        ]
+        for name in needed:
+            fix(scope.root(name, scope.hints[name]))
+        if needed:
+            return self._answers_elsewhere(node, read)
+        found = suitable(scope, self.worlds.varied, lambda worlds: self._asked(worlds, node, read) or None)
+        if found is None:
+            return []
+        self._start(scope)
+        self._begin(found[0])
+        return self._elsewhere(node, read)
+
+    def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
+        """The answers in worlds of another kind."""
+        other = Extents(self.machine)
+        other._begin(worlds)
+        return other._elsewhere(node, read) if other.worlds is not None else []
+
     def _elsewhere(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in the other worlds; none where the graph does not run there."""
-        self._start(self.machine.sizes.scope)
-        if self.worlds is None:
-            return []
         try:
             with torch.device("meta"), torch.no_grad():
                 return [
@@ -91,9 +128,13 @@ class Extents:
         """Worlds that keep to all that was relied on so far."""
         if self.known == (len(scope.roots), len(scope.log)):
             return
-        self.known = len(scope.roots), len(scope.log)
-        worlds = Worlds(scope)
+        roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
+        if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
+            self._begin(Worlds(scope))
+
+    def _begin(self, worlds: Worlds) -> None:
         self.worlds = worlds if worlds.are_enough else None
+        worlds.learn(node.meta["size"] for node in self.machine.graph.graph.nodes if "size" in node.meta)
         self.nodes = [{} for _ in worlds.values[1:]]
 
     def _run(self, wanted: fx.Node, values: dict[str, Any], made: dict[fx.Node, Any]) -> Any:

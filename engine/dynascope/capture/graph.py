@@ -124,17 +124,25 @@ class GraphBuilder:
         self.describe(node, example, device)
 
     def finish(self, outputs: Sequence[fx.Node], written: Collection[Source] = ()) -> CapturedGraph | None:
-        """The graph with these outputs; None when it would do nothing. `written` are the inputs that it writes to."""
+        """The graph with these outputs; None when it would do nothing: then the outputs are inputs (`source_of`). `written` are
+        the inputs that it writes to."""
         self.graph.output(tuple(outputs))
         self._remove_unused()
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
+        for node, _, _ in self.placeholders:
+            if all(node is not other for other, _, _ in used):
+                self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
         module = fx.GraphModule(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
         return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed)
+
+    def source_of(self, node: fx.Node) -> Source | None:
+        """Where the program has what a placeholder stands for."""
+        return next((source for placeholder, source, _ in self.placeholders if placeholder is node), None)
 
     def raising(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
         """Tensors that nothing needs, but whose operators can raise: the graph computes them for that."""
@@ -150,7 +158,7 @@ class GraphBuilder:
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op != "output" and not node.users and node not in self.kept and may_go(node):
+            if node.op not in ("output", "placeholder") and not node.users and node not in self.kept and may_go(node):
                 self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:

@@ -28,6 +28,7 @@ from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
 from dynascope.capture.reasons import ForeignValue, LimitReached, ProgramRaises, UnsupportedInstruction
 from dynascope.capture.region import CaptureOptions
+from dynascope.capture.remade import is_own_value
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.values import (
@@ -35,6 +36,7 @@ from dynascope.capture.values import (
     ConstantValue,
     FunctionValue,
     GeneratorValue,
+    GradientValue,
     InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
@@ -42,7 +44,7 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
-from dynascope.guards.source import FrameValues, GlobalSource, ItemSource, MadeSource, Source
+from dynascope.guards.source import AttributeSource, FrameValues, GlobalSource, ItemSource, MadeSource, Source
 from dynascope.report.span import Layer, Span, UserStack
 
 Step = Callable[["Machine", Frame, Any], Any]
@@ -108,6 +110,8 @@ class Machine:
         self.member_sources: dict[tuple[type, str], Source] = {}
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
+        self.gradients: dict[TensorValue, GradientValue] = {}
+        self.writes = 0
         self.generators: list[GeneratorValue] = []
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
@@ -150,7 +154,14 @@ class Machine:
     def is_symbolic(self, source: Source) -> bool:
         if self.options.dynamic is False or source in self.options.fixed:
             return False
-        return self.options.dynamic is True or source in self.options.symbolic
+        return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
+
+    def _is_built_in(self, source: Source) -> bool:
+        """A module's own numbers are what it is made of, defaults are a function's: they vary only where they were seen to."""
+        base = getattr(source, "base", None)
+        if isinstance(base, AttributeSource) and base.name in ("__defaults__", "__kwdefaults__"):
+            return True
+        return base is not None and isinstance(base.read(self.values), torch.nn.Module)
 
     # The loop
 
@@ -323,6 +334,13 @@ class Machine:
             value = value.realize()
         return self.outside.specialize(value) if value.__class__ is SymbolicNumber else value
 
+    def object_of(self, value: Value) -> Any:
+        """The object that a constant is. What else the program uses in such a place is for Python."""
+        known = self.known(value)
+        if not isinstance(known, ConstantValue):
+            raise Break(ForeignValue(known.python_type.__name__, self.expression()))
+        return known.value
+
     def in_plain_mode(self, action: Callable[[], Any]) -> Any:
         """Outside inference mode, so that meta tensors count their versions."""
         if not torch.is_inference_mode_enabled():
@@ -330,8 +348,15 @@ class Machine:
         with torch.inference_mode(False), torch.no_grad():
             return action()
 
+    def doings(self) -> tuple[int, ...]:
+        """Differs as soon as the program does something that would be done again if the same code ran again."""
+        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes)
+
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
+        for frame in self.frames:
+            if frame.generator is not None and frame.generator.quiet and not is_own_value(frame.generator, value):
+                self.journal.set(frame.generator, "quiet", False)
         if isinstance(value, InstanceDictionaryValue):
             value = value.owner
         if isinstance(value.source, MadeSource):

@@ -48,7 +48,18 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
         return "nested tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
         return "quantized tensor"
+    if tensor.requires_grad and not _has_history(tensor):
+        return "view whose history cannot be told"
     return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    """Whether autograd can say how it came about. Not for a view made without gradients whose base was written with them."""
+    try:
+        _ = tensor.grad_fn
+    except RuntimeError:
+        return False
+    return True
 
 
 def on_meta(value: Any) -> Any:

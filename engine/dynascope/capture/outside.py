@@ -19,9 +19,12 @@ import torch
 
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
+from dynascope.capture.protocols import outside_iterators
+from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
+from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
     CellValue,
     ConstantValue,
@@ -33,6 +36,7 @@ from dynascope.capture.values import (
     MethodValue,
     PartialValue,
     SetValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
@@ -51,6 +55,8 @@ from dynascope.guards.source import (
     ConstantSource,
     DictionaryAttributeSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     ModuleMemberSource,
     Source,
 )
@@ -65,8 +71,9 @@ LITERAL_TYPES = frozenset(
     | {torch.dtype, torch.device, torch.layout, torch.memory_format}
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
-IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod)
+IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+BY_IDENTITY = (torch.Tensor, torch.nn.Module)
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
 
 
@@ -75,7 +82,8 @@ class Outside:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.by_identity: dict[int, Value] = {}
+        # By `id(object)`; what an object of a subclass of dict or list holds is there beside the object itself.
+        self.by_identity: dict[Any, Value] = {}
         self.by_source: dict[Source, Value] = {}
         # An identity means nothing once its object is gone.
         self.alive: list[Any] = []
@@ -143,9 +151,13 @@ class Outside:
         if kind is not None:
             raise Break(TensorSubclass(kind, source.expression()))
         self.machine.assume_protocol(type(object))
-        self.machine.guards.add(source, TensorMatches.of(object))
+        extents = extents_of(self.machine, object, source)
+        expected = (extents.expected_sizes, extents.expected_strides) if extents is not None else ()
+        self.machine.guards.add(source, TensorMatches.of(object, *expected))
         example = self.machine.in_plain_mode(lambda: meta_of(object))
         node = self.machine.graph.input(source.expression(), source, object, example, object.device)
+        if extents is not None:
+            node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)
@@ -162,16 +174,54 @@ class Outside:
         items = tuple(self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object))
         return self.remember(object, TupleValue(items, type(object), source))
 
+    def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue:
+        """What an object of a subclass of `base` holds, read as `base` does; its type is guarded already."""
+        object, source = instance.object, instance.source
+        if base is list:
+            self.machine.guards.add(source, LengthIs(list.__len__(object)))
+            items = [self.lazy(item, ItemSource(source, at, base)) for at, item in enumerate(list.__iter__(object))]
+            value: DictValue | ListValue = ListValue(items, source, object)
+        else:
+            value = self._filled(object, source, base, lambda key: ItemSource(source, key, base))
+            if base is types.MappingProxyType:
+                value.cls = collections.OrderedDict if type(object.keys()) is ORDERED_KEYS else dict
+        value.instance = instance
+        self.by_identity["contents", id(object)] = value
+        return value
+
+    def _filled(self, object: dict, source: Source, cls: type, place: Callable[[Any], Source]) -> DictValue:
+        # Keys whose hash is the user's own code are refused before anything asks for it.
+        pairs = list(cls.items(object))
+        if cls is type(object) and any(isinstance(key, BY_IDENTITY) for key, _ in pairs):
+            return self._filled_by_identity(pairs, source, cls, object)
+        keys = {id(key): self._key(key) for key, _ in pairs}
+        self.machine.guards.add(source, DictionaryKeysAre(tuple(key for key, _ in pairs)))
+        value = DictValue({}, cls, source, object)
+        for key, item in pairs:
+            hashed, known = keys[id(key)]
+            value.items[hashed] = (known, self.lazy(item, place(key)))
+        value.original = dict(value.items)
+        return value
+
+    def _filled_by_identity(self, pairs: list[tuple[Any, Any]], source: Source, cls: type, object: dict) -> DictValue:
+        """Of a dict with tensors or modules among its keys: the keys are things from outside, and a guard keeps none alive."""
+        self.machine.guards.add(source, LengthIs(len(pairs)))
+        value = DictValue({}, cls, source, object)
+        for at, (key, item) in enumerate(pairs):
+            if isinstance(key, BY_IDENTITY):
+                known = self.realize(key, KeySource(source, at))
+                hashed, place = hash_key(self.machine, known), KeyedItemSource(source, known.source)
+            else:
+                hashed, known = self._key(key)
+                self.machine.guards.add(KeySource(source, at), Equals(key))
+                place = item_source(source, key)
+            value.items[hashed] = (known, self.lazy(item, place))
+        value.original = dict(value.items)
+        return value
+
     def _dictionary(self, object: dict, source: Source) -> Value:
         self.guard_type(object, source)
-        # Keys whose hash is the user's own code are refused before anything asks for it.
-        keys = {id(key): self._key(key) for key in object}
-        self.machine.guards.add(source, DictionaryKeysAre(tuple(object)))
-        value = DictValue({}, type(object), source, object)
-        for key, item in object.items():
-            hashed, known = keys[id(key)]
-            value.items[hashed] = (known, self.lazy(item, item_source(source, key)))
-        value.original = dict(value.items)
+        value = self._filled(object, source, type(object), lambda key: item_source(source, key))
         if isinstance(object, collections.defaultdict):
             value.default_factory = self.realize(object.default_factory, AttributeSource(source, "default_factory"))
         return self.remember(object, value)
@@ -252,6 +302,29 @@ class Outside:
         value.source = source
         return value
 
+    def _method_in_c(self, object: types.BuiltinMethodType, source: Source) -> Value:
+        """`items.append`, kept by the program or on the stack across a break: the class's method, and the container."""
+        entry = getattr(type(object.__self__), object.__name__, None)
+        self.guard_type(object, source)
+        self.machine.guards.add(AttributeSource(source, "__name__"), Equals(object.__name__))
+        instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
+        value = MethodValue(ConstantValue(entry), instance)
+        value.source = source
+        return value
+
+    def _slice(self, object: slice, source: Source) -> Value:
+        bounds = (object.start, object.stop, object.step)
+        if not all(type(bound) in (int, type(None)) for bound in bounds):
+            return self._instance(object, source)
+        self.machine.guards.add(source, Equals(object))
+        value = SliceValue(tuple(map(ConstantValue, bounds)))
+        value.source = source
+        return value
+
+    def _script(self, object: Any, source: Source) -> Value:
+        """A function of TorchScript: the Python function that it came from, which TorchScript keeps for compilers."""
+        return self.realize(object._torchdynamo_inline, AttributeSource(source, "_torchdynamo_inline"))
+
     def _partial(self, object: functools.partial, source: Source) -> Value:
         self.guard_type(object, source)
         function = self.realize(object.func, AttributeSource(source, "func"))
@@ -264,6 +337,12 @@ class Outside:
     def _compiled(self, object: Any, source: Source) -> Value:
         """A compiled function called inside is read like the function it was made from."""
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
+
+    def _iterator(self, object: Any, source: Source) -> Value:
+        if not outside_iterators.can_follow(object):
+            return self._instance(object, source)
+        self.guard_type(object, source)
+        return outside_iterators.follow(self, object, source)
 
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
@@ -290,6 +369,8 @@ EXACT_RULES: dict[type, Rule] = {
     types.FunctionType: Outside._function,
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
+    slice: Outside._slice,
+    **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
 }
 
 
@@ -318,10 +399,29 @@ def _is_fixed_instance(object: Any) -> bool:
     )
 
 
+def _is_script(object: Any) -> bool:
+    return type(object) is torch.jit.ScriptFunction and isinstance(
+        getattr(object, "_torchdynamo_inline", None), types.FunctionType
+    )
+
+
+def _is_method_of_container(object: Any) -> bool:
+    """A method in C, bound to an object whose changes matter."""
+    if type(object) is not types.BuiltinMethodType:
+        return False
+    owner = object.__self__
+    entry = getattr(type(owner), object.__name__, None)
+    return type(owner) in CONTAINERS and isinstance(entry, types.MethodDescriptorType)
+
+
+ORDERED_KEYS = type(collections.OrderedDict().keys())
+CONTAINERS = (list, dict, set, collections.OrderedDict, collections.defaultdict)
 GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda object: issubclass(type(object), torch.Tensor), Outside._tensor),
     (lambda object: issubclass(type(object), enum.Enum), Outside._identity),
     (_is_named_tuple, Outside._tuple),
     (_is_compiled, Outside._compiled),
+    (_is_method_of_container, Outside._method_in_c),
+    (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
 )

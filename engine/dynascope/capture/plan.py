@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -30,7 +31,10 @@ from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Handler, Position
 from dynascope.frame.shape import CodeShape
 from dynascope.guards.check import loading_call
+from dynascope.guards.source import Source
 
+PASSES = "__dynascope_passes__"
+"""The mark of an error after which the call must not begin anew."""
 ERRORS_OF_OPERATORS = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What torch's operators raise. Other exceptions are somebody's way through the call, such as the end of a recomputation
 under checkpoint, which a hook on saved tensors raises: the call must not begin anew."""
@@ -45,6 +49,8 @@ class Plan:
     effects: Effects
     result: Value | None
     frames: tuple[FrameState, ...] = ()
+    inputs: tuple[Source, ...] = ()
+    """Without a graph: the places of the outputs, which are the program's own numbers."""
     restore: Callable[[], None] | None = None
     """Puts torch's own state back to what it was at the start, where the graph itself changes it."""
 
@@ -78,7 +84,11 @@ class PlanWriter:
         if graph is not None:
             with self.builder.protected_by(Handler(failed, 0, False) if failed is not None else None):
                 self.call_graph(graph, graph_callable)
-            self.keep_outputs()
+            self.unpack_outputs()
+        else:
+            for source in reversed(self.plan.inputs):
+                self.rebuilder.load_source(source)
+        self.keep_outputs()
         if self.plan.frames:
             self.leave_by_step()
         else:
@@ -96,11 +106,13 @@ class PlanWriter:
             self.rebuilder.load_source(source)
         self.builder.call(len(arguments))
 
-    def keep_outputs(self) -> None:
-        if not self.plan.outputs:
+    def unpack_outputs(self) -> None:
+        if self.plan.outputs:
+            self.builder.unpack(len(self.plan.outputs))
+        else:
             self.builder.pop()
-            return
-        self.builder.unpack(len(self.plan.outputs))
+
+    def keep_outputs(self) -> None:
         for node in self.plan.outputs:
             name = self.rebuilder.outputs[node] = self.rebuilder.new_temporary()
             self.builder.store_local(name)
@@ -113,7 +125,7 @@ class PlanWriter:
         builder.load_constant(ERRORS_OF_OPERATORS)
         builder.emit("CHECK_EXC_MATCH")
         builder.emit("POP_JUMP_IF_FALSE").target = other
-        builder.load_function(saved_tensors_are_hooked)
+        builder.load_function(error_passes)
         builder.call(0)
         builder.emit("POP_JUMP_IF_TRUE").target = other
         builder.pop()
@@ -201,7 +213,8 @@ class PlanWriter:
                 self.builder.load_constant(None)
 
 
-def saved_tensors_are_hooked() -> bool:
-    """Whether what autograd keeps goes through the program's own functions, such as checkpoint's: these have been called then,
-    and may have raised to say that they have seen enough."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+def error_passes() -> bool:
+    """Whether the error being handled must leave the call, because the call cannot begin anew: what autograd keeps goes through
+    the program's own functions, such as checkpoint's, which have been called then and may have raised to say that they have seen
+    enough; or the graph had written to inputs whose history cannot be taken back (`repeatable.py`)."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None or hasattr(sys.exc_info()[1], PASSES)

@@ -84,6 +84,26 @@ def holds_tensor(index: Any) -> bool:
 def raises_unused(node: fx.Node) -> bool:
     """On a GPU the error comes later, in words of its own, and stops all that follows: nothing there depends on it."""
     device = node.meta.get("device")
-    if not may_raise(node) or (device is not None and device.type != "cpu"):
+    if device is not None and device.type != "cpu":
+        return False
+    if refused_by_real_tensors_only(node):
+        return True
+    if not may_raise(node):
         return False
     return node.target is operator.getitem or any(part in operator_name(node) for part in LOOKS)
+
+
+def refused_by_real_tensors_only(node: fx.Node) -> bool:
+    """Calls that meta tensors take without asking what real ones are asked: whether a reduction has something to reduce, two
+    factors are of one type (under autocast above all), a view stays inside its memory."""
+    if node.op not in ("call_function", "call_method"):
+        return False
+    examples = [each.meta.get("example_value") for each in node.all_input_nodes]
+    tensors = [each for each in examples if isinstance(each, torch.Tensor)]
+    if any(each.numel() == 0 for each in tensors):
+        return True
+    name = operator_name(node)
+    return name == "as_strided" or (name in PRODUCTS and len({each.dtype for each in tensors}) > 1)
+
+
+PRODUCTS = frozenset(["mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "addmv", "addbmm", "mv", "dot", "einsum", "bilinear"])

@@ -18,9 +18,11 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import fx
 
 from dynascope.capture.reasons import UnrebuildableValue
+from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
@@ -54,13 +56,19 @@ from dynascope.guards.source import (
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    ExtentSource,
     GlobalSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     LocalSource,
     MadeSource,
     ModuleMemberSource,
+    ReducedSource,
+    ReferentSource,
     Source,
     TypeSource,
+    key_at,
 )
 
 
@@ -68,10 +76,17 @@ def parts_of(value: Value) -> Iterable[Value]:
     """The values that must be made before, or put into, this one. Nothing for what is loaded from outside."""
     if value.source is not None or isinstance(value, (ConstantValue, TensorValue, SymbolicNumber, NullValue)):
         return ()
+    if (instance := held_by(value)) is not None:
+        return (instance,)
     rule = PARTS.get(type(value))
     if rule is None:
         raise Break(UnrebuildableValue(describe(value)))
     return rule(value)
+
+
+def held_by(value: Value) -> InstanceValue | None:
+    """The object of a subclass of dict or list whose contents the value is: in the program there is only that object."""
+    return value.instance if isinstance(value, (DictValue, ListValue)) else None
 
 
 def describe(value: Value) -> str:
@@ -94,6 +109,13 @@ def _parts_of_method(value: MethodValue) -> Iterable[Value]:
     return value.function, instance
 
 
+def _parts_of_generator(value: GeneratorValue) -> Iterable[Value]:
+    made = remade(value)
+    if made is None:
+        raise Break(UnrebuildableValue(describe(value)))
+    return made.function, *made.arguments, *made.keywords.values()
+
+
 PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ListValue: lambda value: value.items,
     TupleValue: lambda value: value.items,
@@ -104,10 +126,11 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     IteratorValue: _parts_of_iterator,
     ZipValue: lambda value: value.parts,
     CountValue: lambda value: (),
+    GeneratorValue: _parts_of_generator,
     InstanceValue: lambda value: [
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
-        *(itertools.chain(*value.contents.items.values()) if value.contents is not None else ()),
+        *([] if value.contents is None else PARTS[type(value.contents)](value.contents)),
     ],
     MethodValue: _parts_of_method,
     FunctionValue: lambda value: [
@@ -123,20 +146,45 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
 }
 
 
+def is_made_empty(value: Value) -> bool:
+    """There before its parts are, which may hold it."""
+    return isinstance(value, InstanceValue) and not issubclass(value.cls, BaseException)
+
+
 def needs(values: Iterable[Value]) -> list[fx.Node]:
     """The graph nodes that the values are made of, each once, in the order in which they are met."""
     nodes: dict[fx.Node, None] = {}
+    for value in all_parts(values):
+        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
+            nodes[value.node] = None
+    return list(nodes)
+
+
+def all_parts(values: Iterable[Value]) -> list[Value]:
+    """The values and all that they are made of, each once."""
+    found: list[Value] = []
     seen: set[int] = set()
-    pending = list(values)[::-1]
+    making: set[int] = set()
+    pending: list[Value | tuple[int]] = list(values)[::-1]
     while pending:
         value = pending.pop()
+        if isinstance(value, tuple):
+            making.discard(value[0])
+            continue
+        if id(value) in making:
+            raise Break(UnrebuildableValue(f"{describe(value)} that holds itself"))
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
-            nodes[value.node] = None
-        pending.extend(list(parts_of(value))[::-1])
-    return list(nodes)
+        found.append(value)
+        parts = list(parts_of(value))
+        if isinstance(value, CellValue):
+            parts = [part for part in parts if id(part) not in making]  # filled when that is made
+        elif parts and not is_made_empty(value):
+            making.add(id(value))
+            pending.append((id(value),))
+        pending.extend(parts[::-1])
+    return found
 
 
 def _exhausted() -> dict[type, Callable[[], Any]]:
@@ -189,6 +237,7 @@ class Rebuilder:
         self.temporaries: dict[int, str] = {}
         self.sources: dict[Source, str] = {}
         self.making: set[int] = set()
+        self.waiting_cells: dict[int, list[CellValue]] = {}
         self.keep: list[Any] = []
         self.count = 0
 
@@ -241,21 +290,65 @@ class Rebuilder:
         self.builder.load_item(source.name)
 
     def load_attribute(self, source: AttributeSource) -> None:
+        if source.name == "__dict__":
+            self.load_own_dictionary(source.base)
+            return
         self.load_source(source.base)
         self.builder.load_attribute(source.name)
 
+    def load_own_dictionary(self, source: Source) -> None:
+        """The object's `__dict__`, without asking its class how attributes are read."""
+        self.builder.load_function(object.__getattribute__)
+        self.load_source(source)
+        self.builder.load_constant("__dict__")
+        self.builder.call(2)
+
     def load_dictionary_attribute(self, source: DictionaryAttributeSource) -> None:
-        self.load_source(source.base)
-        self.builder.load_dictionary_attribute(source.name)
+        self.load_own_dictionary(source.base)
+        self.builder.load_item(source.name)
 
     def load_item(self, source: ItemSource) -> None:
+        if source.raw is not None:
+            self.builder.load_function(source.raw.__getitem__)
         self.load_source(source.base)
-        self.builder.load_item(source.key)
+        if source.raw is None:
+            self.builder.load_item(source.key)
+        else:
+            self.builder.load_constant(source.key)
+            self.builder.call(2)
+
+    def load_key(self, source: KeySource) -> None:
+        self.builder.load_function(key_at)
+        self.load_source(source.base)
+        self.builder.load_constant(source.position)
+        self.builder.call(2)
+
+    def load_keyed_item(self, source: KeyedItemSource) -> None:
+        self.builder.load_function(dict.__getitem__)
+        self.load_source(source.base)
+        self.load_source(source.key)
+        self.builder.call(2)
+
+    def load_referent(self, source: ReferentSource) -> None:
+        with self.builder.callee():
+            self.load_source(source.base)
+        self.builder.call(0)
+
+    def load_reduced(self, source: ReducedSource) -> None:
+        self.load_source(source.base)
+        self.builder.load_method("__reduce__")
+        self.builder.call(0)
 
     def load_type(self, source: TypeSource) -> None:
         self.builder.load_function(type)
         self.load_source(source.base)
         self.builder.call(1)
+
+    def load_extent(self, source: ExtentSource) -> None:
+        self.builder.load_function(torch.Tensor.size if source.kind == "size" else torch.Tensor.stride)
+        self.load_source(source.base)
+        self.builder.load_constant(source.dimension)
+        self.builder.call(2)
 
     # Values
 
@@ -265,6 +358,9 @@ class Rebuilder:
             return
         if isinstance(value, (TensorValue, SymbolicNumber)) and value.source is None:
             return
+        if (instance := held_by(value)) is not None:
+            self.prepare(instance)
+            return
         self.load(value)
         if id(value) not in self.temporaries:
             self._keep(value)
@@ -272,6 +368,7 @@ class Rebuilder:
 
     def load(self, value: Value) -> None:
         """Pushes the value."""
+        value = held_by(value) or value
         name = self.temporaries.get(id(value))
         if name is not None:
             self.builder.load_local(name)
@@ -309,6 +406,10 @@ class Rebuilder:
         self.making.discard(id(value))
         if id(value) not in self.temporaries:
             self._keep(value)
+        for cell in self.waiting_cells.pop(id(value), ()):
+            self.builder.copy(1)
+            self.builder.load_local(self.temporaries[id(cell)])
+            self.builder.store_attribute("cell_contents")
 
     def _keep(self, value: Value) -> None:
         """Remembers the object on top of the stack as the value."""
@@ -365,9 +466,13 @@ class Rebuilder:
         self.builder.build_slice(self.load_all(value.parts))
 
     def make_view(self, value: DictViewValue) -> None:
-        self.load(value.dictionary)
-        self.builder.load_method(value.kind)
-        self.builder.call(0)
+        instance = value.dictionary.instance
+        cls = (
+            types.MappingProxyType
+            if instance is not None and instance.cls is types.MappingProxyType
+            else value.dictionary.cls
+        )
+        self.call_constant(getattr(cls, value.kind), value.dictionary)
 
     def make_iterator(self, value: IteratorValue) -> None:
         if value.owner is not None:
@@ -407,6 +512,20 @@ class Rebuilder:
     def make_count(self, value: CountValue) -> None:
         self.call_constant(itertools.count, ConstantValue(value.next), ConstantValue(value.step))
 
+    def make_generator(self, value: GeneratorValue) -> None:
+        made = remade(value)
+        with self.builder.callee():
+            self.load(made.function)
+        count = self.load_all((*made.arguments, *made.keywords.values()))
+        self.builder.call(count, tuple(made.keywords))
+        if made.taken:
+            self._keep(value)
+            self.builder.load_function(advanced)
+            self.builder.load_local(self.temporaries[id(value)])
+            self.builder.load_constant(made.taken)
+            self.builder.call(2)
+            self.builder.pop()
+
     def make_method(self, value: MethodValue) -> None:
         function = value.function
         if isinstance(function, ConstantValue) and hasattr(function.value, "__get__"):
@@ -420,8 +539,10 @@ class Rebuilder:
         self.builder.call(count, tuple(value.keywords))
 
     def make_instance_dictionary(self, value: InstanceDictionaryValue) -> None:
+        self.builder.load_function(object.__getattribute__)
         self.load(value.owner)
-        self.builder.load_attribute("__dict__")
+        self.builder.load_constant("__dict__")
+        self.builder.call(2)
 
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
@@ -430,7 +551,9 @@ class Rebuilder:
         self.builder.load_function(types.CellType)
         self.builder.call(0)
         self._keep(value)
-        if value.content is not None:
+        if id(value.content) in self.making and id(value.content) not in self.temporaries:
+            self.waiting_cells.setdefault(id(value.content), []).append(value)
+        elif value.content is not None:
             self.load(value.content)
             self.builder.copy(2)
             self.builder.store_attribute("cell_contents")
@@ -467,12 +590,10 @@ class Rebuilder:
             new = functools.partial(BaseException.__new__, value.cls)
             self.call_constant(new, *value.arguments)
         else:
-            new = object.__new__ if value.contents is None else dict.__new__
-            self.call_constant(new, ConstantValue(value.cls))
+            new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
+            self.call_constant(new.__new__, ConstantValue(value.cls))
         self._keep(value)
-        for key, item in value.contents.items.values() if value.contents is not None else ():
-            self.call_constant(value.contents.cls.__setitem__, value, key, item)
-            self.builder.pop()
+        self.fill_instance(value)
         for name, item in value.attributes.items():
             if item is not DELETED:
                 self.builder.load_function(object.__setattr__)
@@ -482,11 +603,28 @@ class Rebuilder:
                 self.builder.call(3)
                 self.builder.pop()
 
+    def fill_instance(self, value: InstanceValue) -> None:
+        """What an object of a subclass of dict or list holds, put there without the class's own methods."""
+        contents = value.contents
+        if isinstance(contents, ListValue):
+            self.builder.load_function(list.extend)
+            self.load(value)
+            self.builder.build_tuple(self.load_all(contents.items))
+            self.builder.call(2)
+            self.builder.pop()
+        elif contents is not None:
+            for key, item in contents.items.values():
+                self.call_constant(contents.cls.__setitem__, value, key, item)
+                self.builder.pop()
+
     def make_again(self, source: MadeSource) -> None:
         with self.builder.callee():
             self.builder.load_constant(source.make)
         for argument in source.arguments:
-            self.builder.load_constant(argument)
+            if isinstance(argument, Value):
+                self.load(argument)
+            else:
+                self.builder.load_constant(argument)
         self.builder.call(len(source.arguments))
 
 
@@ -498,7 +636,12 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
+    KeySource: Rebuilder.load_key,
+    KeyedItemSource: Rebuilder.load_keyed_item,
+    ReferentSource: Rebuilder.load_referent,
+    ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,
+    ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
 }
@@ -513,6 +656,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     IteratorValue: Rebuilder.make_iterator,
     ZipValue: Rebuilder.make_zip,
     CountValue: Rebuilder.make_count,
+    GeneratorValue: Rebuilder.make_generator,
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     SuperValue: Rebuilder.make_super,

@@ -58,8 +58,12 @@ class CaptureOptions:
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
     fixed: frozenset[Source] = frozenset()
+    apart: frozenset[Source] = frozenset()
+    """Sizes of tensors that were equal to others once, and then were not."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
+    settled: bool = False
+    """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     inline: Callable[[FunctionType], bool] = inline_everything
     instruction_limit: int = 2_000_000
     depth_limit: int = 120

@@ -20,11 +20,14 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     callables,
     constructors,
     containers,
+    introspection,
     iterators,
     numbers_and_text,
     objects,
+    profiling,
     torch_state,
 )
+from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
     BreakExit,
@@ -42,6 +45,7 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
 from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
+from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -53,7 +57,7 @@ from dynascope.capture.reasons import (
     UnsupportedInstruction,
     WholeFunctionsOnly,
 )
-from dynascope.capture.reconstruct import describe, needs
+from dynascope.capture.reconstruct import all_parts, describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.sizes import Sizes
@@ -63,6 +67,7 @@ from dynascope.capture.values import (
     CellValue,
     DictValue,
     FunctionValue,
+    GradientValue,
     InstanceValue,
     MutableValue,
     TensorValue,
@@ -263,29 +268,37 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
-        self.check_generators()
         written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry))
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, live_only(states))
+        self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
+        if self.options.settled:
+            machine.extents.settle(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
-        plan = Plan(self.region, outputs, effects, result, plan.frames, restore)
+        inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
 
-    def check_generators(self) -> None:
-        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here."""
-        for generator in self.machine.generators:
-            if generator.started and not generator.finished:
-                handler = generator.frame.instruction.handler
-                if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":
-                    raise Break(UnrebuildableValue(describe(generator)))
+    def check_generators(self, plan: Plan) -> None:
+        """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here.
+
+        One that the program still holds is made again.
+        """
+        held: list[Value] = []
+        pending = [generator for generator in self.machine.generators if generator.started and not generator.finished]
+        if pending:
+            held = all_parts(plan.roots())
+        for generator in pending:
+            if not any(generator is each for each in held) and not closes_quietly(self.machine, generator):
+                raise Break(UnrebuildableValue(describe(generator)))
 
     def check_aliases(self) -> list[TensorValue]:
         """Writes are seen through every name of an object: names that were different must stay so. Gives the tensors written.
@@ -295,7 +308,7 @@ class Session:
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
         for written in machine.written:
-            if isinstance(written, CellValue):
+            if isinstance(written, (CellValue, GradientValue)):
                 continue
             for other in outside:
                 if other is not written and written.source is not None and type(other) is type(written):
@@ -304,6 +317,7 @@ class Session:
         for places in machine.keys.values():
             if len(places) > 1:
                 machine.guards.add_group(tuple(places), NoneIsAnother())
+        gradients.guard_apart(machine)
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])

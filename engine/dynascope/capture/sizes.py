@@ -6,6 +6,7 @@ guards()                        every relation that a decision relied on, such a
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,9 +15,13 @@ from dynascope.capture.graph import GraphBuilder
 from dynascope.capture.values import ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import Source
+from dynascope.guards.source import ExtentSource, Source
 from dynascope.report.span import UserStack
-from dynascope.sizes import Relation, Scope, Size, apply, is_function_of_numbers, kind_of
+from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of
+from dynascope.sizes.expression import of_root
+
+MOST = 2**63 - 1
+"""No tensor has a larger size or stride."""
 
 
 def number_in(value: Value) -> Any:
@@ -31,6 +36,10 @@ class Sizes:
         self.scope = Scope(user_stack)
         self.graph = graph
         self.places: dict[str, tuple[Source, UserStack]] = {}
+        self.extents: dict[int, Size] = {}
+        """Of tensors, by their values at hand."""
+        self.layouts: dict[Relation, UserStack] = {}
+        """How extents hang together that are no roots of their own."""
 
     def root(self, hint: int | float, source: Source, name: str) -> Size:
         """The number at a place, as an input of the graph."""
@@ -42,6 +51,29 @@ class Sizes:
         self.places[name] = source, self.scope.where()
         self.graph.number_input(size, source)
         return size
+
+    def extent(self, hint: int, source: Source, apart: bool) -> Size:
+        """A tensor's size or stride. Those that are equal now are one root, but for those that are to be told apart."""
+        shared = None if apart else self.extents.get(hint)
+        if shared is not None:
+            self.follows(source, shared)
+            return shared
+        name = self._new_name("s")
+        size = self.scope.root(name, hint, low=2, high=MOST)
+        self.places[name] = source, self.scope.where()
+        self.graph.number_input(size, source)
+        if not apart:
+            self.graph.journal.set_item(self.extents, hint, size)
+        return size
+
+    def follows(self, source: Source, size: Size) -> None:
+        """What lies at a place is that size, always: a guard, and no root."""
+        name = self._new_name("extent")
+        self.places[name] = source, self.scope.where()
+        self.layouts[Relation("==", of_root(Root(name, int, 0)), size.expression)] = self.scope.where()
+
+    def _new_name(self, prefix: str) -> str:
+        return next(name for at in itertools.count() if (name := f"{prefix}{at}") not in self.places)
 
     def value(self, number: Any, source: Source | None = None) -> Value:
         """A size, or a plain number, as a value of the program's."""
@@ -60,6 +92,11 @@ class Sizes:
             return None
         return self.value(result) if kind_of(result) is not None else None
 
+    def constant_extents(self) -> frozenset[Source]:
+        """Sizes of tensors that turned out to be needed as they are."""
+        places = (self.places[name][0] for name in self.scope.pinned())
+        return frozenset(place for place in places if isinstance(place, ExtentSource))
+
     def finish(self) -> None:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""
         self.scope.where = tuple
@@ -69,7 +106,7 @@ class Sizes:
         return tuple(self._guards())
 
     def _guards(self) -> Iterator[Guard]:
-        for relation, stack in self.scope.log:
+        for relation, stack in (*self.layouts.items(), *self.scope.log):
             yield self._guard(relation, stack)
 
     def _guard(self, relation: Relation, stack: UserStack) -> Guard:

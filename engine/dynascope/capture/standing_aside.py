@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 from torch.autograd import forward_ad
-from torch.fx import _symbolic_trace
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
@@ -61,9 +61,9 @@ def _forward_derivatives() -> str | None:
 def _tracer() -> str | None:
     if torch._C._get_tracing_state() is not None:
         return "torch.jit.trace"
-    if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
-        return "a tracer of torch.fx"
-    return "torch.compile" if torch.compiler.is_compiling() else None
+    if torch.compiler.is_compiling():
+        return "torch.compile"
+    return "a tracer of torch.fx" if is_fx_symbolic_tracing() else None
 
 
 def _replaced_operator() -> str | None:

@@ -148,14 +148,15 @@ class MutableValue(Value):
 
 
 class ListValue(MutableValue):
-    """A list. `original` is what it held when it came from outside."""
+    """A list. `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this."""
 
-    __slots__ = ("items", "original")
+    __slots__ = ("instance", "items", "original")
     python_type = list
 
     def __init__(self, items: list[Value], source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.items, self.original = items, items if source is None else list(items)
+        self.instance: InstanceValue | None = None
 
 
 class TupleValue(Value):
@@ -174,16 +175,17 @@ class TupleValue(Value):
 class DictValue(MutableValue):
     """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
 
-    `original` is what it held when it came from outside.
+    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this.
     """
 
-    __slots__ = ("cls", "default_factory", "items", "original")
+    __slots__ = ("cls", "default_factory", "instance", "items", "original")
 
     def __init__(
         self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
     ) -> None:
         super().__init__(source, object)
         self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
+        self.instance: InstanceValue | None = None
 
     @property
     def python_type(self) -> type:
@@ -201,7 +203,7 @@ class InstanceDictionaryValue(DictValue):
     def __init__(self, owner: InstanceValue, before: DictValue | None) -> None:
         MutableValue.__init__(self)
         self.owner, self.before = owner, before
-        self.cls, self.default_factory, self.original = dict, NONE, {}
+        self.cls, self.default_factory, self.original, self.instance = dict, NONE, {}, None
 
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
@@ -312,13 +314,14 @@ class CountValue(MutableValue):
 
 
 class ZipValue(MutableValue):
-    """`zip`, and `enumerate` as the zip of a count: the parts are iterators of any kind."""
+    """`zip`, and `enumerate` as the zip of a count: the parts are iterators of any kind. `started` is the count at first."""
 
-    __slots__ = ("cls", "parts", "strict")
+    __slots__ = ("cls", "parts", "started", "strict")
 
     def __init__(self, parts: tuple[Value, ...], cls: type = zip, strict: bool = False) -> None:
         super().__init__()
         self.parts, self.cls, self.strict = parts, cls, strict
+        self.started = parts[1].next if cls is enumerate else 0
 
     @property
     def python_type(self) -> type:
@@ -326,13 +329,17 @@ class ZipValue(MutableValue):
 
 
 class GeneratorValue(MutableValue):
-    """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map."""
+    """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map.
 
-    __slots__ = ("cls", "finished", "frame", "started")
+    `given` is what its slots held when it was made, `taken` how many items it gave; `quiet` says that it did nothing else.
+    """
+
+    __slots__ = ("cls", "finished", "frame", "given", "quiet", "started", "taken")
 
     def __init__(self, frame: Frame, cls: type = GeneratorType) -> None:
         super().__init__()
         self.frame, self.cls, self.started, self.finished = frame, cls, False, False
+        self.given, self.taken, self.quiet = dict(frame.slots), 0, True
 
     @property
     def python_type(self) -> type:
@@ -348,6 +355,17 @@ class CellValue(MutableValue):
     def __init__(self, content: Value | None, name: str, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.content, self.name = content, name
+
+
+class GradientValue(MutableValue):
+    """What the program put into `tensor.grad`."""
+
+    __slots__ = ("content", "tensor")
+    python_type = type(None)
+
+    def __init__(self, tensor: TensorValue) -> None:
+        super().__init__(tensor.source)
+        self.tensor, self.content = tensor, NONE
 
 
 class FunctionValue(MutableValue):
@@ -384,7 +402,7 @@ class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
     For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
-    `contents` is what an instance of a subclass of dict, made inside, holds as a dictionary.
+    `contents` is what an instance of a subclass of dict or list holds as one (see `protocols.contents`).
     """
 
     __slots__ = ("arguments", "attributes", "cls", "contents")
@@ -394,11 +412,20 @@ class InstanceValue(MutableValue):
         self.cls = cls
         self.attributes: dict[str, Value] = {}
         self.arguments: tuple[Value, ...] = ()
-        self.contents: DictValue | None = None
+        self.contents: DictValue | ListValue | None = None
 
     @property
     def python_type(self) -> type:
         return self.cls
+
+
+def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
+    if value.object is None:
+        return None
+    try:
+        return object.__getattribute__(value.object, "__dict__")
+    except AttributeError:
+        return None
 
 
 DELETED = NullValue()

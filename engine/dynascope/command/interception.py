@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 from dynascope import recording
+from dynascope.report.syntax import parsed
 
 ASKS_FOR_COMPILATION = frozenset({"compile", "optimize"})
 
@@ -38,7 +39,7 @@ def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None
 
 def asks_for_compilation(text: bytes) -> bool:
     """Whether the program compiles something itself: `torch.compile`, `dynascope.compile`, `model.compile()`, ..."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Attribute) and node.attr in ASKS_FOR_COMPILATION and not _is_regular_expression(node):
             return True
         if isinstance(node, ast.ImportFrom) and node.module in ("torch", "dynascope", "torch._dynamo", "torchdynamo"):

@@ -81,6 +81,8 @@ def _nothing(report: CompileReport, stage: str, function: str) -> str:
 
 def _run_quietly(options: argparse.Namespace, path: Path) -> int:
     """The program's own output goes to the error stream, so that what is shown can be piped."""
-    from dynascope.command.run import child_command
+    from dynascope.command.program import environment
+    from dynascope.command.run import child_command, child_settings
 
-    return subprocess.run(child_command(options, path), stdout=sys.stderr, check=False).returncode
+    surroundings = environment(child_settings(options, path))
+    return subprocess.run(child_command(options), env=surroundings, stdout=sys.stderr, check=False).returncode

@@ -154,6 +154,10 @@ check(const GuardRun *run, Instruction *instruction)
     if (instruction->operation == CHECK_PYTHON) {
         return check_python(run, operand);
     }
+    if (instruction->operation == CHECK_RELATIONS) {
+        int holds = relations_hold(run, instruction->data);
+        return holds != RELATIONS_UNSURE ? holds : check_python(run, PyTuple_GET_ITEM(operand, 0));
+    }
     PyObject *value = value_of(run, instruction->source);
     if (value == NULL) {
         return 0;

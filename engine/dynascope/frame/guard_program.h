@@ -108,7 +108,8 @@ parse_operand(Instruction *instruction)
     PyObject *object = instruction->object;
     bool wants_tuple = instruction->operation == CHECK_KEYS || instruction->operation == CHECK_PYTHON
         || instruction->operation == LOAD_MODULE_GLOBAL || instruction->operation == CHECK_EMPTY_AT
-        || instruction->operation == CHECK_NO_KEYS || instruction->operation == CHECK_CALL;
+        || instruction->operation == CHECK_NO_KEYS || instruction->operation == CHECK_CALL
+        || instruction->operation == CHECK_RELATIONS;
     if (wants_tuple && (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < (instruction->operation != CHECK_KEYS))) {
         PyErr_SetString(PyExc_TypeError, "this operation takes a tuple");
         return -1;
@@ -134,6 +135,9 @@ parse_operand(Instruction *instruction)
     case CHECK_EMPTY_AT:
         instruction->data = key_places(object);
         break;
+    case CHECK_RELATIONS:
+        instruction->data = relations_of(object);
+        break;
     default:
         return 0;
     }
@@ -146,18 +150,27 @@ source_exists(const GuardProgram *program, int source)
     return source >= 0 ? source < program->slots : ~source < program->registers;
 }
 
-/* The sources that an instruction reads; those of CHECK_PYTHON are in its operand. */
+static bool
+all_exist(const GuardProgram *program, PyObject *operand)
+{
+    for (Py_ssize_t i = 1; PyTuple_Check(operand) && i < PyTuple_GET_SIZE(operand); i++) {
+        if (!source_exists(program, (int)PyLong_AsLong(PyTuple_GET_ITEM(operand, i)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The sources that an instruction reads; those of CHECK_PYTHON and CHECK_RELATIONS are in their operands. */
 static bool
 sources_exist(const GuardProgram *program, const Instruction *instruction)
 {
     switch (instruction->operation) {
     case CHECK_PYTHON:
-        for (Py_ssize_t i = 1; PyTuple_Check(instruction->object) && i < PyTuple_GET_SIZE(instruction->object); i++) {
-            if (!source_exists(program, (int)PyLong_AsLong(PyTuple_GET_ITEM(instruction->object, i)))) {
-                return false;
-            }
-        }
-        return true;
+        return all_exist(program, instruction->object);
+    case CHECK_RELATIONS: /* its steps read what its check in Python reads */
+        return PyTuple_Check(instruction->object) && PyTuple_GET_SIZE(instruction->object) == 3
+            && all_exist(program, PyTuple_GET_ITEM(instruction->object, 0));
     case CHECK_SAME: case CHECK_NOT_SAME:
         return source_exists(program, instruction->source) && source_exists(program, instruction->second);
     }

@@ -168,6 +168,20 @@ quick_truth(PyObject *value, int wanted)
     return PyObject_IsTrue(value) == wanted;
 }
 
+/* Borrowed, because the interpreter keeps small ints for good; NULL for others. */
+static inline PyObject *
+quick_extent(PyObject *tensor, const Instruction *instruction)
+{
+    enum { KEPT = 256 };
+    int64_t found;
+    if (!extent_of(tensor, instruction->object, instruction->operation == LOAD_STRIDE, instruction->second, &found) || found > KEPT) {
+        return NULL;
+    }
+    PyObject *number = PyLong_FromLongLong(found);
+    Py_XDECREF(number);
+    return number;
+}
+
 /* A load: borrowed, NULL where it is not sure. Nothing that is found here is a new object. */
 static inline PyObject *
 quick_load(const GuardRun *run, Instruction *instruction, PyObject *base)
@@ -182,6 +196,8 @@ quick_load(const GuardRun *run, Instruction *instruction, PyObject *base)
         return quick_item(base, operand, instruction->place);
     case LOAD_TYPE:
         return (PyObject *)Py_TYPE(base);
+    case LOAD_SIZE: case LOAD_STRIDE:
+        return quick_extent(base, instruction);
     case LOAD_ATTRIBUTE:
         return quick_attribute(base, operand, &instruction->place);
     case LOAD_GLOBAL:
@@ -220,6 +236,8 @@ quick_check(const GuardRun *run, Instruction *instruction, PyObject *value)
         return check(run, instruction);
     case CHECK_NO_KEYS:
         return has_plain_keys(value) ? has_none_of(value, operand, &instruction->version) : UNSURE;
+    case CHECK_RELATIONS:
+        return relations_hold(run, instruction->data);
     case CHECK_WORLD:
         return world_holds(instruction->data);
     case CHECK_CALL:

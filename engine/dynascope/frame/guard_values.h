@@ -5,10 +5,10 @@
 
 #define OPERATIONS(_) \
     _(LOAD_CELL) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
-    _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) \
+    _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) _(LOAD_SIZE) _(LOAD_STRIDE) \
     _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_EMPTY_AT) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
-    _(CHECK_PYTHON) _(CHECK_WORLD) _(CHECK_NO_KEYS) _(CHECK_CALL)
+    _(CHECK_PYTHON) _(CHECK_WORLD) _(CHECK_NO_KEYS) _(CHECK_CALL) _(CHECK_RELATIONS)
 
 typedef enum {
 #define AS_ENUM(name) name,
@@ -26,7 +26,7 @@ static const char *const operation_names[] = {
 typedef struct {
     int operation;
     int source;
-    int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, CHECK_LENGTH: the number */
+    int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, LOAD_SIZE, LOAD_STRIDE, CHECK_LENGTH: the number */
     int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object`: TensorFacts, StateFacts, KeyPlaces, World */
@@ -75,9 +75,10 @@ value_of(const GuardRun *run, int source)
 static inline bool
 has_source(const Instruction *instruction)
 {
-    enum { WITHOUT = 1 << LOAD_CELL | 1 << LOAD_GLOBAL | 1 << LOAD_MODULE_GLOBAL | 1 << LOAD_CONSTANT | 1 << LOAD_PYTHON
-                   | 1 << CHECK_STATE | 1 << CHECK_PYTHON | 1 << CHECK_WORLD | 1 << CHECK_CALL };
-    return !(1 << instruction->operation & WITHOUT);
+    const uint64_t without = 1ull << LOAD_CELL | 1ull << LOAD_GLOBAL | 1ull << LOAD_MODULE_GLOBAL | 1ull << LOAD_CONSTANT
+        | 1ull << LOAD_PYTHON | 1ull << CHECK_STATE | 1ull << CHECK_PYTHON | 1ull << CHECK_WORLD | 1ull << CHECK_CALL
+        | 1ull << CHECK_RELATIONS;
+    return !(1ull << instruction->operation & without);
 }
 
 static inline PyObject *
@@ -272,6 +273,11 @@ load(const GuardRun *run, Instruction *instruction)
         return load_item(base, operand, &instruction->place);
     case LOAD_TYPE:
         return Py_NewRef((PyObject *)Py_TYPE(base));
+    case LOAD_SIZE: case LOAD_STRIDE: {
+        int64_t found;
+        bool known = extent_of(base, operand, instruction->operation == LOAD_STRIDE, instruction->second, &found);
+        return known ? PyLong_FromLongLong(found) : NULL;
+    }
     }
     return NULL;
 }

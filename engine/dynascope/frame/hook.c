@@ -12,6 +12,7 @@
 #include "state_reader.h"
 #include "guard_values.h"
 #include "world.h"
+#include "relations.h"
 #include "guard_checks.h"
 #include "guard_quick.h"
 #include "guard_program.h"

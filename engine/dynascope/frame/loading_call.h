@@ -80,7 +80,8 @@ only_loads(const GuardProgram *program)
 {
     for (Py_ssize_t i = 0; i < program->count; i++) {
         int operation = program->instructions[i].operation;
-        if (operation != LOAD_KEY && operation != LOAD_ITEM && operation != LOAD_DICTIONARY) {
+        if (operation != LOAD_KEY && operation != LOAD_ITEM && operation != LOAD_DICTIONARY && operation != LOAD_SIZE
+            && operation != LOAD_STRIDE) {
             return false;
         }
     }
@@ -114,7 +115,7 @@ loading_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
         return NULL;
     }
     if (!only_loads((GuardProgram *)program)) {
-        PyErr_SetString(PyExc_ValueError, "a program is expected that only loads keys, items and dictionaries");
+        PyErr_SetString(PyExc_ValueError, "a program is expected that only loads keys, items, dictionaries and sizes");
         return NULL;
     }
     LoadingCall *self = (LoadingCall *)type->tp_alloc(type, 0);

@@ -16,7 +16,7 @@ typedef struct {
 
 static TensorLayout tensor_layout;
 
-enum { DIMENSIONS_IN_PLACE = 5, ANY = -1 };
+enum { DIMENSIONS_IN_PLACE = 5, ANY = -1, VARYING = -2 };
 
 typedef struct {
     PyTypeObject *type;
@@ -25,7 +25,7 @@ typedef struct {
     uint16_t device;
     int requires_grad;
     Py_ssize_t dimensions;
-    int64_t extents[];           /* sizes, then strides; ANY matches all */
+    int64_t extents[];           /* sizes, then strides; ANY matches all, VARYING all from 2 on */
 } TensorFacts;
 
 #define AT(type, base, offset) (*(const type *)((const char *)(base) + (offset)))
@@ -53,7 +53,7 @@ static inline bool
 extents_match(const int64_t *expected, const int64_t *found, Py_ssize_t count)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (expected[i] != found[i] && expected[i] != ANY) {
+        if (expected[i] != found[i] && expected[i] != ANY && (expected[i] != VARYING || found[i] < 2)) {
             return false;
         }
     }
@@ -79,6 +79,24 @@ tensor_matches(PyObject *tensor, const TensorFacts *facts)
     return extents_match(facts->extents, sizes, facts->dimensions)
         && extents_match(facts->extents + facts->dimensions, tensor_strides(sizes, facts->dimensions), facts->dimensions)
         && tensor_layout.requires_grad(implementation) == facts->requires_grad;
+}
+
+/* False where the object is no tensor that may be read. */
+static inline bool
+extent_of(PyObject *tensor, PyObject *tensor_type, bool stride, int64_t dimension, int64_t *found)
+{
+    bool readable = tensor_layout.ready && PyType_Check(tensor_type) && PyObject_TypeCheck(tensor, (PyTypeObject *)tensor_type);
+    const void *implementation = readable ? tensor_implementation(tensor) : NULL;
+    if (implementation == NULL) {
+        return false;
+    }
+    int64_t dimensions = AT(int64_t, implementation, tensor_layout.dimensions);
+    if (dimension >= dimensions) {
+        return false;
+    }
+    const int64_t *sizes = tensor_sizes(implementation, dimensions);
+    *found = (stride ? tensor_strides(sizes, dimensions) : sizes)[dimension];
+    return true;
 }
 
 /* operand: (type, key_set, dtype, device, requires_grad, extents) with ANY for what does not matter */

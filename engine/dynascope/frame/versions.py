@@ -54,6 +54,8 @@ class VersionFacts:
     tells_length_unpacked: bool
     # dict([1]) says that an object is not iterable, and which element it was in a note.
     pair_refusal_has_note: bool
+    # What has no hash is refused as a dict's key or as a set's element, or in the same words everywhere.
+    key_refusal_tells_use: bool
     # IMPORT_NAME's lowest two bits say whether the import is lazy.
     import_has_bits: bool
 
@@ -79,6 +81,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        key_refusal_tells_use=False,
         import_has_bits=False,
     ),
     (3, 12): VersionFacts(
@@ -101,6 +104,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        key_refusal_tells_use=False,
         import_has_bits=False,
     ),
     (3, 13): VersionFacts(
@@ -123,6 +127,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        key_refusal_tells_use=False,
         import_has_bits=False,
     ),
     (3, 14): VersionFacts(
@@ -145,6 +150,7 @@ FACTS = {
         offsets_are_tagged=True,
         tells_length_unpacked=True,
         pair_refusal_has_note=True,
+        key_refusal_tells_use=True,
         import_has_bits=False,
     ),
     (3, 15): VersionFacts(
@@ -167,6 +173,7 @@ FACTS = {
         offsets_are_tagged=True,
         tells_length_unpacked=True,
         pair_refusal_has_note=True,
+        key_refusal_tells_use=True,
         import_has_bits=True,
     ),
 }

@@ -8,15 +8,15 @@ numbers: then the recordings at other sizes tell which numbers are sizes (see `t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from dynascope.grad.inputs import has_integers, scope_of, sizes_vary
+from dynascope.grad.inputs import has_integers, roots_in, scope_of, sizes_vary
 from dynascope.grad.program import Program
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
-from dynascope.sizes.worlds import Worlds
+from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 USUAL = 2
 Recording = TypeVar("Recording")
@@ -33,27 +33,40 @@ def for_all_sizes(program: Program, run: Run) -> Any:
                 raise
     scope = scope_of(program.inputs)
     assert scope is not None
-    _rely_on_usual_numbers(scope)
-    for alike in (False, True):
+    _rely_on_usual_numbers(scope, roots_in(program.inputs))
+    refusals: list[DifferentiationRefused] = []
+    relied_on = len(scope.log)
+
+    def recorded(worlds: Worlds) -> Any:
         try:
-            return _in_worlds(Worlds(scope, alike=alike), program, run)
+            return _in_worlds(worlds, program, run)
         except DifferentiationRefused as refused:
-            reason = refused
-    raise DifferentiationRefused(_sizes_needed(program, scope, run), reason.node) from reason
+            refusals.append(refused)
+            scope.log.take_back(relied_on)
+        return None
+
+    names = roots_in(program.inputs)
+    found = recorded(worlds) if (worlds := Worlds(scope, names)).are_enough else None
+    if found is not None:
+        return found
+    needed = _sizes_needed(program, scope, run)
+    if needed or not names or (others := suitable(scope, names, recorded)) is None:
+        raise DifferentiationRefused(VaryingNumberNeeded("the program", needed or frozenset(names)))
+    return others[1]
 
 
-def _rely_on_usual_numbers(scope: Scope) -> None:
+def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
     """Numbers that sizes depend on are 2 or more: torch treats 0, 1 and negative ones as cases of their own."""
-    for name, root in scope.roots.items():
-        if root.kind is int and scope.hints[name] < USUAL:
+    for name in names:
+        if scope.hints[name] < USUAL:
             raise DifferentiationRefused(VaryingNumberNeeded("a size", frozenset((name,))))
-        if root.kind is int:
-            _ = scope.root(name, scope.hints[name]) >= USUAL
+        _ = scope.root(name, scope.hints[name]) >= USUAL
 
 
 def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     if not worlds.are_enough:
         raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
+    worlds.learn(node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta)
     trails = []
     for values in worlds.values[1:]:
         trails.append(Trail(worlds))
@@ -65,13 +78,15 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         worlds.scope.worlds = None
 
 
-def _sizes_needed(program: Program, scope: Scope, run: Run) -> VaryingNumberNeeded:
-    """The roots that alone change what the program does; all of them where it is no single one."""
-    names = [name for name, root in scope.roots.items() if root.kind is int]
+def _sizes_needed(program: Program, scope: Scope, run: Run) -> frozenset[str]:
+    """The roots that alone change what the program does; none where it is no single one."""
+    names = roots_in(program.inputs)
     needed = set()
+    relied_on = len(scope.log)
     for name in names:
         try:
-            _in_worlds(Worlds(scope, varied=[name], alike=True), program, run)
+            _in_worlds(Worlds(scope, [name], {name: MANY_STEPS}), program, run)
         except DifferentiationRefused:
             needed.add(name)
-    return VaryingNumberNeeded("the program", frozenset(needed or names))
+        scope.log.take_back(relied_on)
+    return frozenset(needed)

@@ -23,6 +23,7 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
 
 from __future__ import annotations
 
+import collections
 import math
 import operator
 import weakref
@@ -175,8 +176,23 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
         lines.append(f"    outputs = {run}({parameters})")
     for mutation in pair.mutations:
         lines += _copy_back(mutation)
-    results = "".join(_output_source(output, environment, pair) + ", " for output in pair.outputs)
-    return [*lines, f"    return ({results})"]
+    return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]
+
+
+def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
+    """A view that is returned twice is one object."""
+    again = collections.Counter(id(output) for output in pair.outputs if isinstance(output, ViewOf))
+    names: dict[int, str] = {}
+    sources = []
+    for output in pair.outputs:
+        if again[id(output)] < 2:
+            sources.append(_output_source(output, environment, pair))
+        elif id(output) in names:
+            sources.append(names[id(output)])
+        else:
+            name = names[id(output)] = f"view_{len(names)}"
+            sources.append(f"({name} := {_output_source(output, environment, pair)})")
+    return sources
 
 
 def _copy_back(mutation: Mutation) -> list[str]:

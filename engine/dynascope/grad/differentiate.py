@@ -77,6 +77,10 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
         recorded, steps, tangents, gradients = for_all_sizes(program, run)
     if scope is not None and len(scope.log) > relied_on:
         raise DifferentiationRefused(VaryingNumberNeeded("what no guard checks", frozenset()))
+    if tuple(step.target for step in steps) != pair.steps:
+        raise DifferentiationRefused(
+            OperatorFailed("the backward pass", "recorded again, the program takes other steps")
+        )
     tape = recorded.recorder.tape
     saved = [_saved_value(place.step, place.index, steps, recorded.values) for place in pair.saved]
     simplify(tape, recorded.results, gradients.values)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynascope.grad.metadata import Rule, joined, kept_strides, layouts_by_torch, overloads, rule
+from dynascope.grad.metadata import Rule, common_device, joined, kept_strides, layouts_by_torch, overloads, rule
 from dynascope.grad.shapes import broadcast, channels_last_strides, floating, fresh, iterator_strides, promoted
 from dynascope.grad.tape import Layout, Value, contiguous_strides, leaves
 from dynascope.grad.views import Builder, with_strides
@@ -88,6 +88,13 @@ def _normal_by_deviation(mean: float, deviation: Value, **_: Any) -> Layout:
     return fresh(deviation.sizes, deviation.dtype, deviation.device)
 
 
+@eager_layout(aten.rsub.Scalar, aten.rsub.Tensor)
+def _subtracted_from(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
+    values = [operand for operand in (b, a) if isinstance(operand, Value)]
+    sizes = broadcast(*(value.sizes for value in values))
+    return Layout(sizes, iterator_strides(sizes, (b, a)), promoted((a, b)), common_device(values))
+
+
 @rule(*overloads("rrelu_with_noise_functional"))
 def _rrelu(a: Value, noise: Value, *_: Any, **__: Any) -> list[Layout]:
     return [replace(a.layout, strides=contiguous_strides(a.sizes)), noise.layout]
@@ -120,6 +127,22 @@ def _contiguous_like_first(a: Value, *_: Any, **__: Any) -> Layout:
 @eager_layout(*overloads("mse_loss_backward smooth_l1_loss_backward huber_loss_backward nll_loss_backward"))
 def _loss_backward(gradient: Value, a: Value, *_: Any, **__: Any) -> Layout:
     return fresh(a.sizes, a.dtype, a.device)
+
+
+@eager_layout(*overloads("hardtanh_backward hardswish_backward hardsigmoid_backward elu_backward softplus_backward"))
+def _activation_backward(*operands: Any) -> Layout:
+    gradient, a = (operand for operand in operands if isinstance(operand, Value))
+    return Layout(a.sizes, iterator_strides(a.sizes, [gradient, a]), gradient.dtype, gradient.device)
+
+
+@eager_layout(*overloads("threshold_backward"))
+def _threshold_backward(gradient: Value, a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, iterator_strides(a.sizes, [a, gradient]), gradient.dtype, gradient.device)
+
+
+@eager_layout(*overloads("binary_cross_entropy_backward"))
+def _binary_cross_entropy_backward(gradient: Value, a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
 
 
 @rule(aten.log_sigmoid_forward.default)

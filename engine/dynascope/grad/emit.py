@@ -70,6 +70,7 @@ def emit_graphs(
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
         program=program if tangents else None,
+        steps=tuple(step.target for step in steps) if tangents else (),
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.tape import Layout, numbers_at
-from dynascope.sizes import Scope, Size
+from dynascope.sizes import Scope, Size, roots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class InputFacts:
     offset: int
     requires_grad: bool
     is_leaf: bool
+    counts_versions: bool = True
+    """Inference tensors do not."""
 
     @property
     def device(self) -> torch.device:
@@ -47,7 +49,9 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         sizes = node.meta.get("sizes") or tuple(example.shape)
         strides = node.meta.get("strides") or example.stride()
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, example.device)
-        return InputFacts(layout, example.storage_offset(), example.requires_grad, example.is_leaf)
+        return InputFacts(
+            layout, example.storage_offset(), example.requires_grad, example.is_leaf, not example.is_inference()
+        )
     if type(example) in (int, float):
         size = node.meta.get("size")
         return scope.root(node.name, example) if size is None else size
@@ -67,6 +71,13 @@ def sizes_vary(inputs: Sequence[Input]) -> bool:
 def has_integers(inputs: Sequence[Input]) -> bool:
     """Whether a Python int varies."""
     return any(isinstance(given, Size) and given.kind is int for given in inputs)
+
+
+def roots_in(inputs: Sequence[Input]) -> list[str]:
+    """The names of the ints that vary."""
+    extents = [e for given in inputs if isinstance(given, InputFacts) for e in (*given.layout.sizes, *given.layout.strides)]
+    sizes = [*extents, *(given for given in inputs if isinstance(given, Size))]
+    return sorted(root.name for root in roots_of(sizes) if root.kind is int)
 
 
 def in_world(inputs: Sequence[Input], values: Mapping[str, Any]) -> tuple[Input, ...]:

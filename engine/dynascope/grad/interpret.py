@@ -7,6 +7,7 @@ dropout its fused form, and `.to(device)` would see only "meta".
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -44,8 +45,18 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
         elif node.op == "get_attr":
             environment[node] = _attribute(graph, node.target)
         else:
-            environment[node] = _run_node(node, load, recorder)
+            result = environment[node] = _run_node(node, load, recorder)
+            if isinstance(result, torch.Tensor):
+                _describe_sizes(node, result, recorder)
     return ()
+
+
+def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> None:
+    """For those who read the graph: what its sizes are for all calls, where they vary."""
+    with suppress(DifferentiationRefused):
+        sizes = recorder.observe(tuple(result.shape))
+        if any(isinstance(size, Size) for size in sizes):
+            node.meta["sizes"] = sizes
 
 
 def origin_of(node: fx.Node) -> Origin:

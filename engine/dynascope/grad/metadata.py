@@ -122,7 +122,8 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
         return _measured(target, arguments, keywords)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
-    result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
+    with _disable_current_modes():  # who asks may be recording, and the next time the answer is known: no step for it
+        result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     described = tuple(_described(output, device) for output in outputs)
     return _as_iterated(target, operands, described)
@@ -232,7 +233,8 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
 def _pointwise(operands: Sequence[Any], dtype: torch.dtype) -> Layout:
     values = [operand for operand in operands if isinstance(operand, Value)]
     sizes = broadcast(*(value.sizes for value in values))
-    return Layout(sizes, iterator_strides(sizes, values), dtype, common_device(values))
+    given = [operand for operand in operands if operand is not None]
+    return Layout(sizes, iterator_strides(sizes, given), dtype, common_device(values))
 
 
 PROMOTING = overloads(
@@ -259,6 +261,12 @@ COMPARISONS = overloads(
 @rule(*PROMOTING)
 def _promoting(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
     return _pointwise((a, b), promoted((a, b)))
+
+
+@rule(aten.pow.Tensor_Scalar)
+def _power_of_a_number(a: Value, b: Any) -> Layout:
+    """Its kernel takes the exponent as a number, not as a tensor."""
+    return _pointwise((a,), promoted((a, b)))
 
 
 @rule(*overloads("div.Tensor", "div.Scalar", "atan2"))
@@ -300,7 +308,8 @@ def _where(condition: Value, a: Any, b: Any) -> Layout:
 @rule(*overloads("clamp", "clamp.Tensor"))
 def _clamp(a: Value, low: Any = None, high: Any = None, **named: Any) -> Layout:
     bounds = [bound for bound in (low, high, named.get("min"), named.get("max")) if bound is not None]
-    return _pointwise((a, *bounds), promoted((a, *bounds)))
+    tensors = [bound for bound in bounds if isinstance(bound, Value)]
+    return _pointwise((a, *tensors), promoted((a, *bounds)))
 
 
 def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import names_of
+from dynascope.grad.tape import names_of, replace
 from dynascope.sizes import Size
 
 
@@ -61,6 +61,15 @@ class NumberNode:
 
 def symbol(size: Size) -> Any:
     return (VaryingInt if size.kind is int else VaryingFloat)(NumberNode(size))
+
+
+def refuse_symbols(operation: str, data: Any) -> None:
+    """Raises `DifferentiationRefused` where nested data holds one: for what is computed with numbers alone."""
+    found: list[Any] = []
+    replace(data, found.append)
+    needed = names_of(number_of(leaf) for leaf in found if number_of(leaf) is not leaf)
+    if needed:
+        raise DifferentiationRefused(VaryingNumberNeeded(operation, needed))
 
 
 def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:

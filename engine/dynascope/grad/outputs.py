@@ -141,7 +141,11 @@ class _Outputs:
         return Expression(number) if isinstance(number, Size) else Constant(output)
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:
-        if output.requires_grad and output.is_leaf:
+        try:
+            made_inside = output.requires_grad and output.is_leaf
+        except RuntimeError as error:  # autograd forbids a view whose base was written otherwise than it was made
+            raise DifferentiationRefused(OutputNotReproducible(str(position), str(error).partition(".")[0])) from None
+        if made_inside:
             raise DifferentiationRefused(LeafMadeInside(str(position)))
         self.recorder.value(output)
         cell = self.recorder.memory.cell(output)

@@ -155,6 +155,8 @@ class GradPair:
     """(forward output, function, number): results that eager keeps, as its errors call them."""
     program: Program | None = None
     """What was differentiated, where there is a backward graph: for second derivatives and parts of the backward pass."""
+    steps: tuple[Any, ...] = ()
+    """The operators of the forward pass as they were recorded: `Saved.step` counts them, in every recording."""
 
     @property
     def saved_bytes(self) -> int:

@@ -9,6 +9,7 @@ def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -71,11 +72,18 @@ def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tup
     return "\n".join(lines) + "\n", tuple(links)
 
 
-def type_of(value: Any) -> str:
+def type_of_node(node: fx.Node) -> str:
+    """`f32[s0, 64]` where a size varies; empty where nothing is known."""
+    value, layout = _value(node), node.meta.get("layout")
+    sizes = node.meta.get("sizes") if layout is None or isinstance(layout, list) else layout.sizes
+    return "" if value is None else type_of(value, sizes)
+
+
+def type_of(value: Any, sizes: Sequence[Any] | None = None) -> str:
     """`f32[8, 64]` for a tensor, `int` or `float` for a number."""
     if isinstance(value, torch.Tensor):
         kind = ABBREVIATIONS.get(value.dtype, str(value.dtype).removeprefix("torch."))
-        return f"{kind}[{', '.join(map(str, value.shape))}]"
+        return f"{kind}[{', '.join(map(str, value.shape if sizes is None else sizes))}]"
     if isinstance(value, (tuple, list)):
         return f"tuple[{', '.join(map(type_of, value))}]"
     return "None" if value is None else type(value).__name__
@@ -87,8 +95,8 @@ def _abbreviations_in(node: fx.Node) -> list[str]:
 
 
 def _annotation(node: fx.Node) -> str:
-    value = _value(node)
-    return "" if value is None else f": {type_of(value)}"
+    kind = type_of_node(node)
+    return f": {kind}" if kind else ""
 
 
 def _value(node: fx.Node) -> Any:

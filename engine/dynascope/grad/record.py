@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dynascope.grad.build import StepBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
-from dynascope.grad.numbers import number_of
+from dynascope.grad.numbers import number_of, refuse_symbols
 from dynascope.grad.operators import Traits, traits
 from dynascope.grad.reasons import (
     AutocastActive,
@@ -138,6 +138,7 @@ class Recorder(TorchDispatchMode):
 
     def _view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         source = self._known(args[0])
+        refuse_symbols(func.name().replace("::", "."), (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
         if isinstance(result, torch.Tensor):

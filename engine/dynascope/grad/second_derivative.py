@@ -53,7 +53,7 @@ def plan_keeping(pair: GradPair) -> Keeping:
     saved = {s.origin.index for s in pair.saved if isinstance(s.origin, InputItself)}
     tensors, values = [], []
     for index, facts in enumerate(pair.program.inputs):
-        if not isinstance(facts, InputFacts):
+        if not isinstance(facts, InputFacts) or not facts.counts_versions:
             values.append(index)
         elif index not in saved:
             is_parameter = facts.requires_grad and facts.is_leaf

@@ -75,16 +75,21 @@ def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
     return True
 
 
-def iterator_strides(shape: Sizes, operands: Sequence[Value]) -> Sizes:
-    """The strides TensorIterator gives to a fresh output of `shape` computed from `operands`."""
-    same_shape = all(same(operand.sizes, shape) for operand in operands)
-    if same_shape and operands:
+def iterator_strides(shape: Sizes, given: Sequence[Value | int | float]) -> Sizes:
+    """The strides TensorIterator gives to a fresh output of `shape` computed from what it is given, numbers too."""
+    operands = [operand for operand in given if isinstance(operand, Value)]
+    if operands and _is_shape_of_all(shape, given):
         if all(is_contiguous(o.sizes, o.strides) for o in operands):
             return contiguous_strides(shape)
         first = operands[0].strides
         if all(same(o.strides, first) for o in operands) and is_dense(shape, first):
             return first
     return _permuted_strides(shape, [_expanded_strides(o, shape) for o in operands])
+
+
+def _is_shape_of_all(shape: Sizes, given: Sequence[Value | int | float]) -> bool:
+    """As TensorIterator finds it: a number has no dimensions."""
+    return all(same(operand.sizes if isinstance(operand, Value) else (), shape) for operand in given)
 
 
 def _expanded_strides(operand: Value, shape: Sizes) -> Sizes:

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
+from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Sizes, Value
-from dynascope.grad.views import Builder, ViewRecipe
+from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
 Geometry = tuple[Sizes, Sizes, int, torch.dtype, tuple[bool, bool]]
 """The last: whether its elements are read negated, and conjugated."""
@@ -85,6 +86,9 @@ class Memory:
         """`tensor` now holds `value`; so does everything that overlaps it."""
         cell = self.cells[tensor.untyped_storage()._cdata]
         cell.writes += 1
+        sizes, strides = self.observe((tuple(tensor.shape), tensor.stride()))
+        if is_dense(sizes, strides):
+            value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
         geometry = geometry_of(tensor)
         known = {geometry: value}
         while geometry != cell.root:

@@ -152,6 +152,11 @@ def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> 
     return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), num_classes))
 
 
+def _data(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:
+    """`.data` is outside of all recording; what it shares is memory."""
+    return tensor.data if name == "data" else NotImplemented
+
+
 RULES: dict[Any, Callable[..., Any]] = {
     functional.silu: _activation("silu"),
     torch._C._nn.silu: _activation("silu"),
@@ -167,6 +172,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     operator.setitem: _set_index,
     "__getitem__": _index,
     "__setitem__": _set_index,
+    getattr: _data,
     "to": _to,
     "cuda": _cuda,
     "cpu": _cpu,

@@ -163,10 +163,13 @@ def _as_strided(
     source: Value,
     sizes: list[int],
     strides: list[int],
-    offset: int,
-    root_strides: Any,
-    root_offset: int,
+    offset: int | None = None,
+    root_strides: Any = None,
+    root_offset: int = 0,
 ) -> Value:
+    """As a recipe has it, or as an operator's own arguments: values begin where their memory does."""
+    offset = root_offset if offset is None else offset
+    root_strides = source.strides if root_strides is None else root_strides
     _check_within(source, sizes, strides, offset - root_offset)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)

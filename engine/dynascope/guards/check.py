@@ -37,11 +37,13 @@ from dynascope.guards.guard import (
     TypeIs,
 )
 from dynascope.guards.relation_guard import RelationHolds, relations_check
+from dynascope.guards.relation_steps import relation_steps
 from dynascope.guards.source import (
     AttributeSource,
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
+    ExtentSource,
     FrameValues,
     GlobalSource,
     ItemSource,
@@ -81,7 +83,8 @@ def loading_call(function: Callable, sources: Sequence[Source]) -> tuple[Callabl
     C loads a place in a few nanoseconds, bytecode in some twenty. Without the C hook all is as it was.
     """
     roots = list(dict.fromkeys(map(_root, sources)))
-    if not hook.is_native() or len(roots) == len(sources):
+    extents = any(isinstance(source, ExtentSource) for source in sources)
+    if not hook.is_native() or len(roots) == len(sources) or (extents and not _are_read_in_c()):
         return function, list(sources)
     writer = _ProgramWriter((), ())
     writer.places.update({root: slot for slot, root in enumerate(roots)})
@@ -89,9 +92,16 @@ def loading_call(function: Callable, sources: Sequence[Source]) -> tuple[Callabl
     return hook.LoadingCall(hook.GuardProgram(len(roots), writer.rows), places, function), roots
 
 
+def _are_read_in_c() -> bool:
+    """Sizes of tensors; only a program that has tensors asks."""
+    from dynascope.guards.tensor_layout import tensor_layout
+
+    return tensor_layout() is not None
+
+
 def _root(source: Source) -> Source:
     """The place that a chain of dictionaries, module tables, lists and tuples starts from."""
-    while isinstance(source, (DictionaryAttributeSource, ModuleMemberSource, ItemSource)):
+    while isinstance(source, (DictionaryAttributeSource, ModuleMemberSource, ItemSource, ExtentSource)):
         source = source.base
     return source
 
@@ -122,8 +132,14 @@ class _ProgramWriter:
             self.check_in_python(guard.predicate, *sources)
 
     def relations(self, guards: Sequence[Guard]) -> None:
-        check, places = relations_check([(guard.predicate, guard.sources) for guard in guards])
-        self.check("CHECK_PYTHON", 0, (check, *map(self.place, places)))
+        pairs = [(guard.predicate, guard.sources) for guard in guards]
+        check, places = relations_check(pairs)
+        in_python = (check, *map(self.place, places))
+        steps = relation_steps(pairs, self.place)
+        if steps is None:
+            self.check("CHECK_PYTHON", 0, in_python)
+        else:
+            self.check("CHECK_RELATIONS", 0, (in_python, steps, _tensor_type()))
 
     def place(self, source: Source) -> int:
         """Where the value lies; the instructions that read it are written the first time."""
@@ -218,6 +234,17 @@ def _type(writer: _ProgramWriter, source: TypeSource) -> int:
     return writer.load("LOAD_TYPE", writer.place(source.base))
 
 
+def _extent(writer: _ProgramWriter, source: ExtentSource) -> int:
+    operation = "LOAD_SIZE" if source.kind == "size" else "LOAD_STRIDE"
+    return writer.load(operation, writer.place(source.base), source.dimension, _tensor_type())
+
+
+def _tensor_type() -> Any:
+    """None where the program has no tensors."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else torch.Tensor
+
+
 def _constant(writer: _ProgramWriter, source: ConstantSource) -> int:
     return writer.load("LOAD_CONSTANT", operand=source.value)
 
@@ -232,6 +259,7 @@ _LOADS: dict[type, Callable[[_ProgramWriter, Any], int]] = {
     ItemSource: _item,
     TypeSource: _type,
     ConstantSource: _constant,
+    ExtentSource: _extent,
 }
 
 

@@ -29,6 +29,11 @@ class RelationHolds(Predicate):
     def holds(self, *numbers: Any) -> bool:
         return self.relation.is_true(dict(zip(self.names, numbers, strict=True)))
 
+    @property
+    def says_equal(self) -> bool:
+        """Whether it is that two places hold the same number."""
+        return self.relation.operator == "==" and not self.relation.holds_not and len(self.names) == 2
+
     def check(self) -> str:
         return f"keeps to `{self.words}`" if len(self.names) == 1 else f"keep to `{self.words}`"
 

@@ -3,18 +3,22 @@
     TensorMatches.of(x)        check() == "is a float32 tensor of shape [2, 3] on cpu"
 
 The dispatch keys stand for everything else that makes a tensor plain: layout, conj and neg bits, inference tensors,
-wrappers of functorch and of Python. None among the sizes or strides means any.
+wrappers of functorch and of Python. None among the sizes or strides means any, a name
+(of the number that a size is) any from 2 on.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from dynascope.guards.guard import Predicate, with_article
+
+Extent = int | str | None
 
 
 @dataclass(frozen=True)
@@ -24,22 +28,35 @@ class TensorMatches(Predicate):
     type: type
     dtype: torch.dtype
     device: torch.device
-    sizes: tuple[int | None, ...]
-    strides: tuple[int | None, ...] | None
+    sizes: tuple[Extent, ...]
+    strides: tuple[Extent, ...] | None
     requires_grad: bool
     dispatch_keys: int
 
     @classmethod
-    def of(cls, tensor: torch.Tensor, sizes: Sequence[int | None] | None = None) -> TensorMatches:
-        """The facts of a tensor; `sizes` may leave some open: then every stride that depends on them is open too."""
+    def of(
+        cls, tensor: torch.Tensor, sizes: Sequence[Extent] | None = None, strides: Sequence[Extent] | None = None
+    ) -> TensorMatches:
+        """The facts of a tensor; those of its sizes and strides that are given stand in place of its own."""
         with torch._C.DisableTorchFunction():
-            actual = tuple(tensor.shape)
-            strides = tuple(tensor.stride()) if tensor.layout == torch.strided else None
-            wanted = actual if sizes is None else tuple(sizes)
-            if sizes is not None and strides is not None and None in wanted:
-                strides = _open_strides(wanted, strides)
+            if sizes is None:
+                sizes = tuple(tensor.shape)
+            if strides is None and tensor.layout == torch.strided:
+                strides = tuple(tensor.stride())
+            wanted = tuple(sizes), None if strides is None else tuple(strides)
             keys = torch._C._dispatch_keys(tensor).raw_repr()
-            return cls(type(tensor), tensor.dtype, tensor.device, wanted, strides, tensor.requires_grad, keys)
+            return cls(type(tensor), tensor.dtype, tensor.device, *wanted, tensor.requires_grad, keys)
+
+    def differing_extents(self, value: Any) -> list[tuple[Literal["size", "stride"], int]]:
+        """Which sizes and strides are others than expected, where nothing else differs. Raises where it is no tensor."""
+        same = dataclasses.replace(self, sizes=tuple(value.shape), strides=tuple(value.stride()))
+        if len(value.shape) != len(self.sizes) or self.strides is None or not same.holds(value):
+            return []
+        found: list[tuple[Literal["size", "stride"], int]] = []
+        for d, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
+            found += [("size", d)] if not _extent_matches(self.sizes[d], size) else []
+            found += [("stride", d)] if not _extent_matches(self.strides[d], stride) else []
+        return found
 
     def holds(self, value: Any) -> bool:
         return type(value) is self.type and self._difference(value) is None
@@ -133,18 +150,12 @@ def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     return start, start + (last + 1) * tensor.element_size()
 
 
-def _extents_match(expected: Sequence[int | None], found: Sequence[int]) -> bool:
-    return len(expected) == len(found) and all(e is None or e == f for e, f in zip(expected, found, strict=True))
+def _extents_match(expected: Sequence[Extent], found: Sequence[int]) -> bool:
+    return len(expected) == len(found) and all(map(_extent_matches, expected, found))
 
 
-def _open_strides(sizes: tuple[int | None, ...], strides: tuple[int, ...]) -> tuple[int | None, ...]:
-    """A stride stays fixed where no open size lies inside it, that is, where no open dimension has one as small."""
-
-    def depends(dimension: int) -> bool:
-        others = [other for other in range(len(sizes)) if other != dimension and sizes[other] is None]
-        return any(strides[other] <= strides[dimension] for other in others)
-
-    return tuple(None if depends(dimension) else stride for dimension, stride in enumerate(strides))
+def _extent_matches(expected: Extent, found: int) -> bool:
+    return expected is None or expected == found or (isinstance(expected, str) and found >= 2)
 
 
 def _grad_words(requires: bool) -> tuple[str, str]:
@@ -167,5 +178,5 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _sizes_text(sizes: Sequence[int | None]) -> str:
+def _sizes_text(sizes: Sequence[Extent]) -> str:
     return f"[{', '.join('any' if size is None else str(size) for size in sizes)}]"

@@ -22,7 +22,7 @@ from typing import TypeVar
 import torch
 
 from dynascope.frame import hook
-from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.guards.tensor_guard import Extent, TensorMatches
 
 Result = TypeVar("Result")
 
@@ -94,7 +94,7 @@ def torch_library(library: str) -> ctypes.CDLL | None:
 
 def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
     """The operand of CHECK_TENSOR."""
-    extents = tuple(-1 if extent is None else extent for extent in (*predicate.sizes, *(predicate.strides or ())))
+    extents = tuple(map(_expected_extent, (*predicate.sizes, *(predicate.strides or ()))))
     return (
         predicate.type,
         predicate.dispatch_keys,
@@ -103,6 +103,11 @@ def expected_tensor(layout: TensorLayout, predicate: TensorMatches) -> tuple:
         int(predicate.requires_grad),
         extents,
     )
+
+
+def _expected_extent(extent: Extent) -> int:
+    """As tensor_reader.h calls those that may be any, or any from 2 on."""
+    return extent if isinstance(extent, int) else -1 if extent is None else -2
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,16 +3,18 @@
 condition(Span at `if x.sum() > 0:`)                    ->  Condition("if", Span of `x.sum() > 0`)
 assigned_names(Span of `a.split(3)` in `q, k = a.split(3)`)  ->  ("q", "k")
 built_expression(Span of the whole `nn.Sequential(...)`, "1")  ->  Span of its second argument
+parsed("x = 1")                                             ->  its tree
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, cast
 
 from dynascope.report.span import Span
 
@@ -31,6 +33,22 @@ class Condition:
 
     asker: Asker
     span: Span | None
+
+
+IGNORED = ("ignore", None, Warning, None, 0)
+
+
+def parsed(text: str | bytes, mode: str = "exec") -> Any:
+    """The tree of what the program's own compilation has warned about, or will: nothing is said here.
+
+    `warnings.catch_warnings` would do more: after it, warnings that the program has shown once are shown again.
+    """
+    filters = cast(list, warnings.filters)
+    filters.insert(0, IGNORED)
+    try:
+        return ast.parse(text, mode=mode)
+    finally:
+        filters.remove(IGNORED)
 
 
 def condition(span: Span) -> Condition:
@@ -157,7 +175,7 @@ def _by_line(file: str) -> dict[int, list[ast.AST]]:
 @lru_cache(maxsize=32)
 def _index(text: str) -> dict[int, list[ast.AST]]:
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     lines: dict[int, list[ast.AST]] = {}

@@ -68,13 +68,18 @@ def normal(name: str, left: Any, right: Any) -> tuple[str, Any, Any]:
 
 
 class RelationLog:
-    """The relations so far, each once, with the user's stack at its first use. It only grows."""
+    """The relations so far, each once, with the user's stack at its first use. Only what came to nothing is taken back."""
 
     def __init__(self) -> None:
         self._relations: dict[Relation, Any] = {}
 
     def add(self, relation: Relation, stack: Any) -> None:
         self._relations.setdefault(relation, stack)
+
+    def take_back(self, count: int) -> None:
+        """All but the first `count`: nothing was made with the rest."""
+        for relation in list(self._relations)[count:]:
+            del self._relations[relation]
 
     def __iter__(self) -> Iterator[tuple[Relation, Any]]:
         return iter(self._relations.items())

@@ -38,6 +38,12 @@ class Scope:
         root = self.roots[name]
         return Size(exact.of_root(root), hint, self)
 
+    def pinned(self) -> frozenset[str]:
+        """Roots that are relied on to be what they are now."""
+        constants = (relation for relation, _ in self.log if isinstance(relation.right, (int, float)))
+        said = {relation.left for relation in constants if relation.operator in ("==", "is") and not relation.holds_not}
+        return frozenset(name for name, root in self.roots.items() if said and (root in said or exact.of_root(root) in said))
+
     def rely(self, relation: Relation) -> None:
         self.log.add(relation, self.where())
 
@@ -276,18 +282,21 @@ def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
     name, first, second = normal(name, expression_of(left), expression_of(right))
     if isinstance(first, int) and isinstance(second, int):
         return answer
-    if isinstance(first, Polynomial) and isinstance(second, int):
+    if isinstance(first, Polynomial) and isinstance(second, (int, float)):
         if (known := by_bounds(name, first.bounds, second)) is not None:
             return known
+    if isinstance(first, Polynomial) and isinstance(second, int):
         scope.rely(_relied_on(name if answer else NEGATED[name], first, second))
     else:
         scope.rely(Relation(name, first, second, holds_not=not answer))
     return answer
 
 
-def by_bounds(name: str, bounds: tuple[float, float], number: int) -> bool | None:
+def by_bounds(name: str, bounds: tuple[float, float], number: int | float) -> bool | None:
     """The answer of a comparison with a number for everything within the bounds; None where they do not tell."""
     low, high = bounds
+    if number != number:
+        return None
     if name in ("==", "!="):
         if number < low or number > high:
             return name == "!="

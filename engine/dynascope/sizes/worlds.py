@@ -7,8 +7,9 @@
 The C++ of torch works with plain numbers. So a program is run once for each world, and every number that comes out is a row
 of numbers; `expression` finds what gives that row. All values satisfy every relation relied on so far. The first other one
 lies a multiple of many small numbers away from the hint, so that what divides the hint divides it; the rest do not, because
-rounding to a multiple would not show among numbers that leave one remainder. `alike` makes all of them so, for programs that
-run at such sizes alone. A row that no form gives is None.
+rounding to a multiple would not show among numbers that leave one remainder. A program that runs at such sizes alone (a view
+of rows of 8) is asked at those: `steps` says of which number, and then that is relied on (`suitable`). A row that no form gives
+is None.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from typing import Any
+from math import lcm
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
 from dynascope.sizes.size import Scope, Size, hint_of
@@ -27,6 +30,11 @@ INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together."""
 COUNT = 4
+FEW = 2
+FARTHEST = (6000, 300)
+"""How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
+STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
+MANY_STEPS = 720
 MOST_KNOWN = 4096
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 
@@ -34,13 +42,15 @@ Row = tuple[int | float, ...]
 
 
 class Worlds:
-    """Values of the roots: the hints first, then three others. `varied` are the roots that differ among them."""
+    """Values of the roots: the hints first, then three others. `varied` are the roots that differ among them, each by multiples
+    of its number in `steps`, or of 1."""
 
-    def __init__(self, scope: Scope, varied: Iterable[str] | None = None, alike: bool = False) -> None:
-        self.scope, self.alike = scope, alike
-        self.varied = (
-            [name for name, root in scope.roots.items() if root.kind is int] if varied is None else list(varied)
-        )
+    def __init__(
+        self, scope: Scope, varied: Iterable[str] | None = None, steps: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self.scope, self.steps = scope, steps
+        free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
+        self.varied = free if varied is None else list(varied)
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
         for number in range(1, COUNT):
             found = self._other(number)
@@ -52,12 +62,30 @@ class Worlds:
         """Whether rows tell forms apart: no value of the roots but the hints may satisfy what was relied on."""
         return len(self.values) == COUNT
 
+    @property
+    def are_possible(self) -> bool:
+        """Whether all keep to what was relied on since."""
+        return all(map(self._is_possible, self.values))
+
+    def rely_on_steps(self) -> None:
+        """What was found holds for numbers that leave the same remainders as those at hand."""
+        for name, step in self.steps.items():
+            if step > 1:
+                _ = self._root(name) % step == self.scope.hints[name] % step
+
+    def _root(self, name: str) -> Size:
+        root = self.scope.roots[name]
+        return self.scope.root(name, self.scope.hints[name], root.low, root.high)
+
     def _other(self, number: int) -> dict[str, Any] | None:
-        steps = DIVISIBLE if number == 1 or self.alike else INDIVISIBLE + DIVISIBLE
-        for step, factors in product(steps, FACTORS[number - 1 :] + FACTORS[: number - 1]):
+        farthest = FARTHEST[len(self.varied) > FEW]
+        distances = [each for each in (() if number == 1 else INDIVISIBLE) + DIVISIBLE if each <= farthest]
+        for distance, factors in product(distances, FACTORS[number - 1 :] + FACTORS[: number - 1]):
             values = dict(self.scope.hints)
             for at, name in enumerate(self.varied):
-                values[name] += step * factors[at % len(factors)] * (1 + at // len(factors))
+                step = self.steps.get(name, 1)
+                way = lcm(distance, step) if distance in DIVISIBLE else step * min(distance, max(farthest // step, 1) | 1)
+                values[name] += way * factors[at % len(factors)] * (1 + at // len(factors))
             if values not in self.values and self._is_possible(values):
                 return values
         return None
@@ -74,10 +102,9 @@ class Worlds:
         """Rows of expressions that were met, the roots at first."""
         known: dict[Row, Size] = {}
         for name, root in self.scope.roots.items():
-            size = self.scope.root(name, self.scope.hints[name], root.low, root.high)
-            if root.kind is not int:
-                continue
-            known[self.row(size)] = size
+            if root.kind is int:
+                size = self._root(name)
+                known[self.row(size)] = size
         return known
 
     def row(self, value: Any) -> Row:
@@ -90,7 +117,7 @@ class Worlds:
         """Sizes that are likely to come back."""
         known = self._known
         for value in values:
-            if isinstance(value, Size) and len(known) < MOST_KNOWN:
+            if isinstance(value, Size) and value.kind is int and len(known) < MOST_KNOWN:
                 known.setdefault(self.row(value), value)
 
     def expression(self, row: Row) -> Size | int | float | None:
@@ -114,6 +141,32 @@ class Worlds:
             return size if self.row(size) == row else None
         except ZeroDivisionError:
             return None
+
+
+Run = TypeVar("Run")
+
+
+def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None]) -> tuple[Worlds, Run] | None:
+    """The worlds in which `ask` has an answer, the least bound ones: any sizes, else multiples of a step for as few roots as
+    can be. What they rely on is logged."""
+    worlds = Worlds(scope, varied)
+    found = ask(worlds) if worlds.are_enough else None
+    if found is not None:
+        return worlds, found
+    for step in STEPS:
+        steps = dict.fromkeys(varied, step)
+        worlds = Worlds(scope, varied, steps)
+        found = ask(worlds) if worlds.are_enough else None
+        if found is None:
+            continue
+        for name in varied if len(varied) > 1 else ():
+            freer = Worlds(scope, varied, {other: number for other, number in steps.items() if other != name})
+            answer = ask(freer) if freer.are_enough else None
+            if answer is not None:
+                steps, worlds, found = dict(freer.steps), freer, answer
+        worlds.rely_on_steps()
+        return worlds, found
+    return None
 
 
 def _is_true(relation: Any, values: Mapping[str, Any]) -> bool:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dynascope.report.syntax import parsed
+
 from dynascope_server.ide.line_map import LineMap
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -45,7 +47,7 @@ def changed_lines(old: str, new: str, lines: LineMap) -> frozenset[int]:
 
 
 def _definitions(text: str) -> list[Definition]:
-    return list(_of_body(ast.parse(text).body, ""))
+    return list(_of_body(parsed(text).body, ""))
 
 
 def _of_body(body: Sequence[ast.stmt], prefix: str) -> Iterator[Definition]:

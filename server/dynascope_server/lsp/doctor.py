@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from dynascope_server.ide.addresses import Address
-from dynascope_server.interpreter import find_interpreter, program_environment
+from dynascope_server.interpreter import engine_command, find_interpreter, program_environment
 from dynascope_server.lsp.runs import Refused
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _doctor(server: DynascopeServer) -> tuple[int, str]:
     interpreter = find_interpreter(server.settings, folder, environment.get("PATH"))
     if interpreter is None:
         return NOT_RUN, "no Python interpreter was found: name one in Dynascope's settings\n"
-    command = [interpreter, "-m", "dynascope", "doctor"]
+    command = engine_command(interpreter, "doctor")
     try:
         done = subprocess.run(
             command,
@@ -46,5 +46,5 @@ def _doctor(server: DynascopeServer) -> tuple[int, str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return NOT_RUN, f"{' '.join(command)}: {error}\n"
+        return NOT_RUN, f"{interpreter} -m dynascope doctor: {error}\n"
     return done.returncode, (done.stdout + done.stderr).decode(errors="replace")

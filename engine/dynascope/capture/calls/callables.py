@@ -8,17 +8,29 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.registry import meaning
+import torch
+
+from dynascope.capture.calls import equivalents
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.protocols import items, operators
+from dynascope.capture.reasons import ForeignCall, ProgramRaises
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
+    FunctionValue,
+    InstanceValue,
     MethodValue,
+    NotConstant,
     PartialValue,
     Value,
     boolean,
+    constant_of,
 )
+from dynascope.guards.guard import IdentityIs
+from dynascope.guards.source import MadeSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -37,6 +49,15 @@ def method_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
     return MethodValue(machine.realize(arguments[0]), machine.realize(arguments[1]))
 
 
+@meaning(types.FunctionType.__get__)
+def bound_function(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """What an attribute of an instance does with a function of its class, asked for by name."""
+    function, instance = machine.realize(arguments[0]), machine.realize(arguments[1])
+    if not isinstance(function, FunctionValue) or is_none(instance):
+        raise Break(ForeignCall("__get__", "it binds no function to an object"))
+    return MethodValue(function, instance)
+
+
 @meaning(types.CellType)
 def cell_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return CellValue(arguments[0] if arguments else None, "cell")
@@ -45,6 +66,79 @@ def cell_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 @meaning(typing.cast)
 def cast_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return arguments[1]
+
+
+def _getter(cls: type, python: Any) -> None:
+    """`operator.itemgetter` and its like: one is made of constants, and called as the Python function that does the same."""
+
+    @meaning(cls)
+    def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        known = [constant_of(machine.known(each)) for each in arguments]
+        if keywords or not known or any(type(each) not in GETTER_KEYS for each in known):
+            raise Break(ForeignCall(f"operator.{cls.__name__}", "it is made of something that is no constant"))
+        made = compute(machine, cls, tuple(known))
+        return machine.outside.realize(made.value, MadeSource(made.value, cls, tuple(known)))
+
+    @object_meaning(cls)
+    def run(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Any:
+        made_of = thing.__reduce__()
+        if made_of[0] is not cls or len(arguments) != 1 or keywords:
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return equivalents.enter(machine, python, [arguments[0], *map(value_of, made_of[1])])
+
+
+GETTER_KEYS = (int, str, slice, type(None))
+_getter(operator.itemgetter, equivalents.item_getter)
+_getter(operator.attrgetter, equivalents.attribute_getter)
+_getter(operator.methodcaller, equivalents.method_caller)
+
+
+@object_meaning(functools._lru_cache_wrapper)
+def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
+    """A function that remembers its results, called with constants: it is asked, as the program would ask it now.
+
+    What it has to do for that it does once, for this call and all later ones, compiled or not. A result that is no constant is
+    asked for again where the program keeps it, which gives the same object.
+    """
+    given = [machine.known(each) for each in (*arguments, *keywords.values())]
+    known = [lasting(each) for each in given]
+    if any(type(each) is NotConstant for each in known) or function.source is None:
+        raise Break(ForeignCall(name_of_cached(function), "it is called with something that is no constant"))
+    machine.guards.add(function.source, IdentityIs(function.object))
+    count = len(arguments)
+    named = dict(zip(keywords, known[count:], strict=True))
+    found = compute(machine, function.object, tuple(known[:count]), named).value
+    if type(found) in REMEMBERED:
+        return value_of(found)
+    if any(isinstance(value, InstanceValue) for value in given[count:]):
+        raise Break(ForeignCall(name_of_cached(function), "what it remembers is no constant"))
+    make = functools.partial(function.object, **named) if named else function.object
+    return machine.outside.realize(found, MadeSource(found, make, tuple(map(again, given[:count], known))))
+
+
+def lasting(value: Value) -> Any:
+    """The real argument: a constant, or what another such call gave."""
+    if isinstance(value, InstanceValue) and isinstance(value.source, MadeSource):
+        return value.object
+    known = constant_of(value)
+    return known if type(known) is NotConstant or is_plain_key(known) else NotConstant(value)
+
+
+def is_plain_key(known: Any) -> bool:
+    if isinstance(known, tuple):
+        return all(map(is_plain_key, known))
+    return type(known) in REMEMBERED or isinstance(known, type)
+
+
+def again(value: Value, known: Any) -> Any:
+    return value if isinstance(value, InstanceValue) else known
+
+
+def name_of_cached(function: Any) -> str:
+    return getattr(function.object, "__qualname__", "the cached function")
+
+
+REMEMBERED = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type)
 
 
 def _operator_function(function: Any, apply: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls import equivalents
@@ -12,6 +13,8 @@ from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols.classes import has_python_method
+from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, iterator, known_elements
 from dynascope.capture.protocols.truth import truth
@@ -23,7 +26,6 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
-    InstanceValue,
     ListValue,
     SetValue,
     TupleValue,
@@ -38,9 +40,10 @@ DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 def container_of(machine: Machine, value: Value) -> Value:
-    """The container that an inherited method works on. Of subclasses only those of dict that were made inside are known."""
-    if isinstance(value, InstanceValue) and value.contents is not None:
-        return value.contents
+    """The container that an inherited method works on."""
+    contents = contents_of(machine, value)
+    if contents is not None:
+        return contents
     if not isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
         raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return value
@@ -152,18 +155,18 @@ def count(machine: Machine, value: ListValue | TupleValue, item: Value) -> Value
     return ConstantValue(sum(operators.are_equal(machine, each, item) for each in value.items))
 
 
-@method(*DICTIONARIES)
+@method(*DICTIONARIES, types.MappingProxyType)
 def get(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
     found = value.items.get(hash_key(machine, key))
     return default if found is None else found[1]
 
 
-@method(*DICTIONARIES)
+@method(*DICTIONARIES, types.MappingProxyType)
 def keys(machine: Machine, value: DictValue) -> Value:
     return DictViewValue(value, "keys")
 
 
-@method(*DICTIONARIES)
+@method(*DICTIONARIES, types.MappingProxyType)
 def values(machine: Machine, value: DictValue) -> Value:
     return DictViewValue(value, "values")
 
@@ -172,12 +175,21 @@ def items_(machine: Machine, value: DictValue) -> Value:
     return DictViewValue(value, "items")
 
 
-method(*DICTIONARIES)(items_)
+method(*DICTIONARIES, types.MappingProxyType)(items_)
+
+
+def refuse_own_methods(machine: Machine, value: DictValue, *names: str) -> None:
+    """An OrderedDict goes through the methods of its class, where a dict does not."""
+    instance = value.instance
+    if instance is not None and value.cls is not dict:
+        if not names or any(has_python_method(instance.cls, name) for name in names):
+            raise Break(ForeignValue(instance.cls.__name__, machine.expression()))
 
 
 def copy_(machine: Machine, value: DictValue | SetValue) -> Value:
     if isinstance(value, SetValue):
         return SetValue(dict(value.items), value.cls)
+    refuse_own_methods(machine, value)
     made = DictValue(dict(value.items), value.cls)
     made.default_factory = value.default_factory
     return made
@@ -187,6 +199,7 @@ method(*DICTIONARIES, set, frozenset)(copy_)
 
 
 def pop_(machine: Machine, value: DictValue, key: Value, *default: Value) -> Value:
+    refuse_own_methods(machine, value, "__getitem__", "__delitem__", "__contains__")
     hashed = hash_key(machine, key)
     found = value.items.get(hashed)
     if found is None:
@@ -202,6 +215,7 @@ method(*DICTIONARIES)(pop_)
 
 @method(*DICTIONARIES)
 def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
+    refuse_own_methods(machine, value, "__getitem__", "__setitem__", "__contains__")
     found = value.items.get(hash_key(machine, key))
     if found is not None:
         return found[1]
@@ -210,6 +224,8 @@ def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = 
 
 
 def update(machine: Machine, value: DictValue, *others: Value, **keywords: Value) -> Value:
+    if value.instance is not None and value.cls is not dict:
+        return update_by_method(machine, value.instance, others, keywords)
     for other in others:
         if isinstance(other, DictValue):
             for key, item in items.pairs(machine, other):
@@ -218,6 +234,14 @@ def update(machine: Machine, value: DictValue, *others: Value, **keywords: Value
             machine.finish(equivalents.enter(machine, equivalents.dict_update_by, [value, other]))
     for name, item in keywords.items():
         items.set(machine, value, ConstantValue(name), item)
+    return NONE
+
+
+def update_by_method(machine: Machine, instance: Value, others: Sequence[Value], keywords: Keywords) -> Value:
+    """`OrderedDict.update` sets each item as `instance[key] = item` does."""
+    named = [DictValue({name: (ConstantValue(name), item) for name, item in keywords.items()})] if keywords else []
+    for other in (*others, *named):
+        machine.finish(equivalents.enter(machine, equivalents.dict_update_by, [instance, other]))
     return NONE
 
 
@@ -241,6 +265,7 @@ method(*DICTIONARIES, set)(clear_)
 
 @method(*DICTIONARIES)
 def popitem(machine: Machine, value: DictValue, last: Value = TRUE) -> Value:
+    refuse_own_methods(machine, value, "__getitem__", "__delitem__", "__contains__")
     if not value.items:
         raise fails_like(machine, value.cls().popitem)
     pairs = list(value.items.values())
@@ -331,14 +356,14 @@ def _of_kind(function: Any) -> Any:
     return run
 
 
-_ALL = (list, tuple, set, frozenset, *DICTIONARIES)
+_ALL = (list, tuple, set, frozenset, types.MappingProxyType, *DICTIONARIES)
 _protocol(_ALL, "__getitem__", items.get)
 _protocol(_ALL, "__setitem__", lambda machine, *parts: items.set(machine, *parts) or NONE)
 _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 _protocol(_ALL, "__iter__", iterator)
 _protocol(_ALL, "__len__", lambda machine, value: ConstantValue(len(value.items)))
-_protocol((list, tuple, set, frozenset), "__init__", lambda machine, *parts: NONE)
+_protocol((tuple, set, frozenset), "__init__", lambda machine, *parts: NONE)
 
 
 @meaning(str.join)

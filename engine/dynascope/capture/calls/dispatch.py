@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture.calls import python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
-from dynascope.capture.calls.registry import CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
+from dynascope.capture.calls.registry import CALLABLE_OBJECTS, CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.calls.state_reads import reads_state, state_read
 from dynascope.capture.calls.tensors import (
@@ -30,6 +31,8 @@ from dynascope.capture.calls.tensors import (
     name_of,
 )
 from dynascope.capture.expressions import callee
+from dynascope.capture.metadata import default_device
+from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
@@ -79,6 +82,8 @@ def call_partial(machine: Machine, partial: PartialValue, arguments: Arguments, 
 
 
 def call_instance(machine: Machine, instance: InstanceValue, arguments: Arguments, keywords: Keywords) -> Any:
+    if instance.cls in CALLABLE_OBJECTS and instance.object is not None:
+        return CALLABLE_OBJECTS[instance.cls](machine, instance, arguments, keywords)
     if issubclass(instance.cls, torch.nn.Module) and has_own_call(machine, instance):
         return call_module(machine, instance, arguments, keywords)
     if lookup(instance.cls, "__call__") is MISSING:
@@ -98,10 +103,13 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return by_meaning(machine, thing, meaning, arguments, keywords)
     if thing is breakpoint or thing is sys.breakpointhook:
         raise Refusal(DebuggerCall("breakpoint"))
-    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, type):
-        meaning = meaning_of(lookup(thing.__self__, thing.__name__))
+    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
+        owner = thing.__self__
+        meaning = meaning_of(lookup(owner if isinstance(owner, type) else type(owner), thing.__name__))
         if meaning is not None:
-            return meaning(machine, [ConstantValue(thing.__self__), *arguments], keywords)
+            return meaning(machine, [ConstantValue(owner), *arguments], keywords)
+    if type(thing) in CALLABLE_OBJECTS:
+        return CALLABLE_OBJECTS[type(thing)](machine, thing, arguments, keywords)
     if isinstance(thing, type):
         return construct(machine, function, arguments, keywords)
     if is_tensor_method(thing) and arguments:
@@ -156,10 +164,24 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return metadata_method(machine, thing, name, arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
+    if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
+        return call_operator(machine, thing, arguments, keywords)
     if isinstance(thing, types.FunctionType):
         source = ConstantSource(f"{name}@{id(thing)}", thing)
         return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)
     raise Break(foreign(machine, thing))
+
+
+def is_of_torch(operator: OpOverload | OpOverloadPacket) -> bool:
+    return str(operator).partition(".")[0] in TORCHS_OWN
+
+
+def call_operator(machine: Machine, operator: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """An operator of torch's own without tensors among its arguments: it makes one, on a device that it is told, or a number."""
+    overloads = [operator] if isinstance(operator, OpOverload) else [getattr(operator, n) for n in operator.overloads()]
+    if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
+        raise Break(foreign(machine, operator))
+    return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
 
 
 def holds_tensor(machine: Machine, value: Value) -> bool:
@@ -216,6 +238,8 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     maker = CONSTRUCTORS.get(cls)
     if maker is not None:
         return by_meaning(machine, cls, maker, arguments, keywords)
+    if type(cls) is type(torch.FloatTensor):
+        return legacy_tensor(machine, cls, arguments, keywords)
     if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
         return fold(machine, cls, arguments, keywords)
     if issubclass(cls, (OSError, UnicodeError)) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
@@ -230,6 +254,18 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
+
+
+def legacy_tensor(machine: Machine, cls: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """`torch.LongTensor([1, 2])`: a tensor of numbers of a kind. Its other forms do not say what the tensor holds."""
+    given = machine.realize(arguments[0]) if len(arguments) == 1 and not keywords else None
+    kinds = (int, float) if cls.dtype.is_floating_point else (int,)
+    if not isinstance(given, ListValue) or cls.is_cuda or cls.is_sparse or cls.dtype is torch.bool:
+        raise Break(foreign(machine, cls))
+    if not all(machine.realize(item).python_type in kinds for item in given.items):
+        raise Break(foreign(machine, cls))
+    options = {"dtype": ConstantValue(cls.dtype), "device": ConstantValue(torch.device("cpu"))}
+    return apply_function(machine, torch.tensor, [given], options)
 
 
 def is_c_made(cls: type) -> bool:
@@ -272,7 +308,7 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
         if arguments or keywords:
             raise machine.throw(TypeError, f"{cls.__name__}() takes no arguments")
         return new_instance(machine, cls)
-    if isinstance(new, (staticmethod, types.FunctionType)) or new in (object.__new__, dict.__new__):
+    if isinstance(new, (staticmethod, types.FunctionType)) or new in (object.__new__, dict.__new__, list.__new__):
         return equivalents.enter(machine, equivalents.construct, [function, *arguments], keywords)
     if issubclass(cls, BaseException):
         return equivalents.enter(machine, equivalents.construct_exception, [function, *arguments], keywords)
@@ -280,7 +316,7 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
 
 
 def new_instance(machine: Machine, cls: type) -> Value:
-    if issubclass(cls, torch.nn.Module) or lookup(cls, "__del__") is not MISSING:
+    if lookup(cls, "__del__") is not MISSING:
         raise Break(foreign(machine, cls))
     return InstanceValue(cls)
 

@@ -216,7 +216,65 @@ def as_pair(pair, at):
     return parts
 
 
+def item_getter(thing, key, /, *keys):
+    return (thing[key], *[thing[each] for each in keys]) if keys else thing[key]
+
+
+def attribute_getter(thing, name, /, *names):
+    if names:
+        return tuple([attribute_getter(thing, each) for each in (name, *names)])
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+def method_caller(thing, name, /, *arguments):
+    return getattr(thing, name)(*arguments)
+
+
+def pairwise_(iterable, /):
+    iterator = iter(iterable)
+    try:
+        before = next(iterator)
+    except StopIteration:
+        return
+    for item in iterator:
+        yield before, item
+        before = item
+
+
+def compress_(data, selectors):
+    for item, selector in zip(data, selectors):  # noqa: B905 (the builtin's own meaning)
+        if selector:
+            yield item
+
+
+def filter_false(function, iterable, /):
+    for item in iterable:
+        if not (item if function is None else function(item)):
+            yield item
+
+
+def cycle_(iterable, /):
+    saved = []
+    for item in iterable:
+        yield item
+        saved.append(item)
+    while saved:
+        for item in saved:
+            yield item
+
+
+def count_elements(mapping, iterable, /):
+    for item in iterable:
+        mapping[item] = mapping.get(item, 0) + 1
+
+
 STAND_FOR = {
+    pairwise_.__code__: itertools.pairwise,
+    compress_.__code__: itertools.compress,
+    filter_false.__code__: itertools.filterfalse,
+    cycle_.__code__: itertools.cycle,
     islice_.__code__: itertools.islice,
     map_.__code__: map,
     map_one.__code__: map,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
@@ -23,6 +24,7 @@ from dynascope.capture.values import (
     CountValue,
     DictValue,
     DictViewValue,
+    GeneratorValue,
     InstanceValue,
     IteratorValue,
     ListValue,
@@ -90,7 +92,7 @@ def iterator_itself(machine: Machine, arguments: Arguments, keywords: Keywords) 
 def generator_send(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     from dynascope.capture.calls.generators import resume
 
-    generator = machine.realize(arguments[0])
+    generator = made_inside(machine, arguments[0])
     item = resume(machine, generator, arguments[1])
     if item is None:
         raise machine.throw(StopIteration, *([generator.object] if generator.object is not None else []))
@@ -102,12 +104,20 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     from dynascope.capture.calls.generators import resume
     from dynascope.capture.opcodes.exceptions import as_exception
 
-    generator = machine.realize(arguments[0])
+    generator = made_inside(machine, arguments[0])
     given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
     item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
     if item is None:
         raise machine.throw(StopIteration)
     return item
+
+
+def made_inside(machine: Machine, value: Value) -> GeneratorValue:
+    """What runs inside a generator from outside is not seen."""
+    value = machine.realize(value)
+    if not isinstance(value, GeneratorValue):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    return value
 
 
 @meaning(zip)
@@ -176,7 +186,7 @@ def _combination(function: Any) -> None:
         known = [machine.known(each) for each in arguments]
         numbers = [each.value for each in known if isinstance(each, ConstantValue) and isinstance(each.value, int)]
         pools = [elements(machine, each) for each in known[: len(known) - len(numbers)]]
-        named = {name: machine.known(value).value for name, value in keywords.items()}
+        named = {name: machine.object_of(value) for name, value in keywords.items()}
         return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)], cls=function)
 
 
@@ -188,7 +198,7 @@ for _function in (itertools.product, itertools.permutations, itertools.combinati
 def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) < 2:
         raise Break(ForeignCall("itertools.repeat", "it never ends"))
-    return IteratorValue([arguments[0]] * machine.known(arguments[1]).value, cls=itertools.repeat)
+    return IteratorValue([arguments[0]] * machine.object_of(arguments[1]), cls=itertools.repeat)
 
 
 @meaning(itertools.zip_longest)
@@ -234,6 +244,10 @@ for _thing, _python, *_at in (
     (itertools.takewhile, equivalents.takewhile_, 1),
     (itertools.dropwhile, equivalents.dropwhile_, 1),
     (itertools.chain.from_iterable, equivalents.chain_from_iterable, 0),
+    (itertools.pairwise, equivalents.pairwise_, 0),
+    (itertools.filterfalse, equivalents.filter_false, 1),
+    (itertools.cycle, equivalents.cycle_, 0),
+    (collections._count_elements, equivalents.count_elements),
 ):
     _equivalent(_thing, _python, *_at)
 
@@ -249,7 +263,13 @@ def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -
         return functools.reduce(
             lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
         )
-    return ConstantValue(sum([machine.known(number).value for number in numbers], machine.known(start).value))
+    return ConstantValue(sum([machine.object_of(number) for number in numbers], machine.object_of(start)))
+
+
+@meaning(itertools.compress)
+def compress_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    given = [argument(arguments, keywords, at, name) for at, name in enumerate(("data", "selectors"))]
+    return equivalents.enter(machine, equivalents.compress_, [made_iterator(machine, each) for each in given])
 
 
 @meaning(map)

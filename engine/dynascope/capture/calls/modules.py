@@ -15,7 +15,7 @@ from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.reasons import ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
-from dynascope.capture.values import InstanceValue, Value
+from dynascope.capture.values import DictValue, InstanceValue, Value
 from dynascope.capture.world import note
 from dynascope.guards.guard import LengthIs, ModuleHasNoHooks
 from dynascope.guards.source import ConstantSource
@@ -50,8 +50,8 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
 
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     if any(source.value for source in GLOBAL_HOOK_SOURCES):
-        raise Break(ForeignCall(type(module.object).__name__, "hooks for all modules are registered"))
-    if has_hooks(module.object):
+        raise Break(ForeignCall(module.cls.__name__, "hooks for all modules are registered"))
+    if has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
     if module.cls.forward in RECURRENT:
@@ -63,6 +63,9 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
     return machine.call(forward, arguments, keywords)
 
 
-def has_hooks(module: torch.nn.Module) -> bool:
-    own = module.__dict__
+def has_hooks(machine: Machine, module: InstanceValue) -> bool:
+    if module.object is None:
+        tables = [machine.realize(module.attributes[name]) for name in HOOKS if name in module.attributes]
+        return any(not isinstance(table, DictValue) or table.items for table in tables)
+    own = module.object.__dict__
     return any(own.get(name) for name in HOOKS)

@@ -129,7 +129,7 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
-    return compute(machine, format, (known, machine.known(specification).value))
+    return compute(machine, format, (known, machine.object_of(specification)))
 
 
 @meaning(abs)
@@ -157,14 +157,14 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
         if lookup(value.cls, name) is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return machine.call(member(machine, value.cls, name, value), [value, *arguments[1:]])
-    return compute(machine, function, tuple(machine.known(each).value for each in arguments))
+    return compute(machine, function, tuple(machine.object_of(each) for each in arguments))
 
 
 @meaning(pow)
 def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     if len(arguments) == 2:
         return operators.binary(machine, "**", machine.realize(arguments[0]), machine.realize(arguments[1]))
-    return compute(machine, pow, tuple(machine.known(each).value for each in arguments))
+    return compute(machine, pow, tuple(machine.object_of(each) for each in arguments))
 
 
 @meaning(divmod)

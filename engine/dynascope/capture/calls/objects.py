@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import collections
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.constructors import fill
+from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
-from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, lookup
+from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
@@ -40,6 +43,8 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.guards.guard import IdentityIs
+from dynascope.guards.source import ReferentSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -82,7 +87,7 @@ def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 
 def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
     if asks_users_code(value.python_type):
-        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+        return is_instance_by_protocol(machine, value, classes)
     known = constant_of(classes)
     whole = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
     is_outside = isinstance(value, InstanceValue) and whole is not None
@@ -93,6 +98,24 @@ def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
         return compute(machine, isinstance, (whole, known)).value
     cls = tensor_class(value) if isinstance(value, TensorValue) else value.python_type
     return is_subclass(machine, cls, classes, value)
+
+
+def is_instance_by_protocol(machine: Machine, value: Value, classes: Value) -> bool:
+    """Where the type alone does not say so, `isinstance` asks the object for its `__class__`."""
+    cls, known = value.python_type, constant_of(classes)
+    parts = known if isinstance(known, tuple) else (known,)
+    plain = all(isinstance(part, type) and not answers_itself(part) for part in parts)
+    if not plain or lookup(cls, "__class__") is not OWN_CLASS:
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    for part in parts:
+        if cls is part or (type(part) is type and issubclass(cls, part)):
+            return True
+        says = machine.realize(attributes.get_now(machine, value, "__class__"))
+        if not (isinstance(says, ConstantValue) and says.value is cls):
+            raise Break(ForeignValue(cls.__name__, machine.expression()))
+        if issubclass(cls, part):
+            return True
+    return False
 
 
 def with_name(classes: tuple) -> str:
@@ -169,7 +192,21 @@ def callable_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 
 @meaning(id)
 def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    raise Break(ForeignCall("id", "addresses differ from call to call"))
+    """Of an object from outside that a guard can ask for without keeping it: it has its address as long as it is the same."""
+    value = machine.realize(arguments[0])
+    real = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
+    if value.source is None or real is None or type(real).__weakrefoffset__ == 0:
+        raise Break(ForeignCall("id", "addresses differ from call to call"))
+    machine.guards.add(value.source, IdentityIs(real))
+    return ConstantValue(id(real))
+
+
+@object_meaning(weakref.ReferenceType)
+def referent(machine: Machine, value: Value, arguments: Arguments, keywords: Keywords) -> Value:
+    """A weak reference that is asked for its object: the place is the answer, as it is at each call."""
+    if arguments or keywords or not isinstance(value, InstanceValue):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return machine.outside.realize(value.object(), ReferentSource(value.source))
 
 
 @meaning(hash)
@@ -182,7 +219,7 @@ def hash_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(getattr)
 def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    name = machine.known(arguments[1]).value
+    name = machine.object_of(arguments[1])
     if len(arguments) == 2:
         return attributes.get(machine, arguments[0], name)
     found = attributes.find(machine, arguments[0], name)
@@ -191,12 +228,12 @@ def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(hasattr)
 def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return boolean(attributes.find(machine, arguments[0], machine.known(arguments[1]).value) is not None)
+    return boolean(attributes.find(machine, arguments[0], machine.object_of(arguments[1])) is not None)
 
 
 @meaning(setattr)
 def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.set(machine, arguments[0], machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set(machine, arguments[0], machine.object_of(arguments[1]), arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -204,7 +241,7 @@ def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(delattr)
 def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.delete(machine, arguments[0], machine.known(arguments[1]).value)
+    result = attribute_changes.delete(machine, arguments[0], machine.object_of(arguments[1]))
     if result is not None:
         machine.finish(result)
     return NONE
@@ -213,7 +250,7 @@ def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 @meaning(object.__setattr__)
 def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     owner = machine.realize(arguments[0])
-    result = attribute_changes.set_plain(machine, owner, machine.known(arguments[1]).value, arguments[2])
+    result = attribute_changes.set_plain(machine, owner, machine.object_of(arguments[1]), arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -221,7 +258,7 @@ def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -
 
 @meaning(object.__getattribute__)
 def object_getattribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    return attributes.plain(machine, machine.realize(arguments[0]), machine.known(arguments[1]).value)
+    return attributes.plain(machine, machine.realize(arguments[0]), machine.object_of(arguments[1]))
 
 
 @meaning(object.__init__, torch.nn.Module.__init_subclass__)
@@ -239,20 +276,45 @@ def object_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
 @meaning(dict.__new__)
 def dict_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0]).value
-    bases = [base for base in cls.__mro__[1:] if base.__module__ in ("builtins", "collections")]
-    if bases not in ([dict, object], [collections.OrderedDict, dict, object]) or has_python_method(cls, "__missing__"):
+    base = base_in_c(cls)
+    if base not in (dict, collections.OrderedDict) or lookup(cls, "__del__") is not MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    value = InstanceValue(cls)
-    value.contents = DictValue({}, bases[0])
+    return holding(InstanceValue(cls), DictValue({}, base))
+
+
+@meaning(list.__new__)
+def list_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    cls = machine.realize(arguments[0]).value
+    if base_in_c(cls) is not list or lookup(cls, "__del__") is not MISSING:
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    return holding(InstanceValue(cls), ListValue([]))
+
+
+def holding(value: InstanceValue, contents: DictValue | ListValue) -> InstanceValue:
+    value.contents, contents.instance = contents, value
     return value
+
+
+@meaning(list.__init__)
+def list_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    contents = contents_of(machine, machine.realize(arguments[0]))
+    if not isinstance(contents, ListValue):
+        raise Break(ForeignValue("list", machine.expression()))
+    machine.journal.set(contents, "items", elements(machine, arguments[1]) if len(arguments) > 1 else [])
+    machine.write(contents)
+    return NONE
 
 
 @meaning(dict.__init__, collections.OrderedDict.__init__)
 def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     instance = machine.realize(arguments[0])
-    if not isinstance(instance, InstanceValue) or instance.contents is None:
+    contents = contents_of(machine, instance)
+    if not isinstance(contents, DictValue):
         raise Break(ForeignValue(instance.python_type.__name__, machine.expression()))
-    fill(machine, instance.contents, arguments[1:], keywords)
+    if contents.cls is not dict and has_python_method(instance.cls, "__setitem__"):
+        return update_by_method(machine, instance, arguments[1:], keywords)
+    fill(machine, contents, arguments[1:], keywords)
+    machine.write(contents)
     return NONE
 
 

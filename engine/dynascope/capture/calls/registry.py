@@ -21,6 +21,17 @@ MEANINGS: dict[Any, Meaning] = {}
 # What calling this class does.
 CONSTRUCTORS: dict[type, Meaning] = {}
 
+# What calling an instance of this class does, given the object (of a constant) or its value (of others).
+CALLABLE_OBJECTS: dict[type, Callable[[Any, Any, list, dict], Any]] = {}
+
+
+def object_meaning(*classes: type) -> Callable[[Any], Any]:
+    def register(function: Any) -> Any:
+        CALLABLE_OBJECTS.update(dict.fromkeys(classes, function))
+        return function
+
+    return register
+
 
 def meaning(*callables: Any) -> Callable[[Meaning], Meaning]:
     def register(function: Meaning) -> Meaning:

@@ -29,6 +29,7 @@ from dynascope.capture.metadata import (
     on_meta,
     result_device,
 )
+from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     BackwardCall,
@@ -153,7 +154,7 @@ VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
     "mT": ("transpose", lambda example: (-2, -1)),
     "H": ("adjoint", lambda example: ()),
     "mH": ("adjoint", lambda example: ()),
-    "data": ("detach", lambda example: ()),
+    "data": ("detach", lambda example: ()),  # in the graph `.data` itself, which counts its versions alone
 }
 FACTORIES = frozenset(
     [
@@ -372,7 +373,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
-        if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
+        if self.writes_unevenly(written):
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
@@ -384,6 +385,13 @@ class Operation:
                 if torch.is_grad_enabled():
                     guard_leaf(self.machine, tensor)
         return self.result(node, example, device)
+
+    def writes_unevenly(self, written: list[TensorValue]) -> bool:
+        """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
+        if self.target is operator.setitem and written and not any(tensors_in(self.values[1:2])):
+            region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
+            return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
+        return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
 
     def graph_target(self) -> tuple[str, Any]:
         """How a graph names what is called. A method that the program has replaced is called as the function it was."""
@@ -521,7 +529,7 @@ class Operation:
             return NONE
         if isinstance(example, (list, tuple)):
             return self.sequence(node, example, device)
-        if self.name in METADATA_FUNCTIONS:
+        if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
 
@@ -573,6 +581,8 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         if name == "is_leaf":
             guard_leaf(machine, value)
         return value_of(getattr(value.example, name))
+    if name == "grad":
+        return gradients.read(machine, value)
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
@@ -583,7 +593,12 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if name in VIEW_ATTRIBUTES:
         method, arguments = VIEW_ATTRIBUTES[name]
         constants = [ConstantValue(argument) for argument in arguments(value.example)]
-        return apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+        result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+        if name == "data":
+            result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
+        return result
+    if name == "_version" and any(node.target is getattr for node in machine.graph.graph.nodes):
+        raise Break(TensorAttribute(name))
     if name in ("real", "imag"):
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":

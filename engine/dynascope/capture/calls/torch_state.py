@@ -10,9 +10,20 @@ import torch
 from dynascope.capture.calls.registry import MEANINGS, class_method_meaning, meaning
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
+from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, ConstantValue, Value, boolean
+from dynascope.capture.values import (
+    FALSE,
+    NONE,
+    ConstantValue,
+    DictValue,
+    ListValue,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -29,7 +40,7 @@ def change(machine: Machine, function: Callable[..., Any], arguments: tuple, und
 @meaning(torch._C._set_grad_enabled)
 def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
-    wanted = bool(machine.known(arguments[0]).value)
+    wanted = bool(machine.object_of(arguments[0]))
     before = torch.is_grad_enabled()
     if wanted and not machine.grad_mode:
         # A graph called with gradients off computes none, whatever it switches on inside.
@@ -77,6 +88,32 @@ def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Valu
 def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """Subclasses of tensors, modes, transforms and tracers are refused before they could matter."""
     return NONE if not arguments and not keywords else FALSE
+
+
+@meaning(torch._C._log_api_usage_once)
+def log_api_usage_once(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Says no more than that torch was used, once in a process, to who has asked torch's makers for it."""
+    return NONE
+
+
+@meaning(torch._C._group_tensors_by_device_and_dtype)
+def group_tensors(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Lists of tensors side by side, parted by the device and type of those in the first."""
+    lists = [elements(machine, each) for each in elements(machine, arguments[0])]
+    with_indices = len(arguments) > 1 and bool(machine.known(arguments[1]).value)
+    groups: dict[Any, tuple[Value, list[int]]] = {}
+    for at, value in enumerate(lists[0]):
+        tensor = machine.realize(value)
+        if not isinstance(tensor, TensorValue):
+            raise Break(ForeignCall("_group_tensors_by_device_and_dtype", "it is given something other than tensors"))
+        key = (tensor.device, tensor.example.dtype)
+        groups.setdefault(key, (TupleValue(tuple(map(ConstantValue, key))), []))[1].append(at)
+    items = {}
+    for key, (shown, places) in groups.items():
+        parts = ListValue([ListValue([each[at] for at in places]) for each in lists])
+        indices = ListValue([ConstantValue(at) for at in places] if with_indices else [])
+        items[key] = (shown, TupleValue((parts, indices)))
+    return DictValue(items)
 
 
 @meaning(torch.autograd.grad, torch.autograd.backward)

@@ -36,7 +36,7 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
     if instruction.argument & 1:
         given = frame.pop_unseen()
         if given is not NULL:
-            keywords = {machine.known(key).value: value for key, value in items.pairs(machine, machine.realize(given))}
+            keywords = {machine.object_of(key): value for key, value in items.pairs(machine, machine.realize(given))}
     arguments = frame.pop()
     values = arguments.items if isinstance(arguments, TupleValue) else elements(machine, arguments)
     if RUNNING.null_above_callable:

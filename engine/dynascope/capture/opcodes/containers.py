@@ -120,7 +120,7 @@ def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> Non
     target = container_below(machine, frame, instruction)
     for key, value in items.pairs(machine, source):
         if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
-            raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.known(key).value!r}")
+            raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.object_of(key)!r}")
         items.put(machine, target, key, value)
 
 
@@ -194,5 +194,5 @@ def match_class(machine: Machine, frame: Frame, instruction: Instruction) -> Val
         return TupleValue((subject,))
     declared = getattr(cls.value, "__match_args__", ())
     wanted = [*(ConstantValue(name) for name in declared[:positional]), *names.items]
-    found = [attributes.find(machine, subject, machine.known(name).value) for name in wanted]
+    found = [attributes.find(machine, subject, machine.object_of(name)) for name in wanted]
     return NONE if any(item is None for item in found) else TupleValue(tuple(found))

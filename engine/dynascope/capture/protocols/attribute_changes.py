@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -23,7 +24,7 @@ from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, loo
 from dynascope.capture.protocols.presence import MODULE_TABLES
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import DELETED, ConstantValue, DictValue, FunctionValue, InstanceValue, Value
+from dynascope.capture.values import DELETED, ConstantValue, DictValue, FunctionValue, InstanceValue, TensorValue, Value
 from dynascope.guards.source import DictionaryAttributeSource
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if isinstance(value, FunctionValue) and value.object is None:
         machine.journal.set_item(value.attributes, name, item)
+        return None
+    if isinstance(value, TensorValue) and name == "grad":
+        gradients.write(machine, value, item)
         return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))

@@ -8,6 +8,8 @@ which is Python's `object.__getattribute__`.
 
 from __future__ import annotations
 
+import enum
+import functools
 import threading
 import types
 import weakref
@@ -46,6 +48,7 @@ from dynascope.capture.values import (
     TracebackValue,
     TupleValue,
     Value,
+    own_dictionary,
 )
 from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
@@ -97,9 +100,6 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
-        if value.source is not None:
-            # To find what is assumed of the object, its own code would have to run.
-            raise Break(UnsupportedAttribute(cls.__name__, name))
         found = machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
     else:
         try:
@@ -175,15 +175,6 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
     return None
 
 
-def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
-    if value.object is None:
-        return None
-    try:
-        return object.__getattribute__(value.object, "__dict__")
-    except AttributeError:
-        return None
-
-
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
     """What was found in the class was not hidden by the instance. All such names of an object are one row of the check."""
     if isinstance(value, InstanceValue) and value.source is not None and own_dictionary(value) is not None:
@@ -244,13 +235,26 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
             return instance_as_dictionary(machine, value)
         if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
             return slot_member(machine, value, name)
+    if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
+        return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
 
 
+@functools.lru_cache(maxsize=1024)
+def place_in_sequence(cls: type, name: str) -> int | None:
+    """Which item of a tuple in C (`torch.return_types`, `time.struct_time`) has the name."""
+    count = getattr(cls, "n_sequence_fields", None)
+    if not isinstance(count, int) or getattr(cls, "n_fields", None) != count:
+        return None
+    return getattr(cls(range(count)), name)
+
+
 def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
+    if value.object is not None and isinstance(lookup(value.cls, "__getattribute__"), types.FunctionType):
+        # The guard would run the user's own code.
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
     if not is_set(value, name):
         if value.object is not None and isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
-            # The guard that it is still unset would run the user's own code.
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
         raise missing(machine, value, name)
@@ -354,6 +358,11 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
         found = getattr(thing, name)
     except AttributeError as error:
         raise machine.throw(AttributeError, *error.args) from None
+    if isinstance(thing, enum.Enum) and name in own and not name.startswith("_"):
+        # What the program gave the member besides; a call may find another.
+        source = AttributeSource(value.source or ConstantSource(f"{thing}@{id(thing)}", thing), name)
+        is_there(machine, source)
+        return machine.outside.lazy(found, source)
     return attribute_of_fixed(machine, value, name, found)
 
 
@@ -420,6 +429,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     if isinstance(entry, classmethod):
         return MethodValue(member(machine, cls, name), value)
+    if isinstance(entry, types.ClassMethodDescriptorType):
+        return ConstantValue(getattr(cls, name))
     if isinstance(entry, (types.FunctionType, staticmethod)):
         return member(machine, cls, name)
     found = getattr(cls, name)
@@ -436,6 +447,9 @@ OF_FUNCTIONS = frozenset(vars(types.FunctionType))
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in value.attributes:
         return value.attributes[name]
+    entry = lookup(types.FunctionType, name)
+    if isinstance(entry, types.WrapperDescriptorType) and (value.object is None or name not in vars(value.object)):
+        return MethodValue(ConstantValue(entry), value)
     if value.object is not None:
         if not hasattr(value.object, name):
             is_absent(machine, value, name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.reasons import ForeignValue
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     ConstantValue,
     DictValue,
@@ -23,6 +23,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -39,7 +40,7 @@ def hash_key(machine: Machine, value: Value) -> Any:
     if isinstance(value, SetValue) and value.cls is frozenset:
         return frozenset(value.items)
     if isinstance(value, (ListValue, DictValue, SetValue)):
-        raise machine.throw(TypeError, f"unhashable type: {value.python_type.__name__!r}")
+        raise refusal(machine, value.python_type, f"unhashable type: {value.python_type.__name__!r}")
     if isinstance(value, (TensorValue, FunctionValue)) or hashes_by_identity(value):
         machine.note_key(value)
         return value
@@ -50,11 +51,18 @@ def checked(machine: Machine, constant: Any) -> Any:
     try:
         hash(constant)
     except TypeError as error:
-        raise machine.throw(TypeError, *error.args) from None
+        raise refusal(machine, type(constant), *error.args) from None
     if isinstance(constant, (float, complex)) and constant != constant:
         # NaN is found by its identity.
         raise Break(ForeignValue("NaN", machine.expression()))
     return constant
+
+
+def refusal(machine: Machine, python_type: type, *words: Any) -> Raised | Break:
+    """Where Python says what the key was for, the words are left to it."""
+    if RUNNING.key_refusal_tells_use:
+        return Break(ForeignValue(python_type.__name__, machine.expression()))
+    return machine.throw(TypeError, *words)
 
 
 def hashes_by_identity(value: Value) -> bool:

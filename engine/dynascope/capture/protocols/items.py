@@ -11,6 +11,7 @@ from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attribute_changes
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
+from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
@@ -64,7 +65,7 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
     if lookup(cls, name) is MISSING:
         verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
         raise machine.throw(TypeError, f"{cls.__name__!r} object {verb.get(name, 'does not support item deletion')}")
-    if not isinstance(container, InstanceValue) or (container.contents is None and not has_python_method(cls, name)):
+    if not has_python_method(cls, name) and contents_of(machine, container) is None:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     return machine.call(member(machine, cls, name, container), [container, *arguments])
 
@@ -114,6 +115,9 @@ def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
     found = dictionary.items.get(hash_key(machine, key))
     if found is not None:
         return found[1]
+    if dictionary.instance is not None and lookup(dictionary.instance.cls, "__missing__") is not MISSING:
+        missing = member(machine, dictionary.instance.cls, "__missing__", dictionary.instance)
+        return machine.call(missing, [dictionary.instance, key])
     factory = machine.realize(dictionary.default_factory)
     if factory is not NONE and not (isinstance(factory, ConstantValue) and factory.value is None):
         made = machine.call_now(factory, [])
@@ -247,7 +251,7 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
         if type(known) is not NotConstant and is_pure_type(container.value):
             return compute(machine, operator.contains, (container.value, known)).value
     if isinstance(container, InstanceValue) and (
-        container.contents is not None or has_python_method(container.cls, "__contains__")
+        has_python_method(container.cls, "__contains__") or contents_of(machine, container) is not None
     ):
         method = member(machine, container.cls, "__contains__", container)
         return truth(machine, machine.call_now(method, [container, item]))
@@ -270,6 +274,9 @@ def pairs(machine: Machine, mapping: Value) -> list[tuple[Value, Value]]:
     mapping = machine.realize(mapping)
     if isinstance(mapping, DictValue):
         return list(mapping.items.values())
+    if isinstance(mapping, InstanceValue) and lookup(mapping.cls, "__iter__") is dict.__iter__:
+        if (contents := contents_of(machine, mapping)) is not None:
+            return list(contents.items.values())
     if isinstance(mapping, InstanceValue) and lookup(mapping.cls, "keys") is not MISSING:
         keys = elements(machine, machine.call_now(member(machine, mapping.cls, "keys", mapping), [mapping]))
         return [(key, machine.finish(get(machine, mapping, key))) for key in keys]

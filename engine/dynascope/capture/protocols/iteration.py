@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
+from dynascope.capture.protocols.contents import contents_of
+from dynascope.capture.protocols.outside_iterators import is_spoiled
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
@@ -76,7 +78,7 @@ def is_iterable(value: Value) -> bool:
 
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
-    if isinstance(value, InstanceValue) and (value.contents is not None or has_python_method(cls, "__iter__")):
+    if has_python_method(cls, "__iter__") or contents_of(machine, value) is not None:
         made = machine.realize(machine.call_now(member(machine, cls, "__iter__", value), [value]))
         if lookup(made.python_type, "__next__") is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
@@ -147,6 +149,10 @@ def advance(machine: Machine, value: Value) -> Value | None:
 
 def next_item(machine: Machine, value: IteratorValue) -> Value | None:
     items = value.remaining_source()
+    if value.source is not None:
+        if is_spoiled(machine, value.object):
+            raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+        machine.write(value)
     if value.owner is not None and value.owner_size() != value.size:
         kind = "Set" if isinstance(value.owner, SetValue) else "dictionary"
         raise machine.throw(RuntimeError, f"{kind} changed size during iteration")
@@ -161,6 +167,8 @@ def next_item(machine: Machine, value: IteratorValue) -> Value | None:
 
 def next_of_zip(machine: Machine, value: ZipValue) -> Value | None:
     taken = []
+    if value.source is not None:
+        machine.write(value)
     for at, part in enumerate(value.parts):
         item = advance(machine, part)
         if item is None:
@@ -214,7 +222,7 @@ def elements(machine: Machine, value: Value) -> list[Value]:
 
 
 def check_short(machine: Machine, value: InstanceValue) -> None:
-    """Every turn of a loop that breaks is a call inside the last; a long loop goes on in plain Python."""
-    if operator.length_hint(value.object, SHORT_LOOP + 1) > SHORT_LOOP:
+    """A long loop whose body breaks goes on in plain Python; one that does not say how long it is (a generator) is taken for short."""
+    if operator.length_hint(value.object, 0) > SHORT_LOOP:
         raise Refusal(LoopGoesOn(machine.expression()))
     raise Break(LoopGoesOn(machine.expression()))

@@ -391,7 +391,7 @@ def _extend(machine: Machine, left: ListValue, right: Any) -> Value:
 
 def _repeat(machine: Machine, left: Any, right: Any) -> Value:
     sequence, count = (left, right) if not isinstance(left, (ConstantValue, SymbolicNumber)) else (right, left)
-    times = machine.known(count).value
+    times = machine.object_of(count)
     if not isinstance(times, int):
         raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
     items = sequence.items * times

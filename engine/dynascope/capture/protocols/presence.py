@@ -13,6 +13,8 @@ import types
 from typing import TYPE_CHECKING
 
 from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
@@ -42,6 +44,8 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
     if value.source is None or name in value.attributes:
         return
     if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+        if isinstance(lookup(value.cls, "__getattribute__"), types.FunctionType):
+            raise Break(UnsupportedAttribute(value.cls.__name__, name))
         machine.guards.add(value.source, HasNoAttribute(name))
     elif lookup(value.cls, "__dict__") is not MISSING:
         machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))

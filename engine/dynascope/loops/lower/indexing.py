@@ -6,6 +6,8 @@ embedding(w f32[V, D], t i64[T])  ->  loops(i0: T, i1: D): %1 = check_index(load
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
@@ -32,7 +34,7 @@ def embedding(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("an empty table")
     nest = call.nest(call.results[0].shape)
     row = checked(call, nest, index, nest.indices[:-1], table.sizes[0], 0, "lookup")
-    return call.finish(nest, nest.load(table, (row, nest.indices[-1])))
+    return _read(call, nest, table, (row, nest.indices[-1]), (0,))
 
 
 @rule(aten.index_select.default)
@@ -45,7 +47,7 @@ def index_select(call: Lowering) -> Lowered | NotLowered:
     reader = "columns" if dimension == 1 else "lookup"
     place = checked(call, nest, index, (nest.indices[dimension],), source.sizes[dimension], dimension, reader)
     indices = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
-    return call.finish(nest, nest.load(source, indices))
+    return _read(call, nest, source, indices, (dimension,))
 
 
 @rule(aten.gather.default)
@@ -59,9 +61,7 @@ def gather(call: Lowering) -> Lowered | NotLowered:
     place = checked(call, nest, index, nest.indices, source.sizes[dimension], dimension, reader)
     indices = list(nest.indices)
     indices[dimension] = place
-    strides = source.strides
-    flat = sum_index(indices, strides, source.offset)
-    return call.finish(nest, nest.load_flat(source.buffer, source.dtype, flat))
+    return _read(call, nest, source, indices, (dimension,))
 
 
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor)
@@ -74,9 +74,16 @@ def index(call: Lowering) -> Lowered | NotLowered:
     full = _full_index(call, nest, source, indices, given)
     if len(full) != len(source.sizes):
         return NotLowered("index tensors that do not fit the source")
-    return call.finish(
-        nest, nest.load_flat(source.buffer, source.dtype, sum_index(full, source.strides, source.offset))
-    )
+    return _read(call, nest, source, full, given)
+
+
+def _read(call: Lowering, nest: NestBuilder, source: TensorView, indices: Sequence[Index], given: Sequence[int]
+          ) -> Lowered | NotLowered:  # fmt: skip
+    """The elements at `indices`, of which those at `given` are checked: the flat place must hang on them."""
+    if any(is_constant(source.strides[dimension], 0) for dimension in given):
+        return NotLowered("an index into a dimension that repeats one row")
+    flat = sum_index(indices, source.strides, source.offset)
+    return call.finish(nest, nest.load_flat(source.buffer, source.dtype, flat))
 
 
 def _given(source: TensorView, indices: list[TensorView | None]) -> list[int] | NotLowered:
@@ -179,7 +186,7 @@ def one_hot(call: Lowering) -> Lowered | NotLowered:
     return call.finish(nest, place.equal(nest.index_value(nest.indices[-1])))
 
 
-def sum_index(indices: tuple[Index, ...] | list[Index], strides: tuple[Extent, ...], offset: Extent) -> Index:
+def sum_index(indices: Sequence[Index], strides: tuple[Extent, ...], offset: Extent) -> Index:
     """The flat place; unlike a broadcasting load, dimensions of size 1 keep their (checked) index."""
     result = Index((), offset)
     for index_, stride in zip(indices, strides, strict=True):

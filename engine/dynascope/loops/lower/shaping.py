@@ -73,7 +73,7 @@ def flip(call: Lowering) -> Lowered:
     source, dimensions = call.arguments
     nest = call.nest(call.results[0].shape)
     indices = list(nest.indices)
-    for dimension in {d % len(indices) for d in dimensions}:
+    for dimension in {d % len(indices) for d in dimensions} if indices else ():
         indices[dimension] = indices[dimension] * -1 + (nest.sizes[dimension] - 1)
     return call.finish(nest, nest.load(source, tuple(indices)))
 
@@ -86,7 +86,7 @@ def roll(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("a roll of the flattened tensor")
     nest = call.nest(call.results[0].shape)
     indices = list(nest.indices)
-    for shift, dimension in zip(shifts, dimensions, strict=True):
+    for shift, dimension in zip(shifts, dimensions, strict=True) if indices else ():
         size = nest.sizes[dimension]
         indices[dimension] = modulo(indices[dimension] + -shift % size, size)
     return call.finish(nest, nest.load(source, tuple(indices)))

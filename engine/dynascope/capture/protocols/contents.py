@@ -1,0 +1,40 @@
+"""What an instance of a subclass of dict or list holds as one: the container that the inherited methods work on.
+
+    contents_of(machine, ModelOutput(...))     the DictValue that `OrderedDict.items` sees, whatever the class makes of `items`
+
+The methods of the class come first, as for every object; only what it inherits from the class in C looks in here.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import TYPE_CHECKING
+
+from dynascope.capture.guard_log import is_fixed
+from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.values import DictValue, InstanceValue, ListValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+CONTAINERS = (collections.OrderedDict, dict, list, types.MappingProxyType)
+
+
+def base_in_c(cls: type) -> type | None:
+    """The container in C that the class is one of; None for others, and where asking for the length is the user's code."""
+    base = next((base for base in cls.__mro__ if base in CONTAINERS), None)
+    if base is None or issubclass(cls, collections.defaultdict):
+        return None
+    return None if base is list and isinstance(lookup(cls, "__len__"), types.FunctionType) else base
+
+
+def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
+    """None for what is no instance of a subclass of dict or list."""
+    if not isinstance(value, InstanceValue):
+        return None
+    if value.contents is None and value.object is not None and (base := base_in_c(value.cls)) is not None:
+        if base is types.MappingProxyType and not is_fixed(value.source):
+            return None
+        value.contents = machine.outside.contents(value, base)
+    return value.contents

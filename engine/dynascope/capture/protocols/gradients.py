@@ -1,0 +1,68 @@
+"""`tensor.grad`, read and written: a place beside each tensor from outside, changed as an attribute of any object is.
+
+    p.grad            the gradient is an input of the graph, or None by a guard
+    p.grad = None     written when the graph has run
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NONE, ConstantValue, GradientValue, TensorValue, Value
+from dynascope.guards.guard import NoneIsAnother
+from dynascope.guards.source import AttributeSource
+from dynascope.guards.tensor_guard import LeafIs
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def read(machine: Machine, tensor: TensorValue) -> Value:
+    """Of a leaf. Of other tensors torch warns, or has one only where the program has asked it to."""
+    if tensor.object is None:
+        if tensor.example.requires_grad:
+            raise Break(TensorAttribute("grad"))
+        return NONE
+    known = machine.gradients.get(tensor)
+    if known is not None:
+        return known.content
+    check_leaf(machine, tensor)
+    return machine.outside.realize(tensor.object.grad, AttributeSource(tensor.source, "grad"))
+
+
+def check_leaf(machine: Machine, tensor: TensorValue) -> None:
+    if not tensor.object.is_leaf:
+        raise Break(TensorAttribute("grad"))
+    if tensor.object.requires_grad:
+        machine.guards.add(tensor.source, LeafIs(True))
+
+
+def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
+    item = machine.realize(item)
+    is_none = isinstance(item, ConstantValue) and item.value is None
+    if tensor.object is None or not (is_none or fits(tensor, item)):
+        raise Break(TensorAttribute("grad"))
+    check_leaf(machine, tensor)
+    known = machine.gradients.get(tensor)
+    if known is None:
+        known = GradientValue(tensor)
+        machine.journal.set_item(machine.gradients, tensor, known)
+    machine.journal.set(known, "content", item)
+    machine.write(known)
+
+
+def fits(tensor: TensorValue, item: Value) -> bool:
+    """Whether torch takes it for a gradient; it words its own refusal."""
+    if not isinstance(item, TensorValue) or item is tensor:
+        return False
+    one, other = tensor.example, item.example
+    return (one.shape, one.dtype, tensor.device) == (other.shape, other.dtype, item.device)
+
+
+def guard_apart(machine: Machine) -> None:
+    """A gradient is written: tensors that are different ones now must be so later."""
+    touched = [value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)]
+    if machine.gradients and len(touched) > 1:
+        machine.guards.add_group(tuple(value.source for value in touched), NoneIsAnother())

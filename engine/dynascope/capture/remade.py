@@ -1,0 +1,133 @@
+"""Generators that were made inside and are alive across a break: how compiled code makes them again.
+
+    (layer(x) for layer in layers)     the generator function called with what is left of its iterator
+    map(f, items)                      `map` of what is left
+    model.named_children()             called again, and as many items taken as the program has taken
+
+What would do something a second time is not remade: the answer is None, and there is no break at this place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynascope.capture.calls import equivalents
+from dynascope.capture.values import (
+    CellValue,
+    ConstantValue,
+    CountValue,
+    DictValue,
+    GeneratorValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    TupleValue,
+    Value,
+    ZipValue,
+)
+
+OF_FUNCTION_AND_ITERATOR = {
+    code: equivalents.STAND_FOR[code]
+    for code in (equivalents.map_one.__code__, equivalents.filter_.__code__, equivalents.starmap_.__code__)
+}
+ITERATORS = (IteratorValue, ZipValue, CountValue, GeneratorValue)
+VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    function: Value
+    arguments: tuple[Value, ...]
+    keywords: dict[str, Value] = field(default_factory=dict)
+    taken: int = 0
+
+
+def remade(generator: GeneratorValue) -> Remade | None:
+    code = generator.frame.code
+    if generator.finished or code.co_flags & VARIADIC:
+        return None
+    if code in OF_FUNCTION_AND_ITERATOR:
+        return of_function_and_iterator(generator)
+    if code in equivalents.STAND_FOR:
+        return None
+    if is_one_loop(generator):
+        return Remade(generator.frame.function, (given(generator.frame.slots[".0"]),))
+    positional = code.co_varnames[: code.co_argcount]
+    named = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+    values = {name: given(generator.given[name]) for name in (*positional, *named)}
+    if None in values.values():
+        return None
+    again = Remade(
+        generator.frame.function,
+        tuple(values[name] for name in positional),
+        {name: values[name] for name in named},
+        generator.taken,
+    )
+    if not generator.taken:
+        return again
+    closure = [cell.content for cell in generator.frame.function.closure]
+    consumes = any(isinstance(value, ITERATORS) for value in (*values.values(), *closure))
+    return None if consumes or not generator.quiet else again
+
+
+def given(value: Value) -> Value | None:
+    """An argument, which inner functions may share."""
+    return value.content if isinstance(value, CellValue) else value
+
+
+def is_one_loop(generator: GeneratorValue) -> bool:
+    """A generator expression over one iterator has no other state than where that is."""
+    code, program = generator.frame.code, generator.frame.program
+    loops = sum(instruction.operation == "FOR_ITER" for instruction in program.instructions)
+    return code.co_name == "<genexpr>" and loops == 1
+
+
+def of_function_and_iterator(generator: GeneratorValue) -> Remade | None:
+    frame = generator.frame
+    names = frame.code.co_varnames[: frame.code.co_argcount]
+    left = next((value for value in frame.stack if isinstance(value, ITERATORS)), None)
+    if generator.started and left is None:
+        return None
+    iterable = left if generator.started else generator.given[names[1]]
+    cls = OF_FUNCTION_AND_ITERATOR[frame.code]
+    return Remade(ConstantValue(cls), (generator.given[names[0]], iterable))
+
+
+def is_own_value(generator: GeneratorValue, value: Value) -> bool:
+    """Whether an object was made by the generator itself, for a variable of its own: a second run makes its own again."""
+    if value.source is not None or not any(value is each for each in generator.frame.slots.values()):
+        return False
+    return not holds([*generator.given.values(), *generator.frame.function.closure], value)
+
+
+def holds(values: list[Value], wanted: Value) -> bool:
+    """Whether an object can be reached through containers that were made inside."""
+    pending, seen = list(values), set()
+    while pending:
+        value = pending.pop()
+        if value is wanted:
+            return True
+        if id(value) not in seen and value is not None:
+            seen.add(id(value))
+            pending += held_in(value)
+    return False
+
+
+def held_in(value: Value) -> list[Value]:
+    if isinstance(value, CellValue):
+        return [value.content]
+    if isinstance(value, DictValue):
+        return [part for pair in value.items.values() for part in pair]
+    if isinstance(value, (ListValue, TupleValue)):
+        return list(value.items)
+    if isinstance(value, SetValue):
+        return list(value.items.values())
+    return list(value.attributes.values()) if isinstance(value, InstanceValue) else []
+
+
+def advanced(generator: Any, count: int) -> None:
+    for _ in range(count):
+        next(generator)

@@ -1,0 +1,283 @@
+"""Tensors whose sizes differ from call to call: as few compilations as the program needs, and always the call's own sizes."""
+
+import copy
+import math
+
+import dynascope
+import pytest
+import torch
+import torch.nn.functional as F
+from dynascope import pipeline
+from torch import nn
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        return self.second(F.gelu(self.first(x)))
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.convolution(x))), 2)
+        return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+class Block(nn.Module):
+    def __init__(self, channels=16, heads=4):
+        super().__init__()
+        self.qkv, self.out, self.heads = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels), heads
+        self.norm, self.rest = nn.LayerNorm(channels), nn.Sequential(nn.LayerNorm(channels), Perceptron())
+
+    def forward(self, x):
+        batch, length, channels = x.shape
+        parts = self.qkv(self.norm(x)).split(channels, dim=2)
+        q, k, v = (part.view(batch, length, self.heads, channels // self.heads).transpose(1, 2) for part in parts)
+        scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        scores = scores.masked_fill(torch.tril(torch.ones(length, length)) == 0, float("-inf"))
+        mixed = (F.softmax(scores, -1) @ v).transpose(1, 2).contiguous().view(batch, length, channels)
+        x = x + self.out(mixed)
+        return x + self.rest(x)
+
+
+class Language(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(128, 16)
+        self.block, self.norm, self.head = Block(), nn.LayerNorm(16), nn.Linear(16, 50, bias=False)
+
+    def forward(self, words):
+        x = self.words(words) + self.places(torch.arange(0, words.size(1), device=words.device))
+        return self.head(self.norm(self.block(x)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        batch, length, channels = x.shape
+        q, k, v = (part.view(batch, length, 4, 4).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, channels))
+
+
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, x):
+        frequencies = 1.0 / (10000 ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1]))
+        angles = torch.outer(torch.arange(x.shape[1]), frequencies).repeat(1, 2)
+        left, right = x.chunk(2, -1)
+        return self.out(x * angles.cos() + torch.cat((-right, left), -1) * angles.sin())
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x):
+        return F.softmax(self.norm(x), -1)
+
+
+def sequences(batch, length):
+    return torch.rand(batch, length, 16)
+
+
+def words(batch, length):
+    return torch.randint(0, 50, (batch, length))
+
+
+MODELS = {
+    "perceptron": (Perceptron, sequences),
+    "convolutions": (Convolutions, lambda batch, length: torch.rand(batch, 3, length + 4, 16)),
+    "language": (Language, words),
+    "attention": (Attention, sequences),
+    "rotary": (Rotary, sequences),
+    "normed": (Normed, sequences),
+}
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    made, compile_one = [], pipeline._compile
+
+    def counted(*arguments):
+        made.append(compile_one(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(pipeline, "_compile", counted)
+    return made
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dynamic, most", [(None, 4), (True, 2)])
+@pytest.mark.parametrize("name", MODELS)
+def test_lengths_and_batches(name, dynamic, most, compilations):
+    """A compilation for the first length, one for all others, one for batches, one for the batch of one."""
+    torch.manual_seed(0)
+    make, given = MODELS[name]
+    model = make()
+    compiled = dynascope.compile(copy.deepcopy(model), dynamic=dynamic)
+    for batch, length in [*((4, length) for length in (7, 8, 9, 16, 33, 64)), *((batch, 16) for batch in (1, 2, 3, 5))]:
+        x = given(batch, length)
+        ours, theirs = compiled(x), model(x)
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert ours.stride() == theirs.stride()
+        for out, parameters in ((ours, compiled.parameters()), (theirs, model.parameters())):
+            for parameter in parameters:
+                parameter.grad = None
+            out.square().sum().backward()
+        for ours, theirs in zip(compiled.parameters(), model.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3)
+    assert len(compilations) <= most
+
+
+PROGRAMS = {
+    "size in arithmetic": lambda x: x * x.shape[0] + x.size(1) // 2,
+    "numel and len": lambda x: x / x.numel() + len(x),
+    "view": lambda x: x.view(-1).view(x.shape[1], x.shape[0]).t() + 1,
+    "slices": lambda x: x[: x.shape[0] // 2] + x[-(x.shape[0] // 2) :],
+    "stride": lambda x: x * x.stride(0),
+    "a loop over rows": lambda x: sum(row.sum() for row in x),
+    "a list of sizes": lambda x: torch.zeros([*x.shape, 2]) + x.unsqueeze(-1),
+    "sizes returned": lambda x: (x + 1, x.shape, list(x.size()), x.shape[0] * 2),
+    "a factory": lambda x: torch.arange(x.shape[0]).unsqueeze(1) * x + torch.full(x.shape, x.shape[1]),
+    "a branch on a size": lambda x: x + 1 if x.shape[0] > 5 else x - 1,
+    "pad": lambda x: F.pad(x, (0, 8 - x.shape[0] % 8)),
+    "cat": lambda x: torch.cat([x, x[:1], x.sum(0, keepdim=True)]),
+    "expand": lambda x: x[:1].expand(x.shape) * 2,
+    "transposed": lambda x: x.t().contiguous() @ x,
+    "mean and variance": lambda x: (x.mean(0), x.var(0), x.std(), x.norm()),
+    "in place": lambda x: x.clone().mul_(2)[1:].add_(x.shape[0]),
+    "flip and roll": lambda x: x.flip(0).roll(1, 0) + x.cumsum(0),
+    "sorted": lambda x: x.sort(0)[0] + x.topk(2, 0)[0].sum(0),
+    "where": lambda x: torch.where(x > 0.5, x, torch.zeros_like(x)).nan_to_num(),
+    "split": lambda x: [part * 2 for part in x.split(x.shape[0] // 2)],
+    "chunks": lambda x: torch.stack(x[: x.shape[0] // 2 * 2].chunk(2)).sum(0),
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x).softmax(-1),
+    "one-hot": lambda x: F.one_hot(torch.arange(x.shape[0]) % 3, 3) @ torch.rand(3, 1, dtype=x.dtype).long(),
+    "unfold": lambda x: x.unfold(0, 2, 1).sum(-1),
+    "a mask": lambda x: torch.ones(x.shape[0], x.shape[0]).triu(1).bool().float() @ x,
+}
+
+
+SHAPES = [(6, 4), (7, 4), (4, 4), (9, 5), (2, 3), (1, 4), (8, 8), (3, 1), (40, 4)]
+LAYOUTS = {
+    "dense": torch.rand,
+    "transposed": lambda rows, columns: torch.rand(columns, rows).t(),
+    "a part": lambda rows, columns: torch.rand(rows + 2, columns + 3)[1:-1, 2:-1],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_call_s_own_sizes(name, dynamic):
+    compare(name, dynamic, "eager", SHAPES, LAYOUTS)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_call_s_own_sizes_in_kernels(name):
+    compare(name, True, "dynascope", [(6, 4), (9, 5), (4, 4), (7, 3)], ["dense", "transposed"])
+
+
+def compare(name, dynamic, backend, shapes, layouts):
+    compiled = dynascope.compile(PROGRAMS[name], dynamic=dynamic, backend=backend, options={"recompile_limit": 50})
+    for rows, columns in shapes:
+        for x in (LAYOUTS[layout](rows, columns) for layout in layouts):
+            if name == "view" and not x.is_contiguous():
+                continue
+            with torch.random.fork_rng():
+                ours, wrong = outcome(compiled, x)
+            with torch.random.fork_rng():
+                theirs, raised = outcome(PROGRAMS[name], x)
+            assert type(wrong) is type(raised), (rows, columns, wrong, raised)
+            torch.testing.assert_close(ours, theirs, equal_nan=True)
+            for mine, other in zip(tensors_in(ours), tensors_in(theirs), strict=True):
+                assert mine.stride() == other.stride(), (rows, columns, x.stride())
+
+
+def outcome(function, x):
+    try:
+        return function(x.clone() if x.is_contiguous() else x), None
+    except Exception as error:
+        return None, error
+
+
+def tensors_in(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [tensor for item in result for tensor in tensors_in(item)] if isinstance(result, (list, tuple)) else []
+
+
+def test_sizes_that_were_equal_once(compilations):
+    compiled = dynascope.compile(lambda x, y: x.sum(0) + y.sum(0), backend="eager")
+    for left, right in ((3, 3), (4, 4), (5, 7), (9, 2), (6, 6)):
+        x, y = torch.rand(left, 4), torch.rand(right, 4)
+        torch.testing.assert_close(compiled(x, y), x.sum(0) + y.sum(0))
+    assert len(compilations) == 3
+
+
+def test_both_sides_of_a_branch(compilations):
+    def program(x):
+        return x + 1 if x.shape[0] > 512 else x - 1
+
+    compiled = dynascope.compile(program, backend="eager")
+    for rows in (3, 4, 700, 5, 800, 512, 513, 900):
+        assert torch.equal(compiled(torch.ones(rows)), program(torch.ones(rows)))
+    assert len(compilations) == 3
+
+
+def test_marks(compilations):
+    compiled = dynascope.compile(lambda x: x * 2, backend="eager")
+    for rows in (3, 4, 5):
+        x = torch.rand(rows, 4)
+        dynascope.mark_dynamic(x, 0)
+        compiled(x)
+    assert len(compilations) == 1
+    static = dynascope.compile(lambda x: x * 2, backend="eager")
+    for rows in (3, 4, 5):
+        x = torch.rand(rows, 4)
+        dynascope.mark_static(x, 0)
+        static(x)
+    assert len(compilations) == 4
+    with pytest.raises(IndexError):
+        dynascope.mark_dynamic(torch.rand(3), 1)
+    with pytest.raises(ValueError):
+        dynascope.mark_dynamic(torch.rand(3), 0, min=4)
+
+
+def test_bounds_of_a_mark(compilations):
+    compiled = dynascope.compile(lambda x: x + 1 if x.shape[0] < 100 else x - 1, backend="eager")
+    for rows in (3, 50, 99):
+        x = torch.ones(rows)
+        dynascope.mark_dynamic(x, 0, max=99)
+        assert torch.equal(compiled(x), x + 1)
+    assert len(compilations) == 1
+    assert torch.equal(compiled(torch.ones(200)), torch.zeros(200))
+
+
+def test_a_cache_that_grows(compilations):
+    def step(cache, new):
+        cache = torch.cat([cache, new], 1)
+        return cache, cache.sum(1)
+
+    compiled = dynascope.compile(step, backend="eager")
+    ours = theirs = torch.rand(2, 1, 4)
+    for _ in range(12):
+        new = torch.rand(2, 1, 4)
+        (ours, first), (theirs, second) = compiled(ours, new), step(theirs, new)
+        assert torch.equal(first, second)
+    assert len(compilations) <= 3

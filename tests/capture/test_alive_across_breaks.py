@@ -1,0 +1,261 @@
+"""What is alive across a break: iterators, generators and context managers are made again, and the rest is compiled on.
+
+The break is `item()`, in the middle of each program; eager's results decide, and what the program sees of its own iterators.
+"""
+
+import collections.abc
+import contextlib
+import itertools
+
+import pytest
+import torch
+from harness import compiled
+from test_outside_protocols import assert_same
+from torch import nn
+
+X = torch.tensor([[1.0, -2.0, 3.0, 0.5]] * 2)
+LAYERS = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+
+def value_of(x):
+    return x.sum().item() > 0
+
+
+def over_enumerate(x):
+    for at, layer in enumerate(LAYERS, 5):
+        x = layer(x) * at
+        x = x + x.sum().item()
+    return x, at
+
+
+def over_zip(x):
+    for at, layer, other in zip(range(9), LAYERS, list(LAYERS)[::-1], strict=False):
+        x = layer(x) + other(x) * at
+        x = x + x.sum().item()
+    return x
+
+
+def over_children(x):
+    for name, layer in LAYERS.named_children():
+        x = layer(x) * len(name)
+        x = x + x.sum().item()
+    return x
+
+
+def over_items(x):
+    table = {"a": torch.sin, "b": torch.cos, "c": torch.tanh}
+    for name, function in table.items():
+        x = function(x)
+        x = x + x.sum().item() * ord(name)
+    return x
+
+
+def shared_iterator(x):
+    """One iterator twice in a zip, and its rest afterwards."""
+    it = iter([torch.sin, torch.cos, torch.tanh, torch.exp, torch.neg])
+    for one, other in zip(it, it, strict=False):
+        x = other(one(x))
+        x = x + x.sum().item()
+        break
+    return x, [f(x) for f in it], next(it, None)
+
+
+def grows_while_it_runs(x):
+    functions = [torch.sin]
+    for at, function in enumerate(functions):
+        x = function(x)
+        if at < 3:
+            functions.append(torch.cos)
+        x = x + x.sum().item()
+    return x, len(functions)
+
+
+def left_early(x):
+    it = iter(LAYERS)
+    for layer in it:
+        x = layer(x)
+        if value_of(x) is None:
+            return x
+        break
+    return x, len(list(it))
+
+
+def exhausted(x):
+    it = iter([torch.sin, torch.cos])
+    for function in it:
+        x = function(x)
+        x = x + x.sum().item()
+    return x, next(it, "end"), list(it)
+
+
+def a_generator_expression(x):
+    g = (x * k for k in range(4))
+    y = next(g)
+    n = y.sum().item()
+    return y + next(g) + n, list(g)
+
+
+def a_map(x):
+    m = map(lambda k: x * k, [1, 2, 3])  # noqa: C417
+    y = next(m) + 1
+    n = y.sum().item()
+    return y + next(m) + n, type(m), len(list(m))
+
+
+def a_filter(x):
+    f = filter(lambda k: k % 2, itertools.count())
+    y = x * next(f)
+    n = y.sum().item()
+    return y + next(f) + n
+
+
+def counted(limit):
+    memo = set()
+    for at in range(limit):
+        memo.add(at)
+        yield len(memo)
+
+
+def a_generator_function(x):
+    g = counted(4)
+    y = x * next(g) + next(g)
+    n = y.sum().item()
+    return y + next(g) * n, list(g)
+
+
+def told(log):
+    for at in range(3):
+        log.append(at)
+        yield at
+
+
+def a_generator_that_does_something(x):
+    log = []
+    g = told(log)
+    y = x + next(g)
+    n = y.sum().item()
+    return y * n, log, next(g), log
+
+
+@contextlib.contextmanager
+def managed(scale):
+    yield scale + 1
+
+
+def inside_a_context_manager(x):
+    with managed(3) as k:
+        y = x.sin() * k
+        y = y + y.sum().item()
+    return y * 2
+
+
+def inside_with_an_error(x):
+    try:
+        with managed(3) as k:
+            y = x.sin() * k
+            if y.sum().item() < 1e9:
+                raise KeyError("a")
+    except KeyError as error:
+        return x * k, error.args
+    return x
+
+
+def a_bound_method(x):
+    log = []
+    add = log.append
+    add(x.sum().item())
+    add(2)
+    return x * len(log), log
+
+
+def in_a_comprehension(x):
+    return x + sum([t.sum().item() for t in (x * 2, x * 3)])
+
+
+PROGRAMS = {
+    over_enumerate: 4,
+    over_zip: 4,
+    over_children: 7,
+    over_items: 4,
+    shared_iterator: 2,
+    grows_while_it_runs: 5,
+    left_early: 3,
+    exhausted: 3,
+    a_generator_expression: 4,
+    a_map: 4,
+    a_filter: 3,
+    a_generator_function: 4,
+    a_generator_that_does_something: None,
+    inside_a_context_manager: 3,
+    inside_with_an_error: None,
+    a_bound_method: 2,
+    in_a_comprehension: 4,
+}
+"""How many pieces a first call makes; None where a part is left to Python."""
+
+
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
+def test_the_rest_is_compiled(function):
+    with torch.no_grad():
+        expected = function(X.clone())
+        program = compiled(function)
+        for _ in range(3):
+            assert_same(expected, program(X.clone()))
+        pieces = len(program.captures)
+        assert_same(function(X * 2), program(X * 2))
+    wanted = PROGRAMS[function]
+    if wanted is not None:
+        assert (pieces, program.refused) == (wanted, [])
+
+
+def test_another_loop_at_the_next_call():
+    """The loop's place is guarded: other layers, and another number of them."""
+
+    def program(x, layers):
+        for at, layer in enumerate(layers):
+            x = layer(x) + at
+            x = x + x.sum().item()
+        return x
+
+    function = compiled(program)
+    for layers in (list(LAYERS), list(LAYERS)[::-1], list(LAYERS)[:1], [], list(LAYERS), [nn.ReLU(), *LAYERS]):
+        with torch.no_grad():
+            torch.testing.assert_close(function(X, layers), program(X, layers))
+
+
+class Rows(collections.abc.Sequence):
+    """Iterated by the generator of `Sequence`, which waits inside its `try` when a `zip` ends before it."""
+
+    def __getitem__(self, at):
+        return (2, 3, 4)[at]
+
+    def __len__(self):
+        return 3
+
+
+def cleans_up(log):
+    try:
+        yield 1
+        yield 2
+    finally:
+        log.append("closed")
+
+
+def test_a_generator_that_is_dropped_and_has_nothing_to_clean_up():
+    def program(x):
+        return [x * scale for _, scale in zip([1, 2], Rows(), strict=False)]
+
+    function = compiled(program)
+    assert_same(program(X), function(X))
+    assert function.compilation.codes == [] and function.refused == []
+
+
+def test_a_generator_that_cleans_up_is_left_to_python():
+    def program(x, log):
+        for _, scale in zip([1], cleans_up(log), strict=False):
+            x = x * scale
+        return x + 1
+
+    logs = [], []
+    assert_same(program(X, logs[0]), compiled(program)(X, logs[1]))
+    assert logs == (["closed"], ["closed"])

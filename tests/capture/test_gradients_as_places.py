@@ -1,0 +1,182 @@
+"""`.grad` read and written in compiled code, optimizers and `zero_grad` included: beside eager, call after call."""
+
+import pytest
+import torch
+from harness import compiled
+from torch import nn
+from torch.nn import functional as F
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+OPTIMIZERS = {
+    "SGD": lambda p: torch.optim.SGD(p, 0.1),
+    "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, 0.01),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, 0.1),
+    "Adam": lambda p: torch.optim.Adam(p, 0.1),
+    "AdamW for each": lambda p: torch.optim.AdamW(p, 0.1, foreach=True),
+}
+
+
+def play(make, transform, rounds=4):
+    torch.manual_seed(0)
+    program, look = make()
+    function = transform(program)
+    seen = []
+    for at in range(rounds):
+        seen += [function(X * (at + 1)), *look()]
+    return [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in seen], function
+
+
+def agree(make, rounds=4):
+    expected, _ = play(make, lambda program: program, rounds)
+    found, function = play(make, compiled, rounds)
+    torch.testing.assert_close(found, expected)
+    return function
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_a_training_step(name, clipped):
+    def make():
+        model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+        optimizer = OPTIMIZERS[name](model.parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), torch.ones(3, 2))
+            loss.backward()
+            if clipped:
+                nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            return loss.detach()
+
+        def look():
+            scheduler.step()
+            state = [value for each in optimizer.state.values() for value in each.values()]
+            return [*model.parameters(), *(p.grad for p in model.parameters()), *state]
+
+        return step, look
+
+    codes = agree(make).compilation.codes
+    assert codes[0] == "backward-call"
+    if name in ("SGD", "momentum"):
+        assert set(codes) == {"backward-call"}
+
+
+def one_parameter(program):
+    def make():
+        p, q = nn.Parameter(torch.ones(4)), nn.Parameter(torch.full((4,), 2.0))
+        log = []
+
+        def look():
+            return [p, q, p.grad, q.grad, *log]
+
+        return (lambda x: program(x[0], p, q, log)), look
+
+    return make
+
+
+def given_and_read(x, p, q, log):
+    p.grad = x * 2
+    log.append(p.grad.sum())
+    return p.grad + (q.grad if q.grad is not None else 1)
+
+
+def set_to_none(x, p, q, log):
+    before, p.grad = p.grad, None
+    q.grad = x if before is None else before
+    return x + 1, p.grad is None
+
+
+def changed_in_place(x, p, q, log):
+    if p.grad is None:
+        p.grad = torch.zeros(4)
+    p.grad.add_(x)
+    log.append(p.grad.clone())
+    p.grad.mul_(2)
+    return x * p.grad
+
+
+def kept_under_another_name(x, p, q, log):
+    g = x * 3
+    p.grad = g
+    q.grad = g
+    g.add_(1)
+    return p.grad is q.grad, g
+
+
+def given_back(x, p, q, log):
+    p.grad = x + 1
+    return p.grad
+
+
+@pytest.mark.parametrize(
+    "program", [given_and_read, set_to_none, changed_in_place, kept_under_another_name, given_back], ids=lambda f: f.__name__
+)
+def test_gradients_are_places(program):
+    def normal(given):
+        return [each for part in given for each in (part if isinstance(part, tuple) else (part,))]
+
+    expected, _ = play(one_parameter(program), lambda f: f)
+    found, function = play(one_parameter(program), compiled)
+    torch.testing.assert_close(normal(found), normal(expected))
+    assert function.compilation.codes == []
+
+
+def test_it_is_the_tensor_that_was_given():
+    p = nn.Parameter(torch.ones(4))
+    function = compiled(given_back)
+    assert function(X[0], p, p, []) is p.grad
+    assert function(X[0], p, p, []) is p.grad
+
+
+def test_two_parameters_that_become_one():
+    def program(x, p, q):
+        p.grad = x
+        return 0 if q.grad is None else q.grad + 1
+
+    function = compiled(program)
+    for same in (False, True, False):
+        p = nn.Parameter(torch.ones(4))
+        q = p if same else nn.Parameter(torch.ones(4))
+        expected, p.grad = program(X[0], p, q), None
+        torch.testing.assert_close(function(X[0], p, q), expected)
+
+
+def test_what_torch_refuses_for_a_gradient_it_refuses_still():
+    def program(x, p):
+        p.grad = x[:2]
+        return x
+
+    with pytest.raises(RuntimeError, match="size"):
+        compiled(program)(X[0], nn.Parameter(torch.ones(4)))
+
+
+def test_the_gradient_of_a_tensor_that_is_no_leaf():
+    w = nn.Parameter(torch.ones(4))
+
+    def program(x, y):
+        return x if y.grad is None else y.grad
+
+    function = compiled(program)
+    with pytest.warns(UserWarning, match="non-leaf"):
+        torch.testing.assert_close(function(X[0], w * 2), X[0])
+    kept = w * 2
+    kept.retain_grad()
+    kept.sum().backward()
+    torch.testing.assert_close(function(X[0], kept), torch.ones(4))
+    torch.testing.assert_close(function(X[0], w), w.grad)
+
+
+def test_a_profiler_that_runs_sees_the_names():
+    def program(x):
+        with torch.profiler.record_function("mine"):
+            return x.sin()
+
+    function = compiled(program)
+    torch.testing.assert_close(function(X), X.sin())
+    assert function.compilation.codes == []
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        function(X)
+    assert "mine" in [event.name for event in profiler.events()]
