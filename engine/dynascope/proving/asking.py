@@ -22,6 +22,8 @@ from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport
 from dynascope.report.store import ReportUnreadable, read_report
 
+GRACE_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -57,8 +59,12 @@ class Prover:
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: TracebackType | None) -> None:
-        self.process.kill()
-        self.process.communicate()
+        self.process.terminate()
+        try:
+            self.process.communicate(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
         self._folder.cleanup()
 
     def tried(self, program: Program, texts: Mapping[str, str], is_captured: bool = True) -> Outcome:

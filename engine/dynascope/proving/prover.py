@@ -27,6 +27,9 @@ POLL_SECONDS = 0.005
 def main() -> None:
     # Breaks are what is looked for here: none is an error.
     os.environ.pop("DYNASCOPE_STRICT", None)
+    # Who asked decides when it is over: an interrupt in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     _load()
@@ -75,14 +78,22 @@ def _tried(trial: Trial, seconds: float) -> dict[str, Any]:
     if child == 0:
         try:
             os.setpgid(0, 0)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             run(trial)
         finally:
             os._exit(70)
-    deadline = time.monotonic() + seconds
+    try:
+        return _waited(child, time.monotonic() + seconds)
+    finally:
+        # Also where this process is told to go in the middle of a trial.
+        _end_family(child)
+
+
+def _waited(child: int, deadline: float) -> dict[str, Any]:
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            _end_family(child)
             return {"code": os.waitstatus_to_exitcode(status)}
         if os.getppid() == 1:
             break
