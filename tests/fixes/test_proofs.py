@@ -1,13 +1,16 @@
 """What is not proved is not offered: other results, other words, another number of calls, a program that never ends."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
-from dynascope.proving.asking import Program, Prover
+from dynascope.proving.asking import Program, Prover, ProverEnded
 from dynascope.proving.mending import mend, text_of
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -81,6 +84,30 @@ def test_a_program_that_never_ends(program, tmp_path):
     with Prover(seconds=2) as impatient:
         assert "longer than" in mend(program("while True:\n    pass\n"), impatient).trouble
         assert mend(program(HEAD + "def f(x):\n    return x\n\n\nf(torch.ones(3))\n"), impatient).trouble == ""
+
+
+def test_a_trial_ends_with_its_prover(program, tmp_path):
+    there = program(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + '.')\ntime.sleep(600)\n"
+    )
+    with Prover(seconds=600) as prover:
+        asked = threading.Thread(target=_tried, args=(prover, there))
+        asked.start()
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("."):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        prover.process.terminate()
+        asked.join(60)
+    trial = int((tmp_path / "pid").read_text()[:-1])
+    while Path(f"/proc/{trial}").exists() and "Z" not in Path(f"/proc/{trial}/stat").read_text().rpartition(")")[2][:3]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _tried(prover, program):
+    with contextlib.suppress(ProverEnded):
+        prover.tried(program, {})
 
 
 def test_breaks_in_a_module_that_the_program_imports(program, prover):

@@ -22,6 +22,8 @@ def found(text):
         ("    if x.sum() > 0:\n        x = -x\n", "data-dependent-branch"),
         ("    while (x.mean() > 0) and True:\n        x = -x\n", "data-dependent-branch"),
         ("    y = x.sum()\n    y = y * 2\n    assert y >= 0\n", "data-dependent-branch"),
+        ("    y = torch.tanh(x)\n    if y.mean() > 0:\n        y = -y\n", "data-dependent-branch"),
+        ("    if torch.is_grad_enabled():\n        x = -x\n", None),
         ("    y = torch.nonzero(x)\n", "data-dependent-shape"),
         ("    if x.shape[0] > 2:\n        x = -x\n", None),
         ("    if mask is None:\n        x = x.sum()\n", None),

@@ -23,6 +23,7 @@ from dynascope.report.json_format import to_json
 
 USAGE = 2
 FAILED = 1
+INTERRUPTED = 130
 
 
 def fix(options: argparse.Namespace) -> int:
@@ -37,6 +38,8 @@ def fix(options: argparse.Namespace) -> int:
     try:
         with Prover(seconds=options.timeout) as prover:
             mended = mend(program, prover, texts, each=options.json, tell=_teller(options))
+    except KeyboardInterrupt:
+        return _complain("interrupted; no file was changed.", INTERRUPTED)
     except ProverEnded as error:
         return _complain(f"{error}.", FAILED)
     if options.json:

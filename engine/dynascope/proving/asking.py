@@ -22,6 +22,8 @@ from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport
 from dynascope.report.store import ReportUnreadable, read_report
 
+GRACE_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -57,11 +59,15 @@ class Prover:
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: TracebackType | None) -> None:
-        self.process.kill()
-        self.process.communicate()
+        self.process.terminate()
+        try:
+            self.process.communicate(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
         self._folder.cleanup()
 
-    def tried(self, program: Program, texts: Mapping[str, str]) -> Outcome:
+    def tried(self, program: Program, texts: Mapping[str, str], is_captured: bool = True) -> Outcome:
         """The program as it is written first, then captured: what does not run as before is not captured either."""
         self._count += 1
         place = Path(self._folder.name, str(self._count))
@@ -75,6 +81,8 @@ class Prover:
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
         if not results.exists():
             return Outcome(None, results, printed.read_bytes(), plain["code"], _last_words(printed))
+        if not is_captured:
+            return Outcome(None, results, printed.read_bytes(), plain["code"])
         captured = self._run(replace(trial, results=None, report=str(report), printed=str(place / "captured")))
         if captured.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")

@@ -84,7 +84,7 @@ class _Search:
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
-        again = self.prover.tried(self.program, self.given)
+        again = self.prover.tried(self.program, self.given, is_captured=False)
         difference = self.prover.compared(outcome, again)["why"] or (
             outcome.printed != again.printed and "it prints other words"
         )

@@ -9,6 +9,8 @@ It is asked in lines of JSON on its standard input and answers each in a line on
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -25,6 +27,9 @@ POLL_SECONDS = 0.005
 def main() -> None:
     # Breaks are what is looked for here: none is an error.
     os.environ.pop("DYNASCOPE_STRICT", None)
+    # Who asked decides when it is over: an interrupt in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     _load()
@@ -34,13 +39,29 @@ def main() -> None:
 
 
 def _load() -> None:
-    """All that a trial needs, so that it begins at once; nothing that starts a thread or takes a device."""
-    import torch.utils._pytree  # noqa: F401
+    """All that a trial needs, so that it begins at once; nothing that starts a thread or takes a device.
 
+    What is imported when a first function is compiled and a first report read is imported by doing both.
+    """
+    import torch
+
+    import dynascope
+    from dynascope.api import Explanation
     from dynascope.frame import hook
     from dynascope.proving import results  # noqa: F401
+    from dynascope.report.json_format import to_json
 
+    if importlib.util.find_spec("numpy") is not None:
+        importlib.import_module("numpy.random")
     hook.is_native()
+    explained = dynascope.explain(dynascope.compile(_first_program, backend="eager"), torch.ones(2, requires_grad=True))
+    assert isinstance(explained, Explanation)
+    to_json(explained.report)
+    dynascope.reset()
+
+
+def _first_program(x: Any) -> Any:
+    return (x * 2).sum()
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -57,14 +78,22 @@ def _tried(trial: Trial, seconds: float) -> dict[str, Any]:
     if child == 0:
         try:
             os.setpgid(0, 0)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             run(trial)
         finally:
             os._exit(70)
-    deadline = time.monotonic() + seconds
+    try:
+        return _waited(child, time.monotonic() + seconds)
+    finally:
+        # Also where this process is told to go in the middle of a trial.
+        _end_family(child)
+
+
+def _waited(child: int, deadline: float) -> dict[str, Any]:
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            _end_family(child)
             return {"code": os.waitstatus_to_exitcode(status)}
         if os.getppid() == 1:
             break

@@ -30,6 +30,13 @@ REDUCTIONS = frozenset(
     {"sum", "mean", "max", "min", "any", "all", "norm", "std", "var", "prod", "median", "amax", "amin"}
 )
 """Methods that tensors have and that give tensors; `shape`, `dim()` and the like give plain values."""
+MAKE_TENSORS = REDUCTIONS | {
+    "tanh", "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "abs", "sin", "cos", "softmax", "log_softmax", "matmul", "mm", "bmm",
+    "einsum", "cat", "stack", "where", "clamp", "add", "sub", "mul", "div", "pow", "isnan", "isinf", "isfinite", "logical_and",
+    "logical_or", "logical_not", "cumsum", "argmax", "argmin", "square", "maximum", "minimum", "detach", "clone", "float", "view",
+    "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "nan_to_num", "gelu", "silu", "zeros_like", "ones_like",
+}  # fmt: skip
+"""The same, of torch's functions: what is called by such a name on a tensor, or on torch, gives a tensor."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -155,7 +162,7 @@ def _is_tensor(node: ast.expr, tensors: frozenset[str]) -> bool:
         case ast.BoolOp(values=values):
             return any(_is_tensor(each, tensors) for each in values)
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            return name in REDUCTIONS and (_is_tensor(owner, tensors) or _dotted(owner) == "torch")
+            return name in MAKE_TENSORS and (_is_tensor(owner, tensors) or _dotted(owner) == "torch")
         case _:
             return False
 
