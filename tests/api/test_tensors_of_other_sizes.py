@@ -144,6 +144,10 @@ def test_lengths_and_batches(name, dynamic, most, compilations):
     assert len(compilations) <= most
 
 
+def halves(x):
+    return [x[:, :2], x[:, 2:]]
+
+
 PROGRAMS = {
     "size in arithmetic": lambda x: x * x.shape[0] + x.size(1) // 2,
     "numel and len": lambda x: x / x.numel() + len(x),
@@ -169,6 +173,7 @@ PROGRAMS = {
     "einsum": lambda x: torch.einsum("ij,kj->ik", x, x).softmax(-1),
     "one-hot": lambda x: F.one_hot(torch.arange(x.shape[0]) % 3, 3) @ torch.rand(3, 1, dtype=x.dtype).long(),
     "unfold": lambda x: x.unfold(0, 2, 1).sum(-1),
+    "turned around as a whole, then parts": lambda x: torch.cat(halves(x.reshape(-1).flip(0).reshape(x.shape)), 1) * 2,
     "a mask": lambda x: torch.ones(x.shape[0], x.shape[0]).triu(1).bool().float() @ x,
 }
 
@@ -207,6 +212,22 @@ def compare(name, dynamic, backend, shapes, layouts):
             torch.testing.assert_close(ours, theirs, equal_nan=True)
             for mine, other in zip(tensors_in(ours), tensors_in(theirs), strict=True):
                 assert mine.stride() == other.stride(), (rows, columns, x.stride())
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_at_the_call_s_own_sizes(name):
+    compiled = dynascope.compile(PROGRAMS[name], dynamic=True, options={"recompile_limit": 50})
+    for rows, columns in [(6, 4), (9, 5), (4, 4)]:
+        values = torch.rand(rows, columns, generator=torch.Generator().manual_seed(rows))
+        gradients = []
+        for function in (compiled, PROGRAMS[name]):
+            x = values.clone().requires_grad_()
+            torch.manual_seed(0)
+            used = [tensor for tensor in tensors_in(function(x)) if tensor.requires_grad]
+            weighed = [(tensor * torch.arange(1.0, tensor.numel() + 1).view(tensor.shape)).sum() for tensor in used]
+            gradients.append(torch.autograd.grad(sum(weighed), x)[0] if weighed else None)
+        torch.testing.assert_close(*gradients, equal_nan=True) if gradients[1] is not None else None
 
 
 def outcome(function, x):

@@ -10,7 +10,7 @@ from dynascope.loops.body import instantiate
 from dynascope.loops.index import Extent, Index, Quotient, Remainder, Symbol, affine, substitute, variable
 from dynascope.loops.nodes import Body, Load, Reduce, Store
 from dynascope.schedule.passes import index_of
-from dynascope.sizes import divided, is_constant, order_of, same
+from dynascope.sizes import divided, is_constant, known, order_of, same
 
 Symbols = tuple[Symbol, ...]
 MOST_SPLITS = 12
@@ -81,7 +81,7 @@ def _divides(atom: Quotient | Remainder) -> tuple[Symbol, Extent] | None:
 
 def _cuts(part: Extent, extent: Extent) -> bool:
     """Whether a loop is some runs of `part` steps, for all sizes."""
-    if part.__class__ is int and part <= 1:
+    if known(">", part, 1) is not True:  # the index may go down: -s0
         return False
     whole, rest = divided(extent, part)
     return is_constant(rest, 0) and not is_constant(whole, 1)
