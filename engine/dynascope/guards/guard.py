@@ -345,8 +345,10 @@ def with_article(name: str) -> str:
 
 
 def short_repr(value: Any) -> str:
-    """As Python shows it, cut short; objects that show their address are named by what they are."""
-    text = repr(value)
+    """As Python shows it, cut short; objects that show their address, and tensors, are named by what they are."""
+    if hasattr(type(value), "__torch_function__"):
+        return with_article(type(value).__name__)
+    text = f"[{', '.join(map(short_repr, value))}]" if type(value) is list else repr(value)
     if " at 0x" in text:
         return describe_object(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -6,6 +6,7 @@ enter(machine, f, [a], {"key": b})   ->  the frame, about to run its first instr
 from __future__ import annotations
 
 import inspect
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,9 +28,13 @@ DEBUGGERS = frozenset({"pdb", "bdb", "ipdb", "ipdb.__main__", "IPython.core.debu
 ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
+ORIGINAL = "_torchdynamo_orig_callable"
+
+
 def enter(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     """The frame of the call."""
-    if function.globals is vars(torch._compile) and (inside := read_all_the_same(function)) is not None:
+    inside = read_all_the_same(function) or patched_by_torch(machine, function)
+    if inside is not None:
         return machine.call(inside, arguments, keywords)
     check_allowed(machine, function)
     slots = bind(machine, function, arguments, keywords)
@@ -40,9 +45,21 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
 
 def read_all_the_same(function: FunctionValue) -> Value | None:
     """What torch keeps out of its own compiler for reasons of its own, and can be read: the function inside its wrapper."""
+    if function.globals is not vars(torch._compile):
+        return None
     inside = next((cell.content for cell in function.closure if cell.name == "fn"), None)
     real = getattr(inside, "object", None)
     return inside if real is torch.optim.Optimizer.zero_grad.__wrapped__ else None
+
+
+def patched_by_torch(machine: Machine, function: FunctionValue) -> Value | None:
+    """The first use of torch's own compiler puts wrappers around functions of its optimizers: what was there before."""
+    if function.globals.get("__name__") != "torch._dynamo.eval_frame" or function.source is None:
+        return None
+    original = getattr(function.object, ORIGINAL, None)
+    if not isinstance(original, types.FunctionType) or not original.__module__.startswith("torch.optim."):
+        return None
+    return machine.outside.realize(original, AttributeSource(function.source, ORIGINAL))
 
 
 def check_allowed(machine: Machine, function: FunctionValue) -> None:
