@@ -124,6 +124,8 @@ def test_copies_of_a_function_are_the_function():
 @pytest.mark.parametrize("travel", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_a_copied_module_is_compiled_and_its_own(travel):
     compiled = dynascope.compile(Net(), backend="eager")
+    with torch.no_grad():
+        compiled.linear.bias.fill_(100)  # above what `relu` cuts off
     compiled(X)
     made = travel(compiled)
     assert type(made) is type(compiled) and vars(made)["_options"].backend == "eager"
