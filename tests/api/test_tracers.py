@@ -186,3 +186,20 @@ def test_explain_uses_the_backend_asked_for():
     explanation = dynascope.explain(dynascope.compile(Net(), backend=backend), X)
     assert len(seen) == 1 and explanation.graphs[0] is seen[0]
     torch.testing.assert_close(dynascope.explain(by_name)(X).result, by_name(X))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_after_torchs_own_compiler_was_used():
+    """It wraps functions of optimizers and the making of modules, in the whole process."""
+    torch.compile(Net(), backend="eager")(X)
+    layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+    optimizer = torch.optim.SGD(layers.parameters(), 0.1, momentum=0.9)
+
+    def program(x):
+        for layer in layers[:2]:
+            x = layer(x)
+        optimizer.step()
+        return x
+
+    before = program(X)
+    assert torch.equal(dynascope.compile(program, backend="eager")(X), before)
