@@ -47,7 +47,7 @@ def at(tmp_path):
 
 CONDITIONS = [
     (13, None, "if", "x.sum() > 0 and y.any()"),
-    (13, "x.sum() > 0", "and", "x.sum() > 0"),
+    (13, "x.sum() > 0", "if", "x.sum() > 0 and y.any()"),
     (14, "y.all()", "conditional expression", "y.all()"),
     (15, "(x > 0).any()", "while", "(x > 0).any()"),
     (15, None, "while", "(x > 0).any()"),

@@ -71,8 +71,20 @@ def _asking(span: Span) -> tuple[ast.AST, Asker, ast.expr] | None:
     if span.column is None:
         found = [row for row in found if isinstance(row[0], (ast.If, ast.While, ast.Assert))] or found
         return max(found, key=lambda row: _extent(row[2]), default=None)
-    around = [row for row in found if _covers(row[2], span)]
-    return min(around or [row for row in found if _covers(row[0], span)], key=lambda row: _extent(row[2]), default=None)
+    around = sorted((row for row in found if _covers(row[2], span)), key=lambda row: _extent(row[2]))
+    if not around:
+        return min((row for row in found if _covers(row[0], span)), key=lambda row: _extent(row[2]), default=None)
+    innermost, *others = around
+    # Later Pythons place the branch at the operand of a `not` or `and`: the whole condition is what is meant.
+    for row in others:
+        innermost = row if _decides(row[2], innermost[0]) else innermost
+    return innermost
+
+
+def _decides(test: ast.AST, part: ast.AST) -> bool:
+    """Whether a test is `part`, or made of it by `not`, `and` and `or`."""
+    operands = [test.operand] if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else getattr(test, "values", [])
+    return test is part or (isinstance(test, (ast.UnaryOp, ast.BoolOp)) and any(_decides(each, part) for each in operands))
 
 
 def assigned_names(span: Span) -> tuple[str, ...]:
