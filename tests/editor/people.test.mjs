@@ -79,7 +79,7 @@ describe('programs as people write them', () => {
   step('two variants are compared', async () => {
     await toEnd();
     await window.lens(editor, 'compare').click();
-    await window.generated().locator('.view-line', { hasText: /f32\[2,\s4,\s16\]/ }).first().waitFor();
+    await window.generated().locator('.view-line', { hasText: /shape\s\[2,\s4,\s16\]/ }).first().waitFor();
     await window.screenshot('people-5-compare');
     await window.closeGenerated();
   });
