@@ -302,3 +302,22 @@ def test_a_cache_that_grows(compilations):
         (ours, first), (theirs, second) = compiled(ours, new), step(theirs, new)
         assert torch.equal(first, second)
     assert len(compilations) <= 3
+
+
+@pytest.mark.compiler
+def test_a_loss_over_part_of_the_results():
+    """The backward pass for it is recorded when it is first asked for, at another size than the rest."""
+
+    def program(x):
+        y = 3 - x
+        return y, F.alpha_dropout(y, 0.4, True)
+
+    compiled = dynascope.compile(program)
+    for rows in (2, 3, 4, 7):
+        gradients = []
+        for function in (compiled, program):
+            torch.manual_seed(rows)
+            x = torch.rand(rows, 4, requires_grad=True)
+            function(x)[1].sum().backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)

@@ -36,6 +36,8 @@ def for_all_sizes(program: Program, run: Run) -> Any:
     _rely_on_usual_numbers(scope, roots_in(program.inputs))
     refusals: list[DifferentiationRefused] = []
     relied_on = len(scope.log)
+    if scope.binding is None:
+        scope.binding = relied_on
 
     def recorded(worlds: Worlds) -> Any:
         try:

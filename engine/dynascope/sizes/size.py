@@ -27,6 +27,8 @@ class Scope:
         self.hints: dict[str, int | float] = {}
         self.roots: dict[str, Root] = {}
         self.log = RelationLog()
+        self.binding: int | None = None
+        """How many relations a recording made again must keep to: later stages add more, which do not concern it."""
         self.worlds: Any = None
         """The values that torch is asked for (`worlds.Worlds`), once a stage has chosen them."""
 

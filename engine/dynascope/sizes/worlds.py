@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import lcm
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -93,7 +93,7 @@ class Worlds:
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(
             root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
-        ) and all(_is_true(relation, values) for relation, _ in self.scope.log)
+        ) and all(_is_true(relation, values) for relation, _ in islice(self.scope.log, self.scope.binding))
 
     # From numbers to expressions
 
