@@ -94,3 +94,15 @@ def test_errors_in_a_backward_pass():
     b = torch.zeros(2, 2, requires_grad=True)
     sum(program(b)).backward()
     torch.testing.assert_close(a.grad, b.grad)
+
+
+@pytest.mark.expects("unsupported-mutation")
+def test_a_write_through_a_view_whose_gradient_is_a_part_of_another():
+    def program(x):
+        part = x.clone()
+        part.t().mul_(0.5)
+        return torch.stack([x, part]).mean(0)
+
+    given = torch.rand(4, 5, requires_grad=True)
+    dynascope.compile(program)(given).sum().backward()
+    assert torch.equal(given.grad, torch.full((4, 5), 0.75))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from dynascope.grad.metadata import kept_strides, layouts_by_torch
-from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
 from dynascope.sizes import Size, hint_of, same
@@ -179,8 +179,15 @@ def _as_strided(
         return source
     layout = Layout(tuple(sizes), tuple(strides), source.dtype, source.device)
     return builder.write_view(
-        aten.as_strided.default, source, (list(sizes), list(strides), offset - root_offset), layout
+        aten.as_strided.default, _in_own_memory(source), (list(sizes), list(strides), offset - root_offset), layout
     )
+
+
+def _in_own_memory(source: Value) -> Value:
+    """`as_strided` counts from where the memory begins, which for a part of another value (`select(div, 0, 1)`) is elsewhere."""
+    if source.step is not None and getattr(source.step.target, "is_view", False):
+        raise DifferentiationRefused(UnsupportedMutation("as_strided", "it reads a part of another tensor's memory"))
+    return source
 
 
 def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
@@ -318,7 +325,8 @@ def _put_back_strided(
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is None:
-        return builder.op(aten.as_strided_scatter.default, source, value, sizes, strides, offset - root_offset)
+        own = _in_own_memory(source)
+        return builder.op(aten.as_strided_scatter.default, own, value, sizes, strides, offset - root_offset)
     sources = [source]
     for recipe in cuts[:-1]:
         sources.append(recipe.apply(builder, sources[-1]))
