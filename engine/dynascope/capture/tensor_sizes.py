@@ -25,7 +25,7 @@ LEAST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Extents:
+class TensorExtents:
     """Of one tensor: ints, and sizes where they vary."""
 
     sizes: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Extents:
         return tuple(None if is_size(stride) else stride for stride in self.strides)
 
 
-def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Extents | None:
+def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> TensorExtents | None:
     """Makes the roots, and says what they rely on. None where nothing varies."""
     if machine.options.dynamic is False:
         return None
@@ -61,7 +61,7 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Extent
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low
         _ = high is None or sizes[d] <= high
-    return Extents(tuple(sizes), _strides(machine, tensor, source, sizes, steps))
+    return TensorExtents(tuple(sizes), _strides(machine, tensor, source, sizes, steps))
 
 
 def _varies(machine: Machine, tensor: torch.Tensor, source: Source, dimension: int) -> bool:

@@ -33,8 +33,8 @@ def for_all_sizes(program: Program, run: Run) -> Any:
                 raise
     scope = scope_of(program.inputs)
     assert scope is not None
-    _rely_on_usual_numbers(scope, roots_in(program.inputs))
-    refusals: list[DifferentiationRefused] = []
+    names = roots_in(program.inputs)
+    _rely_on_usual_numbers(scope, names)
     relied_on = len(scope.log)
     if scope.binding is None:
         scope.binding = relied_on
@@ -42,12 +42,10 @@ def for_all_sizes(program: Program, run: Run) -> Any:
     def recorded(worlds: Worlds) -> Any:
         try:
             return _in_worlds(worlds, program, run)
-        except DifferentiationRefused as refused:
-            refusals.append(refused)
+        except DifferentiationRefused:
             scope.log.take_back(relied_on)
         return None
 
-    names = roots_in(program.inputs)
     found = recorded(worlds) if (worlds := Worlds(scope, names)).are_enough else None
     if found is not None:
         return found

@@ -147,12 +147,8 @@ Run = TypeVar("Run")
 
 
 def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None]) -> tuple[Worlds, Run] | None:
-    """The worlds in which `ask` has an answer, the least bound ones: any sizes, else multiples of a step for as few roots as
-    can be. What they rely on is logged."""
-    worlds = Worlds(scope, varied)
-    found = ask(worlds) if worlds.are_enough else None
-    if found is not None:
-        return worlds, found
+    """Where `ask` has no answer for any sizes: the worlds in which it has one, multiples of a step for as few roots as can be.
+    What they rely on is logged."""
     for step in STEPS:
         steps = dict.fromkeys(varied, step)
         worlds = Worlds(scope, varied, steps)
