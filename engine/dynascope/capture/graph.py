@@ -57,6 +57,7 @@ class GraphBuilder:
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
         self.setters: set[fx.Node] = set()
+        self.left_out: dict[fx.Node, None] = {}
         self.numbers: dict[Any, fx.Node] = {}
         """What stands for each number that varies."""
 
@@ -117,6 +118,24 @@ class GraphBuilder:
         self.kept.add(node)
         self.journal.record(lambda: self.kept.discard(node))
 
+    def leave_out(self, nodes: Sequence[fx.Node]) -> None:
+        """Nodes that another one does the work of: they are there while the program is followed, and leave at the end."""
+        for node in nodes:
+            self.left_out[node] = None
+        self.journal.record(lambda: [self.left_out.pop(node, None) for node in nodes])
+
+    def is_left_out(self, node: fx.Node) -> bool:
+        return node in self.left_out
+
+    def still_read(self, outputs: Sequence[fx.Node]) -> fx.Node | None:
+        """A node that is to leave, and cannot: what it does would be done twice, and something else reads what it gives."""
+        read = {*outputs}
+        for node in reversed(self.left_out):
+            if node in read or any(user not in self.left_out for user in node.users):
+                if node in self.kept or not may_go(node):
+                    return node
+        return None
+
     def _annotate(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         self.journal.record(lambda: self.graph.erase_node(node))
         node.meta["user_stack"] = stack = self.user_stack()
@@ -127,6 +146,9 @@ class GraphBuilder:
         """The graph with these outputs; None when it would do nothing: then the outputs are inputs (`source_of`). `written` are
         the inputs that it writes to."""
         self.graph.output(tuple(outputs))
+        for node in reversed(self.left_out):
+            if not node.users:
+                self.graph.erase_node(node)
         self._remove_unused()
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
@@ -149,6 +171,8 @@ class GraphBuilder:
         needed = {*outputs, *self.kept}
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
+            if node in self.left_out:
+                continue
             if node in needed:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):

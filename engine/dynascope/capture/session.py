@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     autocast,
+    autograd_functions,
     callables,
     constructors,
     containers,
@@ -49,6 +50,7 @@ from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
+    ForeignCall,
     GeneratorFunction,
     InternalFailure,
     ProgramRaises,
@@ -276,6 +278,8 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
+        if (twice := machine.graph.still_read(outputs)) is not None:
+            raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
             machine.extents.settle(outputs)

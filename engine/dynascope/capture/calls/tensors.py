@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.autograd_functions import CustomFunction
 from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.graph import by_object
@@ -29,6 +31,7 @@ from dynascope.capture.metadata import (
     on_meta,
     result_device,
 )
+from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
@@ -427,7 +430,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if is_cpu and not self.own_operators and not autocast.active_devices():
+        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction) and not autocast.active_devices():
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -438,7 +441,8 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            with autocast.simulated(self.device_type_of):
+            inside = OnMeta() if isinstance(self.target, CustomFunction) else nullcontext()
+            with autocast.simulated(self.device_type_of), inside:
                 return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
