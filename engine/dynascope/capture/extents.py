@@ -64,7 +64,11 @@ class Extents:
             self._answers_elsewhere(node, lambda example: getattr(example, "shape", None))
         for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
             example = node.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and "sizes" not in node.meta and all(node in made for made in self.nodes):
+            if (
+                isinstance(example, torch.Tensor)
+                and "sizes" not in node.meta
+                and all(node in made for made in self.nodes)
+            ):
                 shapes = [example.shape, *(made[node].shape for made in self.nodes)]
                 if len({*map(len, shapes)}) > 1:  # what `out=` resized
                     self._fixed(None)

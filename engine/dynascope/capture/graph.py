@@ -124,6 +124,11 @@ class GraphBuilder:
             self.left_out[node] = None
         self.journal.record(lambda: [self.left_out.pop(node, None) for node in nodes])
 
+    def make_again(self, nodes: Sequence[fx.Node]) -> None:
+        """What these nodes compute is not kept for the backward pass."""
+        for node in nodes:
+            node.meta["made_again"] = True
+
     def is_left_out(self, node: fx.Node) -> bool:
         return node in self.left_out
 

@@ -112,4 +112,6 @@ def refused_by_real_tensors_only(node: fx.Node) -> bool:
     return name == "as_strided" or (name in PRODUCTS and len({each.dtype for each in tensors}) > 1)
 
 
-PRODUCTS = frozenset(["mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "addmv", "addbmm", "mv", "dot", "einsum", "bilinear"])
+PRODUCTS = frozenset(
+    ["mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "addmv", "addbmm", "mv", "dot", "einsum", "bilinear"]
+)

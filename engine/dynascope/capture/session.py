@@ -19,6 +19,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     autocast,
     autograd_functions,
     callables,
+    checkpointing,
     constructors,
     containers,
     introspection,

@@ -61,7 +61,8 @@ def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> 
 
 
 def origin_of(node: fx.Node) -> Origin:
-    return Origin(node.name, node.meta.get("user_stack") or (), node.meta.get("stack_trace"))
+    meta = node.meta
+    return Origin(node.name, meta.get("user_stack") or (), meta.get("stack_trace"), "made_again" in meta)
 
 
 def _attribute(graph: fx.GraphModule, path: str) -> Any:

@@ -56,7 +56,9 @@ def other_attribute(machine: Machine, arguments: Arguments, keywords: Keywords) 
     raise machine.throw(AttributeError, f"'Function' object has no attribute {name!r}")
 
 
-_OF_AUTOGRAD = frozenset(name for cls in (torch._C._FunctionBase, torch.autograd.function.BackwardCFunction) for name in dir(cls))
+_OF_AUTOGRAD = frozenset(
+    name for cls in (torch._C._FunctionBase, torch.autograd.function.BackwardCFunction) for name in dir(cls)
+)
 
 
 @class_method_meaning(torch.autograd.Function, "apply")
@@ -186,12 +188,21 @@ class Call:
         return found[::-1]
 
     def custom(
-        self, forward: list[fx.Node], backward: list[fx.Node], results: list[Value], gradients: list[Value], has_several: bool
+        self,
+        forward: list[fx.Node],
+        backward: list[fx.Node],
+        results: list[Value],
+        gradients: list[Value],
+        has_several: bool,
     ) -> tuple[CustomFunction, list[Value]]:
         """The node's target and its operands: the arguments that are tensors, then what else the two passes read."""
         tensors = [value for value in results if isinstance(value, TensorValue)]
         given = [value for value in self.given if isinstance(value, TensorValue)]
-        saved = [item for item in map(self.machine.realize, self.context_tuple("to_save").items) if isinstance(item, TensorValue)]
+        saved = [
+            item
+            for item in map(self.machine.realize, self.context_tuple("to_save").items)
+            if isinstance(item, TensorValue)
+        ]
         own = {*backward, *self.tangents}
         ends = [gradient.node for gradient in gradients if isinstance(gradient, TensorValue)]
         read = list(dict.fromkeys(n for n in (*read_by(backward), *ends) if n not in own))
