@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import CustomFunction, gradients
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.values import TensorValue
@@ -168,6 +168,8 @@ class Extents:
             name: META if name == "device" and item is not None else on_meta(fx.node.map_arg(item, made.__getitem__))
             for name, item in node.kwargs.items()
         }
+        if node.target is gradients:
+            return tuple(map(torch.empty_like, arguments[1]))
         with autocast.simulated(lambda tensor: "cpu"):
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -41,6 +41,8 @@ class CapturedGraph:
     sources: tuple[Source, ...]
     example_inputs: tuple[Any, ...]
     written: tuple[int, ...] = ()
+    freed: dict[int, str] = field(default_factory=dict)
+    """Results whose history was freed inside, by their places, and what torch says where they are differentiated again."""
 
     @property
     def operations(self) -> int:
@@ -147,10 +149,13 @@ class GraphBuilder:
         node.meta["stack_trace"] = stack_text(stack)
         self.describe(node, example, device)
 
-    def finish(self, outputs: Sequence[fx.Node], written: Collection[Source] = ()) -> CapturedGraph | None:
+    def finish(
+        self, outputs: Sequence[fx.Node], written: Collection[Source] = (), freed: dict[int, str] | None = None
+    ) -> CapturedGraph | None:
         """The graph with these outputs; None when it would do nothing: then the outputs are inputs (`source_of`). `written` are
-        the inputs that it writes to."""
-        self.graph.output(tuple(outputs))
+        the inputs that it writes to, `freed` the outputs without a history that can be differentiated."""
+        freed = freed or {}
+        self.graph.output(tuple(self._detached(node) if at in freed else node for at, node in enumerate(outputs)))
         for node in reversed(self.left_out):
             if not node.users:
                 self.graph.erase_node(node)
@@ -165,7 +170,12 @@ class GraphBuilder:
         module = fx.GraphModule(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
-        return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed)
+        return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed, freed)
+
+    def _detached(self, node: fx.Node) -> fx.Node:
+        detached = self.graph.call_method("detach", (node,))
+        detached.meta = {**node.meta, "example_value": node.meta["example_value"].detach()}
+        return detached
 
     def source_of(self, node: fx.Node) -> Source | None:
         """Where the program has what a placeholder stands for."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import CustomFunction, gradients
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
@@ -28,7 +28,7 @@ _BY_SIZE = """
     std sub sum t tan tanh tensor_split tile to transpose tril triu truediv type type_as unbind unflatten unsqueeze
     var view view_as where xor zero zeros zeros_like
 """
-NEVER_RAISES = frozenset(_BY_SIZE.split())
+NEVER_RAISES = frozenset(_BY_SIZE.split()) | {gradients.__name__}
 
 LOOKS = (
     "index",

@@ -18,7 +18,6 @@ from dynascope.grad.inputs import InputFacts
 from dynascope.grad.numbers import symbol
 from dynascope.grad.reasons import (
     AutocastActive,
-    BackwardInsideGraph,
     DataDependentResult,
     DifferentiationRefused,
     OperatorFailed,
@@ -137,11 +136,6 @@ def refusal_within(error: BaseException | None) -> DifferentiationRefused | None
 def _refuse_by_name(node: fx.Node, name: str) -> None:
     if node.op == "call_method" and name in ("item", "tolist", "numpy"):
         raise DifferentiationRefused(DataDependentResult(name))
-    if (node.op == "call_method" and name == "backward") or node.target in (
-        torch.autograd.grad,
-        torch.autograd.backward,
-    ):
-        raise DifferentiationRefused(BackwardInsideGraph(name))
     if node.target in _AUTOCAST:
         raise DifferentiationRefused(AutocastActive(name))
 

@@ -35,7 +35,6 @@ from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
-    BackwardCall,
     DataDependentShape,
     DataDependentValue,
     ForeignCall,
@@ -114,7 +113,6 @@ RESHAPING_IN_PLACE = frozenset(
         "requires_grad_",
         "is_inference",
         "share_memory_",
-        "backward",
         "retain_grad",
         "register_hook",
         "rename_",
@@ -214,14 +212,20 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         return metadata_method(machine, method, name, arguments, keywords)
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
-    if name == "backward":
-        raise Break(BackwardCall(machine.expression()))
+    if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
+        return arguments[0]
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
+    """Whether `requires_grad_` is told what the tensor says already."""
+    wanted = [*arguments[1:], *keywords.values()]
+    return bool(machine.object_of(wanted[0]) if wanted else True) == arguments[0].example.requires_grad
 
 
 def name_of(function: Any) -> str:
@@ -592,6 +596,9 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return value_of(getattr(value.example, name))
     if name == "grad":
         return gradients.read(machine, value)
+    if name == "grad_fn" and value.example.grad_fn is None:
+        guard_leaf(machine, value)
+        return NONE
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
