@@ -10,6 +10,7 @@ PyTorch then raises its own error at the user's line.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -101,12 +102,6 @@ METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj
 # Methods that change what a tensor is, not only what it holds: its value here could not follow.
 RESHAPING_IN_PLACE = frozenset(
     [
-        "unsqueeze_",
-        "squeeze_",
-        "t_",
-        "transpose_",
-        "swapaxes_",
-        "swapdims_",
         "resize_",
         "resize_as_",
         "set_",
@@ -214,12 +209,38 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
         return arguments[0]
+    if is_view_in_place(name):
+        return view_in_place(machine, name, arguments, keywords)
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+@functools.cache
+def is_view_in_place(name: str) -> bool:
+    """Whether a method makes its tensor the view of itself that the method without the underscore returns."""
+    in_place, other = (getattr(torch.ops.aten, each, None) for each in (name, name.removesuffix("_")))
+    if name == "detach_" or not name.endswith("_") or name.endswith("__") or in_place is None or other is None:
+        return False
+    overloads = [getattr(in_place, each) for each in in_place.overloads()]
+    views = [getattr(other, each)._schema.returns[0].alias_info for each in other.overloads()]
+    return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
+
+
+def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
+    """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
+    tensor = arguments[0]
+    example = tensor.example
+    if tensor.object is not None or (example.requires_grad and example.is_leaf) or PLACED_IN_STORAGE.get(name):
+        raise Break(TensorAttribute(name))
+    method = getattr(torch.Tensor, name.removesuffix("_"))
+    viewed = apply_method(machine, method, arguments, keywords)
+    machine.journal.set(tensor, "node", viewed.node)
+    machine.journal.set(tensor, "example", viewed.example)
+    return tensor
 
 
 def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
