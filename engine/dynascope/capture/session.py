@@ -26,6 +26,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     introspection,
     iterators,
+    loggers,
     numbers_and_text,
     objects,
     optimizers,
