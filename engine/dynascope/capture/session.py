@@ -374,13 +374,9 @@ def place_raised(error: Exception) -> str:
 
 
 def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
-    """The input whose memory a written tensor is a view of, or the tensor itself."""
-    base = tensor.example._base if tensor.example._base is not None else tensor.example
-    for candidate in inputs:
-        own = candidate.example._base if candidate.example._base is not None else candidate.example
-        if own is base:
-            return candidate
-    return tensor
+    """The input whose memory a written tensor is a part of, as a view or through `.data`, or the tensor itself."""
+    memory = tensor.example.untyped_storage()._cdata
+    return next((each for each in inputs if each.example.untyped_storage()._cdata == memory), tensor)
 
 
 def may_be_one(one: MutableValue, other: MutableValue) -> bool:
