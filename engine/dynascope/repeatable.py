@@ -59,7 +59,9 @@ def repeatable(
         # What the program's own operators do besides cannot be taken back.
         return function, False
     if writes_inputs or draws:
-        return undone_on_failure(function, captured.written, draws, copied=writes_inputs), True
+        leaves = any(operator_name(node) == "as_strided" for node in nodes)
+        copy = (copy_of_storage if leaves else copy_of_elements) if writes_inputs else None
+        return undone_on_failure(function, captured.written, draws, copy), True
     return (marked_if_written(function, captured.written) if refusable else function), True
 
 
@@ -101,28 +103,31 @@ def version_of(tensor: torch.Tensor) -> int:
 
 
 def undone_on_failure(
-    function: Callable[..., Any], written: tuple[int, ...], draws: bool, *, copied: bool
+    function: Callable[..., Any],
+    written: tuple[int, ...],
+    draws: bool,
+    copy: Callable[[torch.Tensor], Callable[[], None]] | None,
 ) -> Callable[..., Any]:
     """`function`, which when it raises leaves the inputs `written` and the random generators as they were, or says that it does
-    not. Without `copied` it writes to them at its end alone."""
+    not. Without `copy`, which gives what puts a tensor's contents back, it writes to them at its end alone."""
 
     def call(*inputs: Any) -> Any:
         histories = [history_of(inputs[index]) for index in written]
-        copies = [inputs[index].detach().clone() for index in written] if copied else ()
+        restores = [copy(inputs[index]) for index in written] if copy else ()
         versions = [version_of(inputs[index]) for index in written]
         states = generator_states(inputs) if draws else ()
         try:
             return function(*inputs)
         except Exception as error:
             told = [(inputs[i], old) for i, old in zip(written, histories, strict=True) if history_of(inputs[i]) != old]
-            rewritten = not copied and versions != [version_of(inputs[index]) for index in written]
+            rewritten = not copy and versions != [version_of(inputs[index]) for index in written]
             if rewritten or not all(can_be_forgotten(*each) for each in told):
                 setattr(error, PASSES, True)
                 raise
             for tensor, _ in told:
                 tensor.detach_()
-            for index, copy in zip(written, copies, strict=copied):
-                inputs[index].data.copy_(copy)
+            for restore in restores:
+                restore()
             for generator, state in states:
                 generator.set_state(state)
             raise
@@ -130,10 +135,24 @@ def undone_on_failure(
     return call
 
 
+def copy_of_elements(tensor: torch.Tensor) -> Callable[[], None]:
+    contents = tensor.detach().clone()
+    return lambda: tensor.data.copy_(contents)
+
+
+def copy_of_storage(tensor: torch.Tensor) -> Callable[[], None]:
+    """Also of what the tensor itself does not show."""
+    storage = tensor.untyped_storage()
+    contents = storage.clone()
+    return lambda: storage.copy_(contents)
+
+
 def history_of(tensor: torch.Tensor) -> tuple[bool, Any] | None:
-    """What autograd remembers of how the tensor came about; None where it refuses to say."""
+    """What autograd remembers of how the tensor came about; None where it refuses to say. A view takes after its base: its own
+    node is made anew after each write, recorded or not."""
     try:
-        return tensor.requires_grad, tensor.grad_fn
+        owner = tensor._base if tensor._is_view() else tensor
+        return owner.requires_grad, owner.grad_fn
     except RuntimeError:
         return None
 

@@ -52,13 +52,41 @@ def refused_after_a_hidden_one(x, w):
     return x
 
 
+def refused_after_one_to_a_view(x, w):
+    part = w[1:]
+    part.detach().add_(1)
+    part[:1].cumsum_(0)
+    return part
+
+
+def write_beside_an_input(x, w):
+    x[:1].detach().as_strided((1,), (1,), 2).add_(1)
+    return fails()
+
+
+def write_beside_a_part(x, w):
+    return writes_beside(w.data[:1])
+
+
+def writes_beside(part):
+    part.as_strided((1,), (1,), 2).add_(1)
+    return fails()
+
+
 def numbers_and_writes(x, w):
     x.add_(torch.rand_like(x))
     return torch.nn.functional.dropout(x), fails()
 
 
 PROGRAMS = (hidden_write, hidden_write_to_a_part, write_that_gives_a_history, write_outside_of_autograd)
-PROGRAMS += (refused_after_another, refused_after_a_hidden_one, numbers_and_writes)
+PROGRAMS += (
+    refused_after_another,
+    refused_after_a_hidden_one,
+    refused_after_one_to_a_view,
+    write_beside_an_input,
+    write_beside_a_part,
+    numbers_and_writes,
+)
 
 
 def seen(function, make, grad=True, calls=2):
@@ -179,3 +207,15 @@ def test_memory_that_is_written_through_data_is_an_input_s(backend):
         return a, a.flatten()
 
     assert repr(seen(dynascope.compile(f, backend=backend), make)) == repr(seen(f, make))
+
+
+@BACKENDS
+@pytest.mark.may_break
+def test_writes_outside_of_what_an_input_shows(backend):
+    def run(function):
+        base = torch.zeros(5)
+        with pytest.raises(RuntimeError):
+            function(base[:2])
+        return base.tolist()
+
+    assert run(dynascope.compile(writes_beside, backend=backend)) == run(writes_beside)

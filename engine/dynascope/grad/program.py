@@ -103,7 +103,7 @@ def _keeping_noted(recorder: Recorder) -> AbstractContextManager[Any]:
     """What eager keeps for its backward pass is noted, unless the program forbids hooks that could."""
     if not torch._C._autograd._saved_tensors_hooks_is_enabled():
         return nullcontext()
-    return torch.autograd.graph.saved_tensors_hooks(recorder.note_kept, lambda kept: kept)
+    return torch.autograd.graph.saved_tensors_hooks(recorder.note_kept, recorder.note_read)
 
 
 def _check_metadata(names: tuple[str, ...], handles: list[Any], before: list[Any]) -> None:
