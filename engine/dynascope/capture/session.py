@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import itertools
 import traceback
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
+from warnings import WarningMessage
 
 import torch
 from torch.autograd import forward_ad
@@ -100,6 +103,15 @@ class Captured:
     sizes: Sizes
     visited: dict[Program, set[int]]
     """Which instructions of each code were interpreted."""
+    warnings: tuple[tuple[WarningMessage, UserStack], ...] = ()
+
+    def warn(self, module_globals: dict[str, Any]) -> None:
+        """Says what torch's functions warned of, about the lines that called them."""
+        for warning, stack in self.warnings:
+            place = stack[-1].span if stack else None
+            if place is not None:
+                registry = module_globals.setdefault("__warningregistry__", {})
+                warnings.warn_explicit(warning.message, warning.category, place.file, place.line, registry=registry)
 
     def lines(self) -> dict[str, set[int]]:
         """The lines that capture followed, by file."""
@@ -285,7 +297,18 @@ class Session:
         plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
-        return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
+        return Captured(
+            self.region,
+            graph,
+            guards,
+            exit,
+            effects,
+            plan,
+            machine.count,
+            machine.sizes,
+            machine.visited,
+            tuple(machine.warnings),
+        )
 
     def check_generators(self, plan: Plan) -> None:
         """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here.

@@ -25,6 +25,7 @@ from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
 from dynascope.meta_kernels.autocast import AutocastState
+from dynascope.meta_kernels.torch_warnings import noted
 
 Overlap = Callable[[int], int | None]
 """The number of another input that shares memory with this one, if any does."""
@@ -87,7 +88,7 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     recorder = Recorder(table_for(program.options), program.main_device, trail)
-    with recorder:
+    with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
         before = [
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles

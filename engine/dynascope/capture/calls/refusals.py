@@ -12,12 +12,13 @@ kernels that follow offsets into other tensors may read anything.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import torch
+
+from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
     r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|complex types"
@@ -113,8 +114,7 @@ def _kinds(values: Iterable[Any]) -> tuple:
 def _try(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
     generator = torch.get_rng_state()
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with noted(), torch.no_grad():
             target(*map(_one_element, arguments), **{name: _one_element(item) for name, item in keywords.items()})
     except (RuntimeError, TypeError, IndexError) as error:
         text = str(error).strip().split("\n")[0]

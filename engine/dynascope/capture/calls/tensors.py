@@ -11,6 +11,7 @@ PyTorch then raises its own error at the user's line.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ from dynascope.capture.values import (
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.tensor_guard import LeafIs, StorageOffsetIs
 from dynascope.guards.world import ABSENT, look_up
-from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels import autocast, torch_warnings
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -438,12 +439,21 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            with autocast.simulated(self.device_type_of):
-                return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given:
+                result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+        for warning in given:
+            self.note_warning(warning)
+        return result
+
+    def note_warning(self, warning: warnings.WarningMessage) -> None:
+        """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+        if torch_warnings.raises_errors():
+            raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
+        self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
         """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""
