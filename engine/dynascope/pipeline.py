@@ -151,8 +151,10 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
 
 
 def is_read_by_torch() -> bool:
-    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported."""
-    return eval_frame.get_eval_frame_callback() not in (None, False)
+    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported.
+
+    Where it reads this very function, the first half is a constant to it."""
+    return torch.compiler.is_dynamo_compiling() or eval_frame.get_eval_frame_callback() not in (None, False)
 
 
 def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook.Entry | None:
