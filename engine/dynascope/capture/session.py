@@ -278,7 +278,7 @@ class Session:
         outputs = tuple(needs(plan.roots()))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle(outputs)
+            machine.extents.settle((*outputs, *(node for node in machine.graph.graph.nodes if not node.users)))
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
