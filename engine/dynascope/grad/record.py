@@ -134,7 +134,10 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
-            return self.wrap(self.builder.op(func, *self.values(args), **self._keywords(kwargs)))
+            result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
+            if self.trail is not None:
+                self.trail.step(func, result)
+            return self.wrap(result)
         if facts.kind in ("view", "same"):
             return self._view(func, args, kwargs)
         if facts.kind == "mutating" and is_filling(func):
