@@ -64,6 +64,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
     run.add_argument("file", metavar="FILE")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")

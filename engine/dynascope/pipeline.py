@@ -56,6 +56,7 @@ from dynascope.guards.guard import Equals, Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
@@ -129,10 +130,10 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
     compiled_at = calling_place() if asked_here else None
-    return _table(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    return table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
 
 
-def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
+def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         if state.accepts is not None and not state.accepts(values, table.give_up):
             return None
@@ -142,7 +143,10 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
             return None
         known = len(state.entries)
         with _compiling, hook.suspended(), without_saved_tensors_hooks():
-            return _made_meanwhile(state, known, values) or compile_region(table, state, values)
+            entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
+            if entry is None and state.options.looks_only:
+                raise NotRun
+            return entry
 
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
@@ -163,7 +167,7 @@ def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook
 
 
 def _resumed_table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
-    table = _table(code, state)
+    table = table_of(code, state)
     table.resumed = True
     return table
 
@@ -215,12 +219,15 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         _record(
             Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
         )
+        _keep(state, values)
         if state.options.fullgraph:
             raise GraphBreakError(outcome.explain())
         return None
     with clock("assemble"):
         run, can_repeat = None, False
-        if graph is not None and outcome.graph is not None:
+        if state.options.looks_only and outcome.graph is not None:
+            run = stand_in(outcome.graph.module)
+        elif graph is not None and outcome.graph is not None:
             run, can_repeat = repeatable(outcome.graph, graph.function, writes_inputs=graph.pair is None)
         code = assemble(
             outcome,
@@ -236,10 +243,11 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
     state.entries.append((values.globals, entry))
-    table.add(entry)
     _record(
         Compilation(state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry)
     )
+    table.add(entry)
+    _keep(state, values)
     return entry
 
 
@@ -405,7 +413,14 @@ def _record(compilation: Compilation) -> None:
         return
     if recorder.keep_graph is not None and compilation.graph is not None:
         recorder.keep_graph(compilation.graph.torch_graph)
-    recorder.add(account_of(compilation, recorder))
+    recorder.compiled(compilation, account_of)
+
+
+def _keep(state: RegionState, values: FrameValues) -> None:
+    """The call, where somebody wants to capture it again when its function was edited."""
+    recorder = recording.current()
+    if recorder is not None and recorder.keep_call is not None and state.region.parent is None:
+        recorder.keep_call(state, values)
 
 
 def _note(explanation: Explanation) -> None:

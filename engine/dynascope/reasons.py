@@ -213,6 +213,19 @@ class GuardFailsAtOnce(Reason):
 
 
 @dataclass(frozen=True)
+class KnownAfterARun(Reason):
+    code = "known-after-a-run"
+    severity = "information"
+    expression: str
+
+    def message(self) -> str:
+        return f"What follows is known after a run: `{self.expression}` is for Python to run."
+
+    def remedy(self) -> str:
+        return "What is shown up to here is as edited. Run the program again to see the rest."
+
+
+@dataclass(frozen=True)
 class RecompileLimit(Reason):
     code = "recompile-limit"
     function: str

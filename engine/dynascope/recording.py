@@ -53,7 +53,8 @@ class Account:
 class Recorder:
     """Collects accounts and keeps the report file current. `path` None: nothing is written, `report()` is asked for.
 
-    `keep_graph` is given each captured graph (a `torch.fx.GraphModule`), in order.
+    `keep_graph` is given each captured graph (a `torch.fx.GraphModule`), in order; `keep_call` each region that was compiled
+    from a function's start, with the frame's values.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Recorder:
         path: Path | None = None,
         events: EventStream | None = None,
         keep_graph: Callable[[Any], None] | None = None,
+        keep_call: Callable[[Any, Any], None] | None = None,
     ) -> None:
         self.keep_graph = keep_graph
+        self.keep_call = keep_call
         self.events = events or EventStream(None)
         self._path = path
         self._program = ProgramFact(file, tuple(arguments))
@@ -84,6 +87,10 @@ class Recorder:
             number = self._counts[kind]
             self._counts[kind] += 1
         return f"{kind}{number}"
+
+    def compiled(self, compilation: Any, account_of: Callable[[Any, Recorder], Callable[[], Account]]) -> None:
+        """A compilation's artefacts, and what reads an account off them."""
+        self.add(account_of(compilation, self))
 
     def add(self, account: Callable[[], Account]) -> None:
         if os.getpid() != self._process:
