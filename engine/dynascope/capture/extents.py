@@ -9,12 +9,15 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import CustomFunction, gradients
 from dynascope.capture.metadata import META, on_meta
+from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
@@ -61,7 +64,11 @@ class Extents:
             self._answers_elsewhere(node, lambda example: getattr(example, "shape", None))
         for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
             example = node.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and "sizes" not in node.meta and all(node in made for made in self.nodes):
+            if (
+                isinstance(example, torch.Tensor)
+                and "sizes" not in node.meta
+                and all(node in made for made in self.nodes)
+            ):
                 shapes = [example.shape, *(made[node].shape for made in self.nodes)]
                 if len({*map(len, shapes)}) > 1:  # what `out=` resized
                     self._fixed(None)
@@ -161,10 +168,13 @@ class Extents:
             name: META if name == "device" and item is not None else on_meta(fx.node.map_arg(item, made.__getitem__))
             for name, item in node.kwargs.items()
         }
+        if node.target is gradients:
+            return tuple(map(torch.empty_like, arguments[1]))
         with autocast.simulated(lambda tensor: "cpu"):
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
-            return node.target(*map(on_meta, arguments), **keywords)
+            with OnMeta() if isinstance(node.target, CustomFunction) else nullcontext():
+                return node.target(*map(on_meta, arguments), **keywords)
 
     def _placeholder(self, node: fx.Node, values: dict[str, Any]) -> Any:
         if "size" in node.meta:
