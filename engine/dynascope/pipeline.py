@@ -16,6 +16,7 @@ No stage raises past this module on a user's program: what fails is said, and th
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import time
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import fx
 from torch._C._dynamo import eval_frame
 
 from dynascope import recording
@@ -231,6 +233,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         elif graph is not None and outcome.graph is not None:
             freed = outcome.graph.freed
             function = with_freed_history(graph.function, freed) if freed else graph.function
+            function = _checked(function, outcome.graph, state)
             run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.pair is None)
         code = assemble(
             outcome,
@@ -318,6 +321,9 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         with without_function_modes(), outside_inference_mode():
             return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
     numbers = numbers_among(captured.example_inputs)
+    if _is_checked():
+        # A backend may change the graph that it is given.
+        captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
@@ -409,6 +415,23 @@ def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | N
     judge(note, state.options.strict)
     table.on_miss = None
     _note(note)
+
+
+def _is_checked() -> bool:
+    recorder = recording.current()
+    return recorder is not None and recorder.check is not None
+
+
+def _checked(function: Callable, captured: CapturedGraph, state: RegionState) -> Callable:
+    """The same, where somebody asked for it with a look at what it computes."""
+    recorder = recording.current()
+    if recorder is None or recorder.check is None:
+        return function
+
+    def compile(captured: CapturedGraph) -> Callable:
+        return _compile_captured(captured, state, Clock(state.region)).function
+
+    return recorder.check(state.region.qualified_name, captured, function, compile)
 
 
 def _record(compilation: Compilation) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from dynascope.configuration import config
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
+    CheckFact,
     CompileReport,
     EntryFact,
     EnvironmentFact,
@@ -68,6 +69,9 @@ class Recorder:
     ) -> None:
         self.keep_graph = keep_graph
         self.keep_call = keep_call
+        self.check: Callable[..., Callable] | None = None
+        """Takes the place of a compiled graph's function, and finds out whether it is right (`dynascope.checking`)."""
+        self.checks: list[CheckFact] = []
         self.events = events or EventStream(None)
         self._path = path
         self._program = ProgramFact(file, tuple(arguments))
@@ -131,6 +135,7 @@ class Recorder:
                 functions=_functions(self._accounts),
                 graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
                 kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
+                checks=tuple(self.checks),
                 notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ())))),
             )
 

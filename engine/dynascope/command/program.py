@@ -45,6 +45,8 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     recorder = Recorder(file, tuple(arguments), Path(settings["report"]), EventStream(settings["events"]))
     if settings.get("keep") is not None and hasattr(os, "fork"):
         recorder.keep_call = _keeping(settings["keep"])
+    if settings.get("check"):
+        recorder.check = _checking(recorder)
     unmet = unmet_requirement()
     if unmet is not None:
         recorder.problem(unmet.explain())
@@ -77,6 +79,17 @@ def _keeping(descriptor: int) -> Callable[[Any, Any], None]:
         keeper[0].keep(state, values)
 
     return keep
+
+
+def _checking(recorder: Any) -> Callable[..., Callable]:
+    """Not loaded before torch is."""
+
+    def check(*arguments: Any) -> Callable:
+        from dynascope.checking.checker import Checker
+
+        return Checker(recorder)(*arguments)
+
+    return check
 
 
 def _give_way(folder: str, loaded_before: Collection[str]) -> None:
