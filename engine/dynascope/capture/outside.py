@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 LITERAL_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format}
+    | {torch._C._SDPBackend}
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)

@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    attention_flags,
     autocast,
     autograd_functions,
     callables,

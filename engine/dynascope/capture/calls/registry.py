@@ -53,6 +53,7 @@ def class_method_meaning(cls: type, name: str) -> Callable[[Meaning], Meaning]:
 FOLDABLE_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(...)}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo}
+    | {torch._C._SDPBackend}
 )
 FOLDABLE = frozenset(
     {
