@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import CustomFunction
+from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.graph import by_object
@@ -310,6 +311,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     if kind is TensorValue:
         return value.node, value.example
     if kind is ConstantValue:
+        if type(value.value) in numpy_numbers.TYPES:
+            return value.value.item(), value.value.item()
         if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
             raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
         return value.value, value.value
