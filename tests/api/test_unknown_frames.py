@@ -89,12 +89,14 @@ threads = [threading.Thread(target=call, args=(n % 3,)) for n in range(12)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = int(not has_lock())  # torch asks too, which builds it serves
 read = [torch.compile(compiled, backend="eager"), torch.compile(lambda x: compiled(x), backend="eager", fullgraph=True)]
 same.extend(torch.allclose(each(x), module(x)) for each in read)
 
 explanation, broken = dynascope.explain(loops, x, [[1, 2]]), dynascope.explain(breaks, x)
 print(json.dumps({
-    "same": same, "lock": [had_lock, has_lock()], "threads": found, "calls": int(module.calls), "graphs": [explanation.graph_count, broken.graph_count],
+    "same": same, "lock": [had_lock, has_lock()], "threads": found,
+    "calls": int(module.calls), "graphs": [explanation.graph_count, broken.graph_count],
     "notes": [[note.code, note.message] for note in explanation.report.notes],
     "reason": [broken.report.functions[0].entries[0].reason.code, broken.report.functions[0].entries[0].reason.message],
 }))
