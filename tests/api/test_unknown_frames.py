@@ -95,8 +95,8 @@ same.extend(torch.allclose(each(x), module(x)) for each in read)
 
 explanation, broken = dynascope.explain(loops, x, [[1, 2]]), dynascope.explain(breaks, x)
 print(json.dumps({
-    "same": same, "lock": [had_lock, has_lock()], "threads": found,
-    "calls": int(module.calls), "graphs": [explanation.graph_count, broken.graph_count],
+    "same": same, "lock": [had_lock, has_lock()], "threads": found, "calls": int(module.calls),
+    "graphs": [explanation.graph_count, broken.graph_count],
     "notes": [[note.code, note.message] for note in explanation.report.notes],
     "reason": [broken.report.functions[0].entries[0].reason.code, broken.report.functions[0].entries[0].reason.message],
 }))

@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import itertools
 import traceback
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
+from warnings import WarningMessage
 
 import torch
+from torch import fx
 from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     autocast,
+    autograd_functions,
     callables,
+    checkpointing,
     constructors,
     containers,
+    differentiation,
     introspection,
     iterators,
+    loggers,
     numbers_and_text,
     objects,
+    optimizers,
     profiling,
     torch_state,
 )
@@ -49,6 +58,7 @@ from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
+    ForeignCall,
     GeneratorFunction,
     InternalFailure,
     ProgramRaises,
@@ -100,6 +110,15 @@ class Captured:
     sizes: Sizes
     visited: dict[Program, set[int]]
     """Which instructions of each code were interpreted."""
+    warnings: tuple[tuple[WarningMessage, UserStack], ...] = ()
+
+    def warn(self, module_globals: dict[str, Any]) -> None:
+        """Says what torch's functions warned of, about the lines that called them."""
+        for warning, stack in self.warnings:
+            place = stack[-1].span if stack else None
+            if place is not None:
+                registry = module_globals.setdefault("__warningregistry__", {})
+                warnings.warn_explicit(warning.message, warning.category, place.file, place.line, registry=registry)
 
     def lines(self) -> dict[str, set[int]]:
         """The lines that capture followed, by file."""
@@ -276,16 +295,43 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
+        if (twice := machine.graph.still_read(outputs)) is not None:
+            raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle(outputs)
+            machine.extents.settle((*outputs, *machine.graph.unread()))
+        freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
-        graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
+        graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
         plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
-        return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
+        return Captured(
+            self.region,
+            graph,
+            guards,
+            exit,
+            effects,
+            plan,
+            machine.count,
+            machine.sizes,
+            machine.visited,
+            tuple(machine.warnings),
+        )
+
+    def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
+        """The results whose history the program has freed, and what torch says of those who differentiate them again."""
+        found: dict[int, str] = {}
+        for place, node in enumerate(outputs) if self.machine.freed else ():
+            example = node.meta.get("example_value")
+            if isinstance(example, torch.Tensor) and example.grad_fn in self.machine.freed:
+                try:
+                    seed = torch.empty_like(example, requires_grad=False)
+                    example.backward(seed, retain_graph=True)
+                except RuntimeError as error:
+                    found[place] = str(error)
+        return found
 
     def check_generators(self, plan: Plan) -> None:
         """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here.
@@ -374,13 +420,9 @@ def place_raised(error: Exception) -> str:
 
 
 def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
-    """The input whose memory a written tensor is a view of, or the tensor itself."""
-    base = tensor.example._base if tensor.example._base is not None else tensor.example
-    for candidate in inputs:
-        own = candidate.example._base if candidate.example._base is not None else candidate.example
-        if own is base:
-            return candidate
-    return tensor
+    """The input whose memory a written tensor is a part of, as a view or through `.data`, or the tensor itself."""
+    memory = tensor.example.untyped_storage()._cdata
+    return next((each for each in inputs if each.example.untyped_storage()._cdata == memory), tensor)
 
 
 def may_be_one(one: MutableValue, other: MutableValue) -> bool:
