@@ -23,7 +23,7 @@ from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_o
 from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.tuples import has_state, is_plain
-from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
+from dynascope.capture.reasons import FirstImport, KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
@@ -67,6 +67,8 @@ from dynascope.sizes import fix
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+LAZY_IMPORT = getattr(types, "LazyImportType", None)
+"""What the names hold until their first use that CPython 3.15 imports lazily."""
 LITERAL_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format}
@@ -113,6 +115,8 @@ class Outside:
 
     def _wrap(self, object: Any, source: Source) -> Value:
         kind = type(object)
+        if kind is LAZY_IMPORT:
+            raise Break(FirstImport(source.expression(), "it is imported lazily, at its first use"))
         if kind in LITERAL_TYPES:
             return self._literal(object, source)
         rule = EXACT_RULES.get(kind)
