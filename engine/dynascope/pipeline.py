@@ -31,6 +31,7 @@ from torch._C._dynamo import eval_frame
 
 from dynascope import recording
 from dynascope.account import account_of
+from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import backend_name, compile_with_symbols, find_backend, numbers_among, run_uncompiled
 from dynascope.callers import calling_place
 from dynascope.capture import (
@@ -221,7 +222,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     with clock("assemble"):
         run, can_repeat = None, False
         if graph is not None and outcome.graph is not None:
-            run, can_repeat = repeatable(outcome.graph, graph.function, writes_inputs=graph.pair is None)
+            freed = outcome.graph.freed
+            function = with_freed_history(graph.function, freed) if freed else graph.function
+            run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.pair is None)
         code = assemble(
             outcome,
             run,
@@ -294,6 +297,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         apart=frozenset(state.apart),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
+        differentiates=find_backend(options.backend) in (None, run_uncompiled),
         settled=find_backend(options.backend) is not None,
     )
 

@@ -8,13 +8,20 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Callable, Iterable, Mapping
+=======
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+>>>>>>> main
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import CustomFunction, gradients
 from dynascope.capture.metadata import META, on_meta
+from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
@@ -193,10 +200,13 @@ class Extents:
             name: META if name == "device" and item is not None else on_meta(fx.node.map_arg(item, made.__getitem__))
             for name, item in node.kwargs.items()
         }
+        if node.target is gradients:
+            return tuple(map(torch.empty_like, arguments[1]))
         with autocast.simulated(lambda tensor: "cpu"):
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
-            return node.target(*map(on_meta, arguments), **keywords)
+            with OnMeta() if isinstance(node.target, CustomFunction) else nullcontext():
+                return node.target(*map(on_meta, arguments), **keywords)
 
     def _placeholder(self, node: fx.Node, values: Mapping[str, Any]) -> Any:
         if "size" in node.meta:

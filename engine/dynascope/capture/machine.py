@@ -112,6 +112,8 @@ class Machine:
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.writes = 0
+        self.freed: set[Any] = set()
+        """The functions of histories that the program has differentiated and not kept."""
         self.generators: list[GeneratorValue] = []
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE

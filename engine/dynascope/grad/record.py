@@ -62,13 +62,15 @@ class Recorder(TorchDispatchMode):
         self.origins: list[Origin] = []
         """By autograd sequence number, counted from `_sequence_start`."""
         self._sequence_start = torch._C._autograd._get_sequence_nr()
+        self.says_its_places = False
+        """Whether a graph of the program runs, whose nodes have places of their own in the backward pass too."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.tape.phase == "backward":
+        if self.tape.phase == "backward" and not self.says_its_places:
             self._place_backward_step()
         with torch._C._AutoDispatchBelowAutograd(), autocast.suspended():
             return self._record(func, args, kwargs or {})
