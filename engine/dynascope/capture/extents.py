@@ -8,12 +8,8 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Callable, Iterable, Mapping
-=======
-from collections.abc import Callable, Iterable
 from contextlib import nullcontext
->>>>>>> main
 from typing import TYPE_CHECKING, Any
 
 import torch
