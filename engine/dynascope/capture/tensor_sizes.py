@@ -53,6 +53,7 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     }
     if not varying and not steps:
         return None
+    machine.sizes.scope.degree = max(machine.sizes.scope.degree, len(varying))
     sizes: list[Any] = list(tensor.shape)
     marks = marks_of(tensor)
     for d in varying:

@@ -31,9 +31,12 @@ INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together."""
 COUNT = 4
+USUAL = 2
+"""Numbers below are cases of their own."""
 FEW = 2
-FARTHEST = (6000, 300)
-"""How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
+FARTHEST = (6000, 300, 60)
+"""How far a root may go: where few vary, where many do, and where tensors have many sizes that vary. Numbers of elements stay
+below 2**63."""
 STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
@@ -79,7 +82,8 @@ class Worlds:
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
 
     def _other(self, number: int) -> dict[str, Any] | None:
-        farthest = FARTHEST[len(self.varied) > FEW]
+        degree = self.scope.degree
+        farthest = FARTHEST[(degree > FEW or len(self.varied) > FEW) + (degree > 2 * FEW)]
         distances = [each for each in (() if number == 1 else INDIVISIBLE) + DIVISIBLE if each <= farthest]
         for distance, factors in product(distances, FACTORS[number - 1 :] + FACTORS[: number - 1]):
             values = dict(self.scope.hints)
@@ -88,7 +92,8 @@ class Worlds:
                 indivisible = next(each for each in INDIVISIBLE if each <= max(min(distance, farthest // step), 1))
                 way = lcm(distance, step) if distance in DIVISIBLE else step * indivisible
                 values[name] += way * factors[at % len(factors)] * (1 + at // len(factors))
-            if values not in self.values and self._is_possible(values):
+            usual = all(values[name] >= min(self.scope.hints[name], USUAL) for name in self.varied)
+            if usual and values not in self.values and self._is_possible(values):
                 return values
         return None
 
