@@ -131,6 +131,11 @@ class Extents:
         if self.worlds is None or (answers := self._elsewhere(node, read)):
             return answers if self.worlds is not None else []
         scope = self.machine.sizes.scope
+        limited = self.limited - scope.pinned()
+        for name in limited:
+            fix(scope.root(name, scope.hints[name]))
+        if limited:
+            return self._answers_elsewhere(node, read)
         needed = [
             name
             for name in self.worlds.varied
