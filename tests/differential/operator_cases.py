@@ -3,9 +3,9 @@
     for failure in differences(unit, samples=3, seed=0): ...        unit = Unit("add", 0, torch.float32, "cpu", "in place")
 
 Kinds: "results" (several samples in one program, laid out in several ways, with gradients), "in place", "out", "errors"
-(`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes),
-"module" (training and not: results, gradients, buffers). Values that are not
-close are compared with float64: at most four times eager's own error.
+(`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes), "module"
+(training and not: results, gradients, buffers). Values that are not close are compared with float64: at most four times eager's own
+error.
 """
 
 from __future__ import annotations

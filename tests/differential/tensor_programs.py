@@ -24,7 +24,7 @@ from torch import nn
 
 F16, BF16, F32, F64, C64 = torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64
 I64, I32, U8, BOOL = torch.int64, torch.int32, torch.uint8, torch.bool
-EXACT, DEVICE, COUNTS = False, "cpu", True
+EXACT, NUDGED, DEVICE, COUNTS = False, False, "cpu", True
 
 
 def version(tensor):
@@ -43,7 +43,7 @@ def tensor(seed, sizes, dtype, grad=False):
     elif dtype is C64:
         made = torch.complex(eighths, eighths.flip(0)).to(torch.complex128 if EXACT else C64)
     else:
-        made = eighths.to(F64 if EXACT else dtype)
+        made = (eighths * (1 + 2 * torch.finfo(dtype).eps) if NUDGED else eighths).to(F64 if EXACT else dtype)
     return made.to(DEVICE).requires_grad_(grad)
 
 

@@ -56,6 +56,7 @@ class Recorder(TorchDispatchMode):
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
         self.kept: dict[int, int] = {}
+        self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: dict[tuple, tuple] = {}
         """What autocast made of parameters, which it converts once."""
@@ -105,6 +106,16 @@ class Recorder(TorchDispatchMode):
         if cell is not None:
             self.kept[id(cell)] = cell.writes
         return tensor
+
+    def note_read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The backward pass reads what autograd kept."""
+        cell = self.memory.cell(tensor)
+        if cell is not None:
+            self.read.add(id(cell))
+        return tensor
+
+    def is_read(self, tensor: torch.Tensor) -> bool:
+        return id(self.memory.cell(tensor)) in self.read
 
     def is_kept(self, tensor: torch.Tensor) -> bool:
         """Whether eager's backward pass reads the memory of `tensor`, as it is now."""

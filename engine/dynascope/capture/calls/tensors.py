@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ from dynascope.capture.values import (
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.tensor_guard import LeafIs, StorageOffsetIs
 from dynascope.guards.world import ABSENT, look_up
-from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels import autocast, torch_warnings
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -476,12 +477,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if (
-            is_cpu
-            and not self.own_operators
-            and not isinstance(self.target, CustomFunction)
-            and not autocast.active_devices()
-        ):
+        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -493,12 +489,21 @@ class Operation:
             arguments, keywords = self.without_devices()
         try:
             inside = OnMeta() if isinstance(self.target, CustomFunction) else nullcontext()
-            with autocast.simulated(self.device_type_of), inside:
-                return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside:
+                result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+        for warning in given if not isinstance(self.target, CustomFunction) else ():  # noted where its passes were followed
+            self.note_warning(warning)
+        return result
+
+    def note_warning(self, warning: warnings.WarningMessage) -> None:
+        """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+        if torch_warnings.raises_errors():
+            raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
+        self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
         """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""
