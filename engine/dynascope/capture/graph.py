@@ -110,8 +110,8 @@ class GraphBuilder:
         self.keep(node)
         self.setters.add(node)
 
-    def unread(self) -> list[fx.Node]:
-        """Operations whose result nobody reads."""
+    def last_operations(self) -> list[fx.Node]:
+        """Operations whose result no other reads."""
         others = self.setters | self.left_out.keys()
         return [node for node in self.graph.nodes if not node.users and node.op != "placeholder" and node not in others]
 
