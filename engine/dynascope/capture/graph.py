@@ -110,6 +110,11 @@ class GraphBuilder:
         self.keep(node)
         self.setters.add(node)
 
+    def last_operations(self) -> list[fx.Node]:
+        """Operations whose result no other reads."""
+        others = self.setters | self.left_out.keys()
+        return [node for node in self.graph.nodes if not node.users and node.op != "placeholder" and node not in others]
+
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
         node.meta["example_value"] = example

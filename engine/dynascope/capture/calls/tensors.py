@@ -200,7 +200,28 @@ GRAPH_CONSTANTS += (torch.memory_format,)
 
 
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
+    if (
+        function in (torch.tensor, torch.as_tensor)
+        and (made := of_varying_numbers(machine, arguments, keywords)) is not None
+    ):
+        return made
     return Operation(machine, "call_function", function, name_of(function), arguments, keywords).run()
+
+
+def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict) -> Value | None:
+    """`torch.tensor(n)` and `torch.tensor([n, 2])`, filled with the numbers as any factory is: `torch.tensor` itself would need
+    to know them."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        return None
+    data = machine.realize(arguments[0])
+    items = [machine.realize(item) for item in data.items] if isinstance(data, (ListValue, TupleValue)) else [data]
+    if not any(isinstance(item, SymbolicNumber) for item in items):
+        return None
+    kinds = {type(item.value) if isinstance(item, ConstantValue) else item.python_type for item in items}
+    if len(kinds) > 1 or not kinds <= {int, float}:
+        return None
+    parts: list[Value] = [apply_function(machine, torch.full, [TupleValue(()), item], keywords) for item in items]
+    return parts[0] if data is items[0] else apply_function(machine, torch.stack, [ListValue(parts)], {})
 
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
