@@ -106,3 +106,25 @@ def test_a_write_through_a_view_whose_gradient_is_a_part_of_another():
     given = torch.rand(4, 5, requires_grad=True)
     dynascope.compile(program)(given).sum().backward()
     assert torch.equal(given.grad, torch.full((4, 5), 0.75))
+
+
+PHASES = {
+    "eig": lambda x: torch.linalg.eig(x).eigenvectors,
+    "eigh": lambda x: torch.linalg.eigh(x + x.mH).eigenvectors,
+    "svd": lambda x: torch.linalg.svd(x).U,
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", PHASES)
+def test_a_loss_that_depends_on_a_phase_is_refused(name):
+    """Complex vectors are given but for a phase, and eager's backward pass looks at the tangents for it."""
+    program, compiled = PHASES[name], dynascope.compile(PHASES[name])
+    x = torch.randn(3, 3, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    found = []
+    for function in (program, compiled):
+        (invariant,) = torch.autograd.grad(function(x).abs().sin().sum(), x)
+        with pytest.raises(RuntimeError, match="phi"):
+            torch.autograd.grad(function(x).real.sum(), x)
+        found.append(invariant)
+    torch.testing.assert_close(*found)

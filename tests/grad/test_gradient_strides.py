@@ -34,6 +34,16 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.parametrize("dimension", range(5))
+def test_strides_of_images_put_side_by_side(dimension):
+    """Of a stack of channels-last images, but for the last dimension, each image is channels-last."""
+    x, y = (torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    compiled = dynascope.compile(lambda *tensors: torch.stack(tensors, dimension))
+    for tensors in ((x, y), (x, y.contiguous()), (x[:1], y[:1])):
+        ours, theirs = compiled(*tensors), torch.stack(tensors, dimension)
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
 @pytest.mark.parametrize("is_leaf", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -6,7 +6,7 @@ that several elements share.
 
 The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None. Only
 torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
-kernels that follow offsets into other tensors may read anything.
+kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may reach anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator|pivot", re.IGNORECASE)
 _PYTHON_NAMES = {
     "truediv": "div",
     "floordiv": "floor_divide",
