@@ -1,4 +1,4 @@
-"""`dynascope` and `python -m dynascope`: run | fix | show | explain | lsp | doctor."""
+"""`dynascope` and `python -m dynascope`: run | check | fix | show | explain | lsp | doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dynascope {dynascope.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
+    _add_check(commands)
     _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
@@ -64,9 +65,21 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
     run.add_argument("file", metavar="FILE")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_check(commands: argparse._SubParsersAction) -> None:
+    check = commands.add_parser("check", help="compare every line's value and the gradients with eager and float64")
+    add_program_options(check)
+    check.add_argument("--all", action="store_true", help="print every line, not only those that differ")
+    check.add_argument("--json", metavar="PATH", help="write the whole report there")
+    check.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    check.add_argument("file", metavar="FILE")
+    check.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _add_fix(commands: argparse._SubParsersAction) -> None:
@@ -112,6 +125,12 @@ def _run(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def _check(options: argparse.Namespace) -> int:
+    from dynascope.command.check import check
+
+    return check(options)
+
+
 def _fix(options: argparse.Namespace) -> int:
     from dynascope.command.fix import fix
 
@@ -149,7 +168,7 @@ def _lsp(words: list[str]) -> int:
     os.execv(sys.executable, [sys.executable, "-m", "dynascope_server", *words])
 
 
-COMMANDS = {"run": _run, "fix": _fix, "show": _show, "explain": _explain, "doctor": _doctor}
+COMMANDS = {"run": _run, "check": _check, "fix": _fix, "show": _show, "explain": _explain, "doctor": _doctor}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,6 +16,7 @@ No stage raises past this module on a user's program: what fails is said, and th
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import time
@@ -27,10 +28,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import fx
 from torch._C._dynamo import eval_frame
 
 from dynascope import recording
 from dynascope.account import account_of
+from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import backend_name, compile_with_symbols, find_backend, numbers_among, run_uncompiled
 from dynascope.callers import calling_place
 from dynascope.capture import (
@@ -56,6 +59,7 @@ from dynascope.guards.guard import Equals, Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
@@ -129,10 +133,10 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
     compiled_at = calling_place() if asked_here else None
-    return _table(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    return table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
 
 
-def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
+def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         if state.accepts is not None and not state.accepts(values, table.give_up):
             return None
@@ -142,7 +146,10 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
             return None
         known = len(state.entries)
         with _compiling, hook.suspended(), without_saved_tensors_hooks():
-            return _made_meanwhile(state, known, values) or compile_region(table, state, values)
+            entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
+            if entry is None and state.options.looks_only:
+                raise NotRun
+            return entry
 
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
@@ -150,8 +157,10 @@ def _table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
 
 
 def is_read_by_torch() -> bool:
-    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported."""
-    return eval_frame.get_eval_frame_callback() not in (None, False)
+    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported.
+
+    Where it reads this very function, the first half is a constant to it."""
+    return torch.compiler.is_dynamo_compiling() or eval_frame.get_eval_frame_callback() not in (None, False)
 
 
 def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook.Entry | None:
@@ -163,7 +172,7 @@ def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook
 
 
 def _resumed_table(code: types.CodeType, state: RegionState) -> hook.EntryTable:
-    table = _table(code, state)
+    table = table_of(code, state)
     table.resumed = True
     return table
 
@@ -217,13 +226,19 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         _record(
             Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
         )
+        _keep(state, values)
         if state.options.fullgraph:
             raise GraphBreakError(outcome.explain())
         return None
     with clock("assemble"):
         run, can_repeat = None, False
-        if graph is not None and outcome.graph is not None:
-            run, can_repeat = repeatable(outcome.graph, graph.function, writes_inputs=graph.pair is None)
+        if state.options.looks_only and outcome.graph is not None:
+            run = stand_in(outcome.graph.module)
+        elif graph is not None and outcome.graph is not None:
+            freed = outcome.graph.freed
+            function = with_freed_history(graph.function, freed) if freed else graph.function
+            function = _checked(function, outcome.graph, state)
+            run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.pair is None)
         code = assemble(
             outcome,
             run,
@@ -238,10 +253,11 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
     state.entries.append((values.globals, entry))
-    table.add(entry)
     _record(
         Compilation(state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry)
     )
+    table.add(entry)
+    _keep(state, values)
     return entry
 
 
@@ -296,6 +312,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         apart=frozenset(state.apart),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
+        differentiates=find_backend(options.backend) in (None, run_uncompiled),
         settled=find_backend(options.backend) is not None,
     )
 
@@ -308,6 +325,9 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         with without_function_modes(), outside_inference_mode():
             return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
     numbers = numbers_among(captured.example_inputs)
+    if _is_checked():
+        # A backend may change the graph that it is given.
+        captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
@@ -401,13 +421,37 @@ def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | N
     _note(note)
 
 
+def _is_checked() -> bool:
+    recorder = recording.current()
+    return recorder is not None and recorder.check is not None
+
+
+def _checked(function: Callable, captured: CapturedGraph, state: RegionState) -> Callable:
+    """The same, where somebody asked for it with a look at what it computes."""
+    recorder = recording.current()
+    if recorder is None or recorder.check is None:
+        return function
+
+    def compile(captured: CapturedGraph) -> Callable:
+        return _compile_captured(captured, state, Clock(state.region)).function
+
+    return recorder.check(state.region.qualified_name, captured, function, compile)
+
+
 def _record(compilation: Compilation) -> None:
     recorder = recording.current()
     if recorder is None:
         return
     if recorder.keep_graph is not None and compilation.graph is not None:
         recorder.keep_graph(compilation.graph.torch_graph)
-    recorder.add(account_of(compilation, recorder))
+    recorder.compiled(compilation, account_of)
+
+
+def _keep(state: RegionState, values: FrameValues) -> None:
+    """The call, where somebody wants to capture it again when its function was edited."""
+    recorder = recording.current()
+    if recorder is not None and recorder.keep_call is not None and state.region.parent is None:
+        recorder.keep_call(state, values)
 
 
 def _note(explanation: Explanation) -> None:

@@ -213,6 +213,49 @@ class GuardFailsAtOnce(Reason):
 
 
 @dataclass(frozen=True)
+class KnownAfterARun(Reason):
+    code = "known-after-a-run"
+    severity = "information"
+    expression: str
+
+    def message(self) -> str:
+        return f"What follows is known after a run: `{self.expression}` is for Python to run."
+
+    def remedy(self) -> str:
+        return "What is shown up to here is as edited. Run the program again to see the rest."
+
+
+@dataclass(frozen=True)
+class DiffersMore(Reason):
+    code = "differs-more-than-eager"
+    name: str
+    kind: str
+    compiled: float
+    eager: float
+
+    def message(self) -> str:
+        what = f"The gradient of `{self.name}`" if self.kind == "gradient" else f"`{self.name}`"
+        return f"{what} is {self.compiled:.1g} from a run in float64 when compiled, {self.eager:.1g} in eager."
+
+    def remedy(self) -> str:
+        return "It is the first line that differs more than eager does. Please report it with the program."
+
+
+@dataclass(frozen=True)
+class NotChecked(Reason):
+    code = "not-checked"
+    severity = "information"
+    function: str
+    error: str
+
+    def message(self) -> str:
+        return f"A graph of `{self.function}` could not be run beside float64: {self.error}"
+
+    def remedy(self) -> str:
+        return "Its values are not compared; those of the other graphs are."
+
+
+@dataclass(frozen=True)
 class RecompileLimit(Reason):
     code = "recompile-limit"
     function: str

@@ -18,6 +18,7 @@ from typing import Any
 from dynascope.configuration import config
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
+    CheckFact,
     CompileReport,
     EntryFact,
     EnvironmentFact,
@@ -53,7 +54,8 @@ class Account:
 class Recorder:
     """Collects accounts and keeps the report file current. `path` None: nothing is written, `report()` is asked for.
 
-    `keep_graph` is given each captured graph (a `torch.fx.GraphModule`), in order.
+    `keep_graph` is given each captured graph (a `torch.fx.GraphModule`), in order; `keep_call` each region that was compiled
+    from a function's start, with the frame's values.
     """
 
     def __init__(
@@ -63,8 +65,13 @@ class Recorder:
         path: Path | None = None,
         events: EventStream | None = None,
         keep_graph: Callable[[Any], None] | None = None,
+        keep_call: Callable[[Any, Any], None] | None = None,
     ) -> None:
         self.keep_graph = keep_graph
+        self.keep_call = keep_call
+        self.check: Callable[..., Callable] | None = None
+        """Takes the place of a compiled graph's function, and finds out whether it is right (`dynascope.checking`)."""
+        self.checks: list[CheckFact] = []
         self.events = events or EventStream(None)
         self._path = path
         self._program = ProgramFact(file, tuple(arguments))
@@ -84,6 +91,10 @@ class Recorder:
             number = self._counts[kind]
             self._counts[kind] += 1
         return f"{kind}{number}"
+
+    def compiled(self, compilation: Any, account_of: Callable[[Any, Recorder], Callable[[], Account]]) -> None:
+        """A compilation's artefacts, and what reads an account off them."""
+        self.add(account_of(compilation, self))
 
     def add(self, account: Callable[[], Account]) -> None:
         if os.getpid() != self._process:
@@ -124,6 +135,7 @@ class Recorder:
                 functions=_functions(self._accounts),
                 graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
                 kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
+                checks=tuple(self.checks),
                 notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ())))),
             )
 

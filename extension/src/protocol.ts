@@ -45,6 +45,7 @@ export interface Configuration {
   lenses: boolean;
   hints: boolean;
   runOnSave: boolean;
+  live: boolean;
 }
 
 export interface InitializationOptions extends Configuration {

@@ -7,6 +7,7 @@ export interface CompileReport {
   graphs: GraphFact[];
   kernels: KernelFact[];
   notes: Explanation[];
+  checks: CheckFact[];
   version: number;
 }
 export interface ProgramFact {
@@ -169,4 +170,14 @@ export interface KernelFact {
   bytes_read: number | null;
   bytes_written: number | null;
   path: string | null;
+}
+export interface CheckFact {
+  function: string;
+  name: string;
+  kind: 'value' | 'gradient';
+  eager: number;
+  compiled: number;
+  differs: boolean;
+  span: Span | null;
+  stack: UserFrame[];
 }

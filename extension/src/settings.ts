@@ -23,6 +23,7 @@ export function configuration(interpreter: string, resource?: vscode.Uri): Confi
     lenses: settings.get('codeLens', true),
     hints: settings.get('inlayHints', true),
     runOnSave: settings.get('runOnSave', false),
+    live: settings.get('live', true),
   };
 }
 

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import * as path from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { probe } from '../src/python/probe';
 
+const folder = mkdtempSync(path.join(tmpdir(), 'dynascope-probe-'));
+after(() => rmSync(folder, { recursive: true }));
+let scripts = 0;
+
 function script(text: string): string {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), 'dynascope-probe-')), 'python');
+  const file = path.join(folder, `python${scripts++}`);
   writeFileSync(file, `#!/bin/sh\n${text}\n`);
   chmodSync(file, 0o755);
   return file;

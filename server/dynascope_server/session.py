@@ -6,7 +6,7 @@ editor, or from the disk where a file is not open. The newest result that speaks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dynascope.report.facts import CompileReport, FunctionFact
@@ -18,6 +18,7 @@ from dynascope.report.variants import Variant, variants_of
 from dynascope_server.ide.edits import changed_lines
 from dynascope_server.ide.file_facts import FileFacts, FileView, by_file, empty_facts
 from dynascope_server.ide.line_map import LineMap, line_map
+from dynascope_server.ide.live import LiveReport
 from dynascope_server.ide.problems import Problem, Related, problem_of
 from dynascope_server.ide.units import lines_of
 
@@ -42,6 +43,36 @@ class Result:
     """By function and place, what sets the variant apart that the person wants to see; kept from run to run."""
     choice: frozenset[str] = frozenset()
     """The same as entries of this report."""
+    live: Live | None = None
+    """What is shown in place of all this while the text is edited."""
+
+    @property
+    def shown(self) -> Result | Live:
+        return self.live or self
+
+
+@dataclass(slots=True)
+class Live:
+    """The same with edited functions captured again, for the texts as they were then."""
+
+    report: CompileReport
+    facts: dict[str, FileFacts]
+    texts: dict[str, str]
+    pointing: dict[str, set[str]]
+    functions: frozenset[str]
+    """Those that were captured again."""
+    stale: frozenset[str]
+    choice: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What was edited since a program ran: by file the lines, and the functions that mean something else now."""
+
+    report: CompileReport
+    texts: dict[str, tuple[str, str]]
+    maps: dict[str, LineMap]
+    functions: frozenset[str]
 
 
 class Session:
@@ -69,7 +100,42 @@ class Session:
         result.pointing = _pointing(facts)
         for path in (facts.keys() | result.pointing.keys()) - result.texts.keys():
             result.texts[path] = self._on_disk(path)
-        result.report, result.facts, result.outdated = report, facts, False
+        result.report, result.facts, result.outdated, result.live = report, facts, False, None
+
+    def edited(self, program: str) -> Edited | None:
+        """None where there is no result, or its texts are as they were."""
+        result = self._results.get(program)
+        if result is None or result.report is None or result.outdated:
+            return None
+        texts = {path: (old, self._in_editor(path)) for path, old in result.texts.items()}
+        maps = {path: line_map(old, new) for path, (old, new) in texts.items() if old != new}
+        if not maps:
+            return None
+        stale = _stale(result.report, {path: changed_lines(*texts[path], maps[path]) for path in maps})
+        return Edited(result.report, {path: texts[path] for path in maps}, maps, stale)
+
+    def show_live(self, program: str, edited: Edited, found: LiveReport | None) -> bool:
+        """What was found out about edited functions, or that there is nothing to say; whether that changes anything."""
+        result = self._results.get(program)
+        if result is None or result.report is not edited.report:
+            return False
+        had, result.live = result.live, None
+        if found is None:
+            return had is not None
+        choice = _resolved(result.chosen, found.report)
+        facts = by_file(found.report, choice)
+        texts = {**result.texts, **{path: new for path, (_, new) in edited.texts.items()}}
+        for path in facts.keys() - texts.keys():
+            texts[path] = self._on_disk(path)
+        result.live = Live(found.report, facts, texts, _pointing(facts), found.functions, found.stale, choice)
+        return True
+
+    def forget_live(self, program: str) -> bool:
+        result = self._results.get(program)
+        had = result is not None and result.live is not None
+        if result is not None:
+            result.live = None
+        return had
 
     def texts_of(self, program: str) -> dict[str, str]:
         """Of the files that the program's result speaks of, as they were when it ran."""
@@ -91,10 +157,13 @@ class Session:
         result.chosen[function.name, variant.entry.place] = variant.label
         result.choice = _resolved(result.chosen, result.report)
         result.facts = by_file(result.report, result.choice)
+        if result.live is not None:
+            result.live.choice = _resolved(result.chosen, result.live.report)
+            result.live.facts = by_file(result.live.report, result.live.choice)
 
     def choice_of(self, program: str) -> frozenset[str]:
         result = self._results.get(program)
-        return result.choice if result else frozenset()
+        return result.shown.choice if result else frozenset()
 
     def fail(self, program: str, failure: Explanation) -> None:
         """The run had trouble of its own; a report of an earlier run is kept, but is no longer of the newest run."""
@@ -113,17 +182,24 @@ class Session:
         result = self._results.get(program)
         return result.report if result else None
 
+    def shown_report(self, program: str) -> CompileReport | None:
+        """That of the run, or what is known of its text as edited since."""
+        result = self._results.get(program)
+        return result.shown.report if result else None
+
     def programs(self) -> tuple[str, ...]:
         """The programs that were run, the newest last."""
         return tuple(self._results)
 
     def files(self) -> set[str]:
         """Every file that some result speaks of."""
-        return {path for result in self._results.values() for path in (result.program, *result.facts)}
+        return {
+            path for result in self._results.values() for path in (result.program, *result.facts, *result.shown.facts)
+        }
 
     def touched_by(self, path: str) -> set[str]:
         """The files whose problems change with the text of `path`."""
-        pointing = (result.pointing.get(path, ()) for result in self._results.values())
+        pointing = (result.shown.pointing.get(path, ()) for result in self._results.values())
         return set().union({path} & self.files(), *pointing)
 
     def program_of(self, path: str) -> str | None:
@@ -136,10 +212,13 @@ class Session:
         result = self._newest(path)
         if result is None or result.report is None:
             return None
-        facts = result.facts.get(path) or empty_facts(path)
+        shown = result.shown
+        facts = shown.facts.get(path) or empty_facts(path)
         stale = self._stale_functions(result)
+        live = result.live.functions - stale if result.live else frozenset()
         lines = self._lines(path, result)
-        return FileView(path, result.report, facts, lines, result.program, result.outdated, stale, result.choice)
+        assert shown.report is not None
+        return FileView(path, shown.report, facts, lines, result.program, result.outdated, stale, shown.choice, live)
 
     def problems(self, path: str) -> Iterator[tuple[Problem, bool]]:
         """The problems of a file that still have their line, each at its present place, and whether it is stale."""
@@ -185,7 +264,7 @@ class Session:
 
     def _edits(self, path: str, result: Result) -> tuple[LineMap, frozenset[int]]:
         """Where the lines are now, and which of the old ones mean something else."""
-        old = result.texts.get(path)
+        old = result.shown.texts.get(path)
         if old is None:
             return LineMap(), frozenset()
         new = self._in_editor(path)
@@ -197,13 +276,18 @@ class Session:
 
     def _stale_functions(self, result: Result) -> frozenset[str]:
         """Those whose text, or that of a function inlined into them, is another than when the program ran."""
-        if result.report is None:
+        shown = result.shown
+        if shown.report is None:
             return frozenset()
-        changed = {(path, line) for path in result.texts for line in self._edits(path, result)[1]}
-        if not changed:
-            return frozenset()
-        functions = result.report.functions
-        return frozenset(f.identifier for f in functions if not changed.isdisjoint(lines_of(f)))
+        before = result.live.stale if result.live else frozenset()
+        return before | _stale(shown.report, {path: self._edits(path, result)[1] for path in shown.texts})
+
+
+def _stale(report: CompileReport, lines: Mapping[str, Collection[int]]) -> frozenset[str]:
+    changed = {(path, line) for path, found in lines.items() for line in found}
+    if not changed:
+        return frozenset()
+    return frozenset(f.identifier for f in report.functions if not changed.isdisjoint(lines_of(f)))
 
 
 def _resolved(chosen: dict[tuple[str, int], str], report: CompileReport) -> frozenset[str]:

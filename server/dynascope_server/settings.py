@@ -55,6 +55,7 @@ class Settings:
     lenses: bool = True
     hints: bool = True
     runOnSave: bool = False
+    live: bool = True
     maximumRuns: int = 2
     client: ClientAbilities = ClientAbilities()
 

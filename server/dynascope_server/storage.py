@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from dynascope.report.process_folders import process_folder, remove_left_behind
+
 from dynascope_server.ide.addresses import Address, owner_of, parse_path
 from dynascope_server.results_store import ResultsStore
 
 KEPT_RUNS = 10
 PROBE_BYTES = 64 * 1024
 READ_ONLY = 0o444
+TEMPORARY = "dynascope-server-"
 
 
 class Storage:
@@ -70,6 +73,7 @@ class Storage:
 
 def open_storage(wanted: str | None, environment: Mapping[str, str]) -> Storage:
     """The wanted folder, else the cache folder; a private temporary folder where neither can be written."""
+    remove_left_behind(TEMPORARY)
     root = Path(wanted).expanduser() if wanted else _default_root(environment)
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -79,7 +83,7 @@ def open_storage(wanted: str | None, environment: Mapping[str, str]) -> Storage:
             probe.flush()
             return Storage(root)
     except OSError:
-        return Storage(Path(tempfile.mkdtemp(prefix="dynascope-server-")))
+        return Storage(process_folder(TEMPORARY))
 
 
 def _default_root(environment: Mapping[str, str]) -> Path:

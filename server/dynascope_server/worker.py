@@ -21,6 +21,7 @@ from typing import IO, BinaryIO, Protocol
 
 from dynascope_server.events import Ended, Event, ProblemMet, Stage, read_event
 from dynascope_server.interpreter import engine_command
+from dynascope_server.kept_calls import KeptCalls
 from dynascope_server.output import Batch, OutputBuffer
 from dynascope_server.process_tree import group_is_alive, signal_each, signal_tree
 from dynascope_server.verdict import Seen
@@ -51,9 +52,13 @@ class Launch:
     log: Path
     report: Path
     timeout: float = 0.0
+    kept: KeptCalls | None = None
+    """Where the calls that it compiles for are kept, if they are."""
 
     def command(self, events: int) -> list[str]:
         engine = engine_command(self.interpreter, "run", "--json", f"{self.report}", "--events-fd", f"{events}")
+        if self.kept is not None:
+            engine += ["--keep-fd", f"{self.kept.descriptor}"]
         return [*engine, *self.options, self.file, "--", *self.arguments]
 
 
@@ -113,6 +118,7 @@ class Worker:
     async def _start(self) -> asyncio.Future[int]:
         loop = asyncio.get_running_loop()
         self._open_log()
+        kept = self._launch.kept
         events_read, events_write = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -122,7 +128,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(events_write,),
+                pass_fds=(events_write, *([kept.descriptor] if kept is not None else [])),
                 start_new_session=True,
             )
         except BaseException:
@@ -130,6 +136,8 @@ class Worker:
             raise
         finally:
             os.close(events_write)
+            if kept is not None:
+                kept.handed_over()
         stdout, stderr = self._process.stdout, self._process.stderr
         assert stdout is not None and stderr is not None  # Both are pipes.
         self._read(self._copy("stdout", await _reader(stdout)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import dynascope
 import pytest
 import torch
@@ -113,3 +115,90 @@ def test_an_error_of_a_hook_is_raised_once():
     with pytest.raises(ValueError, match="no room"), torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         compiled(torch.eye(2, requires_grad=True))
     assert len(packed) == 1
+
+
+# Checkpoint inside a compiled function
+
+
+def saved_bytes(result):
+    return sum(tensor.nbytes for tensor in result.grad_fn.saved_tensors)
+
+
+def chain(around):
+    torch.manual_seed(0)
+    blocks = nn.ModuleList(
+        nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Dropout(0.2), nn.Linear(32, 32)) for _ in range(4)
+    )
+
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = blocks
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = around(block, x) + x
+            return x
+
+    return Chain()
+
+
+def step(function, parameters):
+    torch.manual_seed(1)
+    x = torch.linspace(-1, 1, 64 * 32).view(64, 32).requires_grad_()
+    y = function(x)
+    gradients = torch.autograd.grad(y.square().mean(), [x, *parameters])
+    return [y.detach(), *gradients, torch.rand(2)]
+
+
+@pytest.mark.parametrize("name", ["reentrant", "not reentrant", "with work around"])
+def test_inside_is_one_graph_and_keeps_no_more_than_eager(name):
+    model = chain(AROUND[name])
+    compiled = dynascope.compile(model, fullgraph=True)
+    plain = dynascope.compile(chain(lambda f, x: f(x)), fullgraph=True)
+    if name != "reentrant":  # which refuses `torch.autograd.grad`
+        for found, wanted in zip(step(compiled, model.parameters()), step(model, model.parameters()), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    x = torch.ones(64, 32, requires_grad=True)
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    mask = block_input = x.nbytes
+    assert saved_bytes(compiled(x)) - weights <= 4 * (mask + block_input) + x.nbytes
+    assert saved_bytes(plain(x)) - weights > 4 * (mask + block_input) + x.nbytes
+
+
+@pytest.mark.expects("foreign-call")
+def test_inside_with_random_numbers_drawn_anew():
+    model = chain(AROUND["to the end"])
+    compiled = dynascope.compile(model)
+    for found, wanted in zip(step(compiled, model.parameters()), step(model, model.parameters()), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.expects("foreign-call")
+def test_inside_with_effects_that_happen_twice():
+    def program(norm, x):
+        return checkpoint(norm, x, use_reentrant=False) * 2
+
+    results = []
+    for function in (program, dynascope.compile(program)):
+        norm = nn.BatchNorm1d(3)
+        x = torch.linspace(0, 1, 12).view(4, 3).requires_grad_()
+        function(norm, x).square().sum().backward()
+        results.append([x.grad, norm.running_mean, norm.num_batches_tracked])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.may_break
+def test_inside_without_an_argument_that_requires_grad(grad):
+    linear = nn.Linear(3, 3)
+
+    def program(x, reentrant):
+        return checkpoint(linear, x, use_reentrant=reentrant) * 2
+
+    compiled = dynascope.compile(program)
+    for reentrant in REENTRANT:
+        with torch.set_grad_enabled(grad), pytest.warns(UserWarning) if grad and reentrant else nullcontext():
+            wanted, found = program(torch.ones(3), reentrant), compiled(torch.ones(3), reentrant)
+        assert found.requires_grad == wanted.requires_grad
+        torch.testing.assert_close(found, wanted)

@@ -58,10 +58,7 @@ def test_a_training_step(name, clipped):
 
         return step, look
 
-    codes = agree(make).compilation.codes
-    assert codes[0] == "backward-call"
-    if name in ("SGD", "momentum"):
-        assert set(codes) == {"backward-call"}
+    assert agree(make).compilation.codes == []
 
 
 def one_parameter(program):

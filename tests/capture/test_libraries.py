@@ -7,21 +7,19 @@ import pytest
 import torch
 from harness import compiled
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 OPTIMIZERS = [
-    (lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9), {"backward-call"}),
-    # The step that Adam counts is a number for its formulas, taken out of a tensor.
-    (lambda parameters: torch.optim.Adam(parameters, 0.1), {"backward-call", "data-dependent-value"}),
-    (lambda parameters: torch.optim.AdamW(parameters, 0.1, foreach=False), {"backward-call", "data-dependent-value"}),
+    lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
+    lambda parameters: torch.optim.Adam(parameters, 0.1),
+    lambda parameters: torch.optim.AdamW(parameters, 0.1, foreach=False),
 ]
 
 
 double_sums = torch.vmap(lambda row: row.sum() * 2)
 
 
-@pytest.mark.parametrize(("make_optimizer", "codes"), OPTIMIZERS)
-def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_optimizer, codes):
+@pytest.mark.parametrize("make_optimizer", OPTIMIZERS)
+def test_a_whole_training_step_breaks_nowhere(make_optimizer):
     def train(compile_step):
         torch.manual_seed(0)
         model = torch.nn.Linear(4, 2)
@@ -42,7 +40,7 @@ def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_opt
     captured_losses, captured_parameters, function = train(compiled)
     torch.testing.assert_close(captured_losses, losses)
     torch.testing.assert_close(captured_parameters, parameters)
-    assert set(function.compilation.codes) == codes
+    assert function.compilation.codes == []
     assert function.refused == []
 
 
@@ -51,9 +49,8 @@ def test_a_whole_training_step_breaks_only_at_the_calls_that_torch_runs(make_opt
     [
         lambda x: double_sums(x + 1) * 3,
         lambda x: torch.func.grad(lambda t: (t**3).sum())(x + 1) * 3,
-        lambda x: checkpoint(lambda t: t.sin() * 2, x + 1, use_reentrant=False) * 3,
     ],
-    ids=["vmap", "grad", "checkpoint"],
+    ids=["vmap", "grad"],
 )
 def test_what_torch_runs_itself_is_one_break(function):
     x = torch.randn(3, 2)

@@ -93,9 +93,12 @@ def _side(
     if exact:
         space |= dict.fromkeys(("F16", "BF16", "F32"), torch.float64) | {"C64": torch.complex128}
     function = compiling(space["program"]) if compiling else space["program"]
-    state = space["make"]()
-    state |= {"log": [], "holder": space["Holder"]()}
-    return [_call(program, function, state, call, number, str(file)) for number, call in enumerate(program.calls)]
+    shared, states, seen = {"log": [], "holder": space["Holder"]()}, {}, []
+    for number, call in enumerate(program.calls):
+        if call.sizes not in states:
+            states[call.sizes] = space["make"](*(call.sizes or ())) | shared
+        seen.append(_call(program, function, states[call.sizes], call, number, str(file)))
+    return seen
 
 
 def _call(program: Program, function: Callable, state: dict, call: Call, number: int, file: str) -> Seen:

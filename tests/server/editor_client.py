@@ -21,7 +21,7 @@ SETTINGS = {
     "enginePath": str(FAKE_ENGINE),
     "client": {"virtualDocuments": True, "output": True, "runState": True},
 }
-DEFAULTS = dict.fromkeys(("environment", "pagesPath", "trusted", "run", "lenses", "hints", "maximumRuns")) | SETTINGS
+DEFAULTS = dict.fromkeys(("environment", "pagesPath", "trusted", "run", "lenses", "hints", "live", "maximumRuns")) | SETTINGS
 
 
 class Connection:

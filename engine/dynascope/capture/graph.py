@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -41,6 +41,8 @@ class CapturedGraph:
     sources: tuple[Source, ...]
     example_inputs: tuple[Any, ...]
     written: tuple[int, ...] = ()
+    freed: dict[int, str] = field(default_factory=dict)
+    """Results whose history was freed inside, by their places, and what torch says where they are differentiated again."""
 
     @property
     def operations(self) -> int:
@@ -57,6 +59,7 @@ class GraphBuilder:
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
         self.setters: set[fx.Node] = set()
+        self.left_out: dict[fx.Node, None] = {}
         self.numbers: dict[Any, fx.Node] = {}
         """What stands for each number that varies."""
 
@@ -117,16 +120,49 @@ class GraphBuilder:
         self.kept.add(node)
         self.journal.record(lambda: self.kept.discard(node))
 
+    def leave_out(self, nodes: Sequence[fx.Node]) -> None:
+        """Nodes that another one does the work of: they are there while the program is followed, and leave at the end."""
+        for node in nodes:
+            self.left_out[node] = None
+        self.journal.record(lambda: [self.left_out.pop(node, None) for node in nodes])
+
+    def make_again(self, nodes: Sequence[fx.Node]) -> None:
+        """What these nodes compute is not kept for the backward pass."""
+        for node in nodes:
+            node.meta["made_again"] = True
+
+    def is_left_out(self, node: fx.Node) -> bool:
+        return node in self.left_out
+
+    def unread(self) -> list[fx.Node]:
+        """Nodes whose result nothing reads so far."""
+        return [node for node in self.graph.nodes if not node.users and node not in self.left_out]
+
+    def still_read(self, outputs: Sequence[fx.Node]) -> fx.Node | None:
+        """A node that is to leave, and cannot: what it does would be done twice, and something else reads what it gives."""
+        read = {*outputs}
+        for node in reversed(self.left_out):
+            if node in read or any(user not in self.left_out for user in node.users):
+                if node in self.kept or not may_go(node):
+                    return node
+        return None
+
     def _annotate(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         self.journal.record(lambda: self.graph.erase_node(node))
         node.meta["user_stack"] = stack = self.user_stack()
         node.meta["stack_trace"] = stack_text(stack)
         self.describe(node, example, device)
 
-    def finish(self, outputs: Sequence[fx.Node], written: Collection[Source] = ()) -> CapturedGraph | None:
+    def finish(
+        self, outputs: Sequence[fx.Node], written: Collection[Source] = (), freed: dict[int, str] | None = None
+    ) -> CapturedGraph | None:
         """The graph with these outputs; None when it would do nothing: then the outputs are inputs (`source_of`). `written` are
-        the inputs that it writes to."""
-        self.graph.output(tuple(outputs))
+        the inputs that it writes to, `freed` the outputs without a history that can be differentiated."""
+        freed = freed or {}
+        self.graph.output(tuple(self._detached(node) if at in freed else node for at, node in enumerate(outputs)))
+        for node in reversed(self.left_out):
+            if not node.users:
+                self.graph.erase_node(node)
         self._remove_unused()
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
@@ -138,7 +174,12 @@ class GraphBuilder:
         module = fx.GraphModule(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
-        return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed)
+        return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed, freed)
+
+    def _detached(self, node: fx.Node) -> fx.Node:
+        detached = self.graph.call_method("detach", (node,))
+        detached.meta = {**node.meta, "example_value": node.meta["example_value"].detach()}
+        return detached
 
     def source_of(self, node: fx.Node) -> Source | None:
         """Where the program has what a placeholder stands for."""
@@ -149,6 +190,8 @@ class GraphBuilder:
         needed = {*outputs, *self.kept}
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
+            if node in self.left_out:
+                continue
             if node in needed:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):

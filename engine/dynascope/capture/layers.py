@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,14 @@ def _note(parent: Any, name: str, child: Any) -> None:
         frame = frame.f_back
     if frame is not None and isinstance(child, torch.nn.Module):
         _registrations[id(child)] = (weakref.ref(child), frame.f_code, frame.f_lasti)
+
+
+def renew_places(new_code: Callable[[CodeType], CodeType | None]) -> None:
+    """The lines of a text that was edited since, where the function that built a layer is still the same."""
+    for key, (module, code, instruction) in list(_registrations.items()):
+        new = new_code(code)
+        if new is not None and new.co_code == code.co_code:
+            _registrations[key] = module, new, instruction
 
 
 def built_at(module: torch.nn.Module) -> Span | None:

@@ -113,6 +113,8 @@ class Machine:
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.writes = 0
+        self.freed: set[Any] = set()
+        """The functions of histories that the program has differentiated and not kept."""
         self.generators: list[GeneratorValue] = []
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""

@@ -49,18 +49,25 @@ def _on_meta(value: Any) -> Any:
     return {name: _on_meta(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-class _Watch(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.called: list[OpOverload] = []
+class OnMeta(TorchDispatchMode):
+    """What operators make, they make on meta."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.called.append(func)
         kwargs = dict(kwargs or {})
         if any(argument.name == "device" for argument in func._schema.arguments):
             kwargs["device"] = META
         return func(*args, **kwargs)
+
+
+class _Watch(OnMeta):
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[OpOverload] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.called.append(func)
+        return super().__torch_dispatch__(func, types, args, kwargs)

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import CustomFunction, gradients
+
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
     abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin
@@ -26,7 +28,7 @@ _BY_SIZE = """
     std sub sum t tan tanh tensor_split tile to transpose tril triu truediv type type_as unbind unflatten unsqueeze
     var view view_as where xor zero zeros zeros_like
 """
-NEVER_RAISES = frozenset(_BY_SIZE.split())
+NEVER_RAISES = frozenset(_BY_SIZE.split()) | {gradients.__name__}
 
 LOOKS = (
     "index",
@@ -72,6 +74,8 @@ def may_raise(node: fx.Node) -> bool:
         return False
     if node.target in (operator.getitem, operator.setitem):
         return holds_tensor(node.args[1])
+    if isinstance(node.target, CustomFunction):
+        return any(map(may_raise, node.target.forward.graph.nodes))
     return operator_name(node) not in NEVER_RAISES
 
 
@@ -86,6 +90,8 @@ def raises_unused(node: fx.Node) -> bool:
     device = node.meta.get("device")
     if device is not None and device.type != "cpu":
         return False
+    if isinstance(node.target, CustomFunction):
+        return any(map(raises_unused, node.target.forward.graph.nodes))
     if refused_by_real_tensors_only(node):
         return True
     if not may_raise(node):
@@ -106,4 +112,6 @@ def refused_by_real_tensors_only(node: fx.Node) -> bool:
     return name == "as_strided" or (name in PRODUCTS and len({each.dtype for each in tensors}) > 1)
 
 
-PRODUCTS = frozenset(["mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "addmv", "addbmm", "mv", "dot", "einsum", "bilinear"])
+PRODUCTS = frozenset(
+    ["mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "addmv", "addbmm", "mv", "dot", "einsum", "bilinear"]
+)

@@ -310,11 +310,11 @@ class BackwardCall(Reason):
     expression: str
 
     def message(self) -> str:
-        return f"`{self.expression}` differentiates what the graph computes, so the graph ends before it."
+        return f"`{self.expression}` runs more of autograd than this graph holds, so the graph ends before it."
 
     def remedy(self) -> str:
         return (
-            "Compile the computation of the loss, and differentiate it where the compiled function is called: "
+            "Compute all that leads to the loss inside, without hooks; or differentiate it where the compiled function is called: "
             "its backward pass is compiled too."
         )
 

@@ -62,6 +62,8 @@ class CaptureOptions:
     """Sizes of tensors that were equal to others once, and then were not."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
+    differentiates: bool = True
+    """Whether what compiles the graph understands differentiation inside it."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     inline: Callable[[FunctionType], bool] = inline_everything

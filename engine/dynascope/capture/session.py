@@ -15,18 +15,24 @@ from typing import Any
 from warnings import WarningMessage
 
 import torch
+from torch import fx
 from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     autocast,
+    autograd_functions,
     callables,
+    checkpointing,
     constructors,
     containers,
+    differentiation,
     introspection,
     iterators,
+    loggers,
     numbers_and_text,
     objects,
+    optimizers,
     profiling,
     torch_state,
 )
@@ -52,6 +58,7 @@ from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
+    ForeignCall,
     GeneratorFunction,
     InternalFailure,
     ProgramRaises,
@@ -288,11 +295,14 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
+        if (twice := machine.graph.still_read(outputs)) is not None:
+            raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle(outputs)
+            machine.extents.settle((*outputs, *machine.graph.unread()))
+        freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
-        graph = machine.graph.finish(outputs, {tensor.source for tensor in written})
+        graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
         plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
@@ -309,6 +319,19 @@ class Session:
             machine.visited,
             tuple(machine.warnings),
         )
+
+    def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
+        """The results whose history the program has freed, and what torch says of those who differentiate them again."""
+        found: dict[int, str] = {}
+        for place, node in enumerate(outputs) if self.machine.freed else ():
+            example = node.meta.get("example_value")
+            if isinstance(example, torch.Tensor) and example.grad_fn in self.machine.freed:
+                try:
+                    seed = torch.empty_like(example, requires_grad=False)
+                    example.backward(seed, retain_graph=True)
+                except RuntimeError as error:
+                    found[place] = str(error)
+        return found
 
     def check_generators(self, plan: Plan) -> None:
         """A generator left inside `try` or `with` runs its cleanup when Python drops it, which is not followed here.

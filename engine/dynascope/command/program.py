@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     from dynascope.requirements import unmet_requirement
 
     recorder = Recorder(file, tuple(arguments), Path(settings["report"]), EventStream(settings["events"]))
+    if settings.get("keep") is not None and hasattr(os, "fork"):
+        recorder.keep_call = _keeping(settings["keep"])
+    if settings.get("check"):
+        recorder.check = _checking(recorder)
     unmet = unmet_requirement()
     if unmet is not None:
         recorder.problem(unmet.explain())
@@ -61,6 +65,31 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     atexit.register(_end, recorder)
     if unmet is None:
         _give_way(_serve(settings, recorder), loaded_before)
+
+
+def _keeping(descriptor: int) -> Callable[[Any, Any], None]:
+    """Calls are kept for an editor. Not loaded before torch is."""
+    keeper: list[Any] = []
+
+    def keep(state: Any, values: Any) -> None:
+        if not keeper:
+            from dynascope.live.keeping import Keeper
+
+            keeper.append(Keeper(descriptor))
+        keeper[0].keep(state, values)
+
+    return keep
+
+
+def _checking(recorder: Any) -> Callable[..., Callable]:
+    """Not loaded before torch is."""
+
+    def check(*arguments: Any) -> Callable:
+        from dynascope.checking.checker import Checker
+
+        return Checker(recorder)(*arguments)
+
+    return check
 
 
 def _give_way(folder: str, loaded_before: Collection[str]) -> None:

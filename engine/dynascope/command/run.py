@@ -91,7 +91,7 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
     child = subprocess.Popen(
         child_command(options),
         env=environment(child_settings(options, report_path)),
-        pass_fds=() if options.events_fd is None else (options.events_fd,),
+        pass_fds=tuple(fd for fd in (options.events_fd, getattr(options, "keep_fd", None)) if fd is not None),
         start_new_session=False,
     )
     old_handlers = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
@@ -134,6 +134,8 @@ def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, 
         "module": getattr(options, "module", False),
         "report": str(report_path),
         "events": options.events_fd,
+        "keep": getattr(options, "keep_fd", None),
+        "check": getattr(options, "check", False),
         "device": options.device,
         "dynamic": options.dynamic or None,
         "fullgraph": options.fullgraph or None,

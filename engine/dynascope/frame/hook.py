@@ -39,6 +39,7 @@ _NAMES = (
     "forget",
     "foreign_evaluator",
     "is_suspended",
+    "resume",
     "configure_tensors",
     "try_probe",
     "use_tracer_test",

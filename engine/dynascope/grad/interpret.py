@@ -6,18 +6,18 @@ dropout its fused form, and `.to(device)` would see only "meta".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import CustomFunction
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.numbers import symbol
 from dynascope.grad.reasons import (
     AutocastActive,
-    BackwardInsideGraph,
     DataDependentResult,
     DifferentiationRefused,
     OperatorFailed,
@@ -60,7 +60,8 @@ def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> 
 
 
 def origin_of(node: fx.Node) -> Origin:
-    return Origin(node.name, node.meta.get("user_stack") or (), node.meta.get("stack_trace"))
+    meta = node.meta
+    return Origin(node.name, meta.get("user_stack") or (), meta.get("stack_trace"), "made_again" in meta)
 
 
 def _attribute(graph: fx.GraphModule, path: str) -> Any:
@@ -104,7 +105,18 @@ def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: R
             return result
     if node.op == "call_method":
         return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
+    if isinstance(node.target, CustomFunction):
+        return node.target.applied(lambda graph, inputs: _run_inside(graph, inputs, recorder), arguments)
     return node.target(*arguments, **keywords)
+
+
+def _run_inside(graph: fx.GraphModule, inputs: Sequence[Any], recorder: Recorder) -> Any:
+    """A pass of a custom function."""
+    before, recorder.says_its_places = recorder.says_its_places, True
+    try:
+        return run(graph, list(inputs), recorder)
+    finally:
+        recorder.says_its_places = before
 
 
 def _named(reason: Any, name: str) -> Any:
@@ -124,11 +136,6 @@ def refusal_within(error: BaseException | None) -> DifferentiationRefused | None
 def _refuse_by_name(node: fx.Node, name: str) -> None:
     if node.op == "call_method" and name in ("item", "tolist", "numpy"):
         raise DifferentiationRefused(DataDependentResult(name))
-    if (node.op == "call_method" and name == "backward") or node.target in (
-        torch.autograd.grad,
-        torch.autograd.backward,
-    ):
-        raise DifferentiationRefused(BackwardInsideGraph(name))
     if node.target in _AUTOCAST:
         raise DifferentiationRefused(AutocastActive(name))
 

@@ -93,7 +93,13 @@ def _read_by_backward(
 
 def _can_run_again(value: Value | Number) -> bool:
     step = value.step
-    return step is not None and not step.is_random and (isinstance(value, Number) or step.target in CHEAP)
+    if step is None or step.is_random:
+        return False
+    return isinstance(value, Number) or step.target in CHEAP or _is_made_again(step)
+
+
+def _is_made_again(step: Step) -> bool:
+    return step.origin.made_again and not step.has_effect
 
 
 def _alive(inputs: list[Any], results: Results) -> set[int]:
@@ -106,7 +112,7 @@ def _cost(value: Value | Number, alive: set[int]) -> int | None:
     """Bytes to keep the value; None where it must not be kept itself (a view: its source is kept)."""
     if isinstance(value, Number):
         return 1
-    if value.step is not None and value.step.target in VIEWS:
+    if value.step is not None and (value.step.target in VIEWS or _is_made_again(value.step)):
         return None
     if id(value) in alive:
         return value.layout.byte_count // DISCOUNT + 1

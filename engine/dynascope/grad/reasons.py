@@ -124,18 +124,6 @@ class UnsupportedTensor(Reason):
 
 
 @dataclass(frozen=True)
-class BackwardInsideGraph(Reason):
-    code = "backward-inside"
-    operation: str
-
-    def message(self) -> str:
-        return f"`{self.operation}` runs autograd inside the graph and reaches values from outside it."
-
-    def remedy(self) -> str:
-        return f"Call `{self.operation}` outside the compiled function."
-
-
-@dataclass(frozen=True)
 class OutputNotReproducible(Reason):
     code = "output-alias"
     name: str

@@ -67,13 +67,15 @@ class Recorder(TorchDispatchMode):
         self.origins: list[Origin] = []
         """By autograd sequence number, counted from `_sequence_start`."""
         self._sequence_start = torch._C._autograd._get_sequence_nr()
+        self.says_its_places = False
+        """Whether a graph of the program runs, whose nodes have places of their own in the backward pass too."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.tape.phase == "backward":
+        if self.tape.phase == "backward" and not self.says_its_places:
             self._place_backward_step()
         with torch._C._AutoDispatchBelowAutograd(), autocast.suspended():
             return self._record(func, args, kwargs or {})
@@ -138,7 +140,10 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
-            return self.wrap(self.builder.op(func, *self.values(args), **self._keywords(kwargs)))
+            result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
+            if self.trail is not None:
+                self.trail.step(func, result)
+            return self.wrap(result)
         if facts.kind in ("view", "same"):
             return self._view(func, args, kwargs)
         if facts.kind == "mutating" and is_filling(func):

@@ -123,6 +123,8 @@ class Origin:
     node: str
     user_stack: UserStack = ()
     stack_trace: str | None = None
+    made_again: bool = False
+    """Whether the program wants its result computed again for the backward pass, not kept (checkpoint)."""
 
 
 NOWHERE = Origin("")

@@ -9,12 +9,10 @@ Nothing in the folder is precious: any file can go at any time, and whoever miss
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
 import shutil
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from pathlib import Path
 
 from dynascope.native.forking import safe_in_children
 from dynascope.native.reasons import CacheUnusable, CacheWriteFailed
+from dynascope.report.process_folders import process_folder
 from dynascope.report.reason import Explanation
 
 FOLDER_VARIABLE = "DYNASCOPE_CACHE_DIR"
@@ -132,7 +131,7 @@ def _choose() -> tuple[Path, Explanation | None]:
             if cause is None:
                 _state.chosen[wish] = (wish, None)
             else:
-                _state.chosen[wish] = (_private_folder(), CacheUnusable(str(wish), cause).explain())
+                _state.chosen[wish] = (process_folder("dynascope-cache-"), CacheUnusable(str(wish), cause).explain())
         return _state.chosen[wish]
 
 
@@ -212,18 +211,6 @@ def is_own_file(path: Path) -> bool:
     if not stat.S_ISREG(facts.st_mode):
         return False
     return _who_else(facts) is None or (facts.st_uid == 0 and not facts.st_mode & (stat.S_IWOTH | stat.S_IWGRP))
-
-
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="dynascope-"))
-    atexit.register(_remove_own, folder, os.getpid())
-    return folder
-
-
-def _remove_own(folder: Path, process: int) -> None:
-    # A forked child inherits the registration, not the folder.
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport
+from dynascope.report.process_folders import process_folder
 from dynascope.report.store import ReportUnreadable, read_report
 
 GRACE_SECONDS = 5.0
@@ -48,7 +49,7 @@ class Prover:
 
     def __init__(self, interpreter: str = sys.executable, seconds: float = 60.0) -> None:
         self._seconds = seconds
-        self._folder = tempfile.TemporaryDirectory(prefix="dynascope-proofs-")
+        self._folder = process_folder("dynascope-proofs-")
         self._count = 0
         self.process = subprocess.Popen(
             [interpreter, "-m", "dynascope.proving.prover"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -65,12 +66,12 @@ class Prover:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def tried(self, program: Program, texts: Mapping[str, str], is_captured: bool = True) -> Outcome:
         """The program as it is written first, then captured: what does not run as before is not captured either."""
         self._count += 1
-        place = Path(self._folder.name, str(self._count))
+        place = self._folder / str(self._count)
         place.mkdir()
         report, results, printed = place / "report.json", place / "results.pt", place / "printed"
         trial = Trial(

@@ -201,6 +201,24 @@ class FunctionFact:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFact:
+    """A value or a gradient that a run in float64 was compared with: how far eager is from it, and compiled code.
+
+    Both are the largest difference of an element, by the largest element. `differs`: compiled code is further away than another
+    order of the same additions explains.
+    """
+
+    function: str
+    name: str
+    kind: Literal["value", "gradient"]
+    eager: float
+    compiled: float
+    differs: bool
+    span: Span | None = None
+    stack: UserStack = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramFact:
     """The program that ran. `exit_code` is None while it runs; `signal` where one ended it."""
 
@@ -234,4 +252,6 @@ class CompileReport:
     graphs: tuple[GraphFact, ...] = ()
     kernels: tuple[KernelFact, ...] = ()
     notes: tuple[Explanation, ...] = ()
+    checks: tuple[CheckFact, ...] = ()
+    """In the order of the program; only where somebody asked for them."""
     version: int = VERSION

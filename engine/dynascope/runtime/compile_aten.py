@@ -103,6 +103,8 @@ def _generate(
 def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any) -> CompiledAten:
     if isinstance(module, Explanation):
         return CompiledAten(graph, run_operators(graph), None, (module,))
+    if options is not None and options.looks_only:
+        return CompiledAten(graph, run_operators(graph), module, ())
     try:
         built = build(module, options)
     except ToolchainError as error:

@@ -61,6 +61,8 @@ class FileView:
     """The compiled functions, by identifier, whose text is another now."""
     choice: frozenset[str] = frozenset()
     """The entries chosen to be shown; of other places it is the one used last."""
+    live: frozenset[str] = frozenset()
+    """The compiled functions that were captured again as they are edited, and have not run like this."""
 
     @property
     def stale(self) -> bool:
@@ -75,10 +77,16 @@ class FileView:
         return self.outdated or function in self.stale_functions
 
     def is_stale_line(self, old: int) -> bool:
+        named = self._functions_of(old)
+        return any(map(self.is_stale, named)) if named else self.outdated
+
+    def is_live_line(self, old: int) -> bool:
+        return any(name in self.live for name in self._functions_of(old))
+
+    def _functions_of(self, old: int) -> list[str]:
         functions = self.facts.functions.get(old, ())
         around = function_at(self.facts, old)
-        named = [function.identifier for function in functions] or ([around.identifier] if around else [])
-        return any(map(self.is_stale, named)) if named else self.outdated
+        return [function.identifier for function in functions] or ([around.identifier] if around else [])
 
     def old_line(self, present: int) -> int | None:
         """The line of the run text that stands on line `present` now."""

@@ -43,6 +43,7 @@ def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
     if not sections:
         return None
     note = "*stale: the text changed after this run*" if view.is_stale_line(line) else ""
+    note = "*live: captured as edited; it has not run*" if not note and view.is_live_line(line) else note
     return "\n\n".join(part for part in (note, *sections, _variant_note(view, line)) if part)
 
 

@@ -23,6 +23,7 @@ from dynascope_server.ide.units import Unit
 
 USES_TORCH = re.compile(r"^\s*(?:import|from)\s+(?:torch|dynascope)\b", re.MULTILINE)
 STALE = "stale: run again"
+LIVE = "live"
 LABEL_LENGTH = 80
 
 
@@ -76,6 +77,7 @@ def _look_acts(view: FileView, unit: Unit, function: FunctionFact) -> Iterator[A
         kernels, guards = _kernels_on(view, unit), _guards_on(view, unit)
     else:
         title = _function_summary(view, function)
+        title = f"{LIVE} · {title}" if function.identifier in view.live else title
         kernels = len(kernels_of(view.shown, function))
         guards = sum(len(entry.guards) for entry in function.entries)
     yield Act(title, acts.SHOW_GRAPH, view.path, detail={**detail, "stage": "torch"})

@@ -177,6 +177,7 @@ def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     forgotten = server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.storage.results.forget(forgotten)
     server.fixes.forget(forgotten)
+    server.live.forget(forgotten)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 

@@ -56,7 +56,7 @@ class DocumentStore:
         if address.owner == REASONS:
             return Document(address.what, self._reason_page(address.what.removesuffix(".md")))
         program = self._program(address.owner) or ""
-        report = self._server.session.report_of(program)
+        report = self._server.session.shown_report(program)
         built = build(report, address.what, self._server.session.choice_of(program)) if report is not None else None
         return built or Document(
             f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE

@@ -93,6 +93,7 @@ class Runs:
             log=log,
             report=report,
             timeout=settings.run.timeout,
+            kept=server.live.begin(path, folder),
         )
 
     async def _go(self, run: Run) -> None:

@@ -33,6 +33,7 @@ from dynascope_server.lsp.commands import execute
 from dynascope_server.lsp.document_store import DocumentStore
 from dynascope_server.lsp.fixes import FixSearches
 from dynascope_server.lsp.lens_refresh import LensRefresh
+from dynascope_server.lsp.live import Live
 from dynascope_server.lsp.publisher import Publisher
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.output import Batch
@@ -60,6 +61,7 @@ class DynascopeServer(LanguageServer):
         self.publisher = Publisher(self)
         self.runs = Runs(self)
         self.fixes = FixSearches(self)
+        self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
@@ -147,11 +149,13 @@ class DynascopeServer(LanguageServer):
 
     def text_changed(self, path: str) -> None:
         self.publisher.publish({path} | self.session.touched_by(path))
+        self.live.text_changed(path)
 
     def is_open(self, path: str) -> bool:
         return self.uri_of(path) in self.workspace.text_documents
 
     def settings_changed(self) -> None:
+        self.live.settings_changed()
         self.publisher.publish_all()
         self.lens_refresh.changed()
 
@@ -177,6 +181,7 @@ class DynascopeServer(LanguageServer):
         """The server is going: nothing it started stays."""
         self.runs.kill_all()
         self.fixes.kill_all()
+        self.live.close()
 
     def workspace_folders(self) -> list[str]:
         known = [folder.uri for folder in self.workspace.folders.values()] or [self.workspace.root_uri or ""]

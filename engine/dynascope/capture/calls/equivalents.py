@@ -270,6 +270,24 @@ def count_elements(mapping, iterable, /):
         mapping[item] = mapping.get(item, 0) + 1
 
 
+def add_quotient(tensor, one, other, value):
+    return tensor.add_(value * one / other)
+
+
+def add_product(tensor, one, other, value):
+    return tensor.add_(value * one * other)
+
+
+def add_quotients(tensors, ones, others, scalars):
+    for at, tensor in enumerate(tensors):
+        add_quotient(tensor, ones[at], others[at], scalars[at])
+
+
+def add_products(tensors, ones, others, scalars):
+    for at, tensor in enumerate(tensors):
+        add_product(tensor, ones[at], others[at], scalars[at])
+
+
 STAND_FOR = {
     pairwise_.__code__: itertools.pairwise,
     compress_.__code__: itertools.compress,

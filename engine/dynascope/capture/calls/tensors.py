@@ -10,13 +10,16 @@ PyTorch then raises its own error at the user's line.
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.autograd_functions import CustomFunction
 from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.graph import by_object
@@ -30,10 +33,10 @@ from dynascope.capture.metadata import (
     on_meta,
     result_device,
 )
+from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
-    BackwardCall,
     DataDependentShape,
     DataDependentValue,
     ForeignCall,
@@ -100,19 +103,12 @@ METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj
 # Methods that change what a tensor is, not only what it holds: its value here could not follow.
 RESHAPING_IN_PLACE = frozenset(
     [
-        "unsqueeze_",
-        "squeeze_",
-        "t_",
-        "transpose_",
-        "swapaxes_",
-        "swapdims_",
         "resize_",
         "resize_as_",
         "set_",
         "requires_grad_",
         "is_inference",
         "share_memory_",
-        "backward",
         "retain_grad",
         "register_hook",
         "rename_",
@@ -212,14 +208,46 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         return metadata_method(machine, method, name, arguments, keywords)
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
-    if name == "backward":
-        raise Break(BackwardCall(machine.expression()))
+    if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
+        return arguments[0]
+    if is_view_in_place(name):
+        return view_in_place(machine, name, arguments, keywords)
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+@functools.cache
+def is_view_in_place(name: str) -> bool:
+    """Whether a method makes its tensor the view of itself that the method without the underscore returns."""
+    in_place, other = (getattr(torch.ops.aten, each, None) for each in (name, name.removesuffix("_")))
+    if name == "detach_" or not name.endswith("_") or name.endswith("__") or in_place is None or other is None:
+        return False
+    overloads = [getattr(in_place, each) for each in in_place.overloads()]
+    views = [getattr(other, each)._schema.returns[0].alias_info for each in other.overloads()]
+    return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
+
+
+def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
+    """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
+    tensor = arguments[0]
+    example = tensor.example
+    if tensor.object is not None or (example.requires_grad and example.is_leaf) or PLACED_IN_STORAGE.get(name):
+        raise Break(TensorAttribute(name))
+    method = getattr(torch.Tensor, name.removesuffix("_"))
+    viewed = apply_method(machine, method, arguments, keywords)
+    machine.journal.set(tensor, "node", viewed.node)
+    machine.journal.set(tensor, "example", viewed.example)
+    return tensor
+
+
+def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
+    """Whether `requires_grad_` is told what the tensor says already."""
+    wanted = [*arguments[1:], *keywords.values()]
+    return bool(machine.object_of(wanted[0]) if wanted else True) == arguments[0].example.requires_grad
 
 
 def name_of(function: Any) -> str:
@@ -428,7 +456,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if is_cpu and not self.own_operators:
+        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -439,13 +467,14 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given:
+            inside = OnMeta() if isinstance(self.target, CustomFunction) else nullcontext()
+            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside:
                 result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        for warning in given:
+        for warning in given if not isinstance(self.target, CustomFunction) else ():  # noted where its passes were followed
             self.note_warning(warning)
         return result
 
@@ -593,6 +622,9 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return value_of(getattr(value.example, name))
     if name == "grad":
         return gradients.read(machine, value)
+    if name == "grad_fn" and value.example.grad_fn is None:
+        guard_leaf(machine, value)
+        return NONE
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):

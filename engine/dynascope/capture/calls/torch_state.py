@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.registry import MEANINGS, class_method_meaning, meaning
+from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import BackwardCall, ForeignCall, RecurrentLayer
+from dynascope.capture.reasons import ForeignCall, RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     FALSE,
@@ -116,11 +116,6 @@ def group_tensors(machine: Machine, arguments: list[Value], keywords: dict[str, 
     return DictValue(items)
 
 
-@meaning(torch.autograd.grad, torch.autograd.backward)
-def differentiate(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    raise Break(BackwardCall(machine.expression()))
-
-
 @meaning(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 def recurrent_layer(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     raise Break(RecurrentLayer(machine.expression()))
@@ -137,16 +132,6 @@ def _break(thing: Any, detail: str) -> None:
 
 def _raise(machine: Machine, thing: Any, detail: str) -> Any:
     raise Break(ForeignCall(callee(machine.expression()) or thing.__name__, detail))
-
-
-@class_method_meaning(torch.autograd.Function, "apply")
-def apply_function(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    return _break_at_function(machine, arguments[0])
-
-
-def _break_at_function(machine: Machine, cls: Value) -> Any:
-    name = machine.realize(cls).value.__name__
-    raise Break(ForeignCall(f"{name}.apply", "a custom autograd function runs Python in the backward pass"))
 
 
 _break(torch.from_numpy, "NumPy arrays are not part of a graph")

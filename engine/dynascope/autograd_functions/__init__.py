@@ -1,0 +1,10 @@
+"""What graphs hold of autograd: a custom function of the program with both of its passes, and differentiation itself.
+
+Capture makes them, the recording of programs looks inside, and they know neither.
+"""
+
+from dynascope.autograd_functions.custom_function import CustomFunction
+from dynascope.autograd_functions.freed import with_freed_history
+from dynascope.autograd_functions.gradients import gradients
+
+__all__ = ["CustomFunction", "gradients", "with_freed_history"]

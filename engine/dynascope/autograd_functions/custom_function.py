@@ -1,0 +1,76 @@
+"""A custom function with both of its passes captured, as the target of one node of a graph.
+
+    class Sine(Function):                          forward    x -> (x.sin(), x)            one result, and what backward reads
+        forward:  save x; return x.sin()           backward   (gradient, x) -> (gradient * x.cos(),)
+        backward: return gradient * x.cos()
+
+    node.target(x)                                 runs the two as a torch.autograd.Function of the same name
+
+Who wants to see the operators inside says how a graph is run: `target.applied(run, operands)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.autograd.function import once_differentiable
+
+Run = Callable[[fx.GraphModule, Sequence[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class CustomFunction:
+    """`forward` takes the operands and returns `count` results and then what `backward` reads, saved tensors first; `backward`
+    takes the results' gradients and that, and returns a gradient for each operand, or None."""
+
+    name: str
+    module: str
+    forward: fx.GraphModule
+    backward: fx.GraphModule
+    count: int
+    saved: int
+    """How many of the values that `backward` reads were given to `save_for_backward`: that these do not change is checked."""
+    returns_tuple: bool
+    without_gradient: tuple[int, ...]
+    """The results marked as not differentiable."""
+    materializes: bool
+    """Whether undefined gradients of results are zeros for `backward`."""
+    is_once_differentiable: bool
+
+    def __post_init__(self) -> None:
+        """As fx names what a node calls."""
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__module__", self.module)
+
+    def __call__(self, *operands: Any) -> Any:
+        return self.applied(lambda graph, inputs: graph(*inputs), operands)
+
+    def applied(self, run: Run, operands: Sequence[Any]) -> Any:
+        """The results, differentiable as the program says, of graphs that `run` runs."""
+        results = _function_of(self, run).apply(*operands)
+        return results if self.returns_tuple else results[0]
+
+
+def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Function]:
+    def forward(ctx: Any, *operands: Any) -> tuple:
+        made = run(custom.forward, operands)
+        results, kept = tuple(made[: custom.count]), made[custom.count :]
+        ctx.save_for_backward(*kept[: custom.saved])
+        ctx.kept = kept[custom.saved :]
+        ctx.set_materialize_grads(custom.materializes)
+        ctx.mark_non_differentiable(*(results[at] for at in custom.without_gradient))
+        return results
+
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        if not custom.materializes and any(gradient is None for gradient in gradients):
+            return (None,) * len(ctx.needs_input_grad)
+        return tuple(run(custom.backward, (*gradients, *ctx.saved_tensors, *ctx.kept)))
+
+    if custom.is_once_differentiable:
+        backward = once_differentiable(backward)
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(custom.name, (torch.autograd.Function,), methods)

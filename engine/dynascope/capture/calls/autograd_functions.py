@@ -1,0 +1,303 @@
+"""A call of a `torch.autograd.Function` of the program: both of its passes are captured, into graphs of their own.
+
+    y = Sine.apply(x)        forward(ctx, x) is followed as any function, without gradients; then backward(ctx, gradient),
+                             with a tensor for each gradient to come; one node stands for the two
+
+The nodes of both are made in the one graph of the capture, where the program's own values are, and copied from there. What was
+copied leaves the graph at its end (`GraphBuilder.leave_out`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from dynascope.autograd_functions import CustomFunction
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import class_method_meaning, meaning
+from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.protocols import attributes
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    InstanceValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+FunctionCtx = torch.autograd.function.FunctionCtx
+OWN_SETUP = torch.autograd.Function.setup_context
+
+
+class Context(FunctionCtx):
+    """What stands for `ctx`: torch's methods of it keep what they are given as attributes, and the rest of it is not known."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+@meaning(Context.__getattr__)
+def other_attribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    name = machine.object_of(arguments[1])
+    if name in _OF_AUTOGRAD:
+        raise Break(ForeignCall(f"ctx.{name}", "only autograd knows the context that it belongs to"))
+    raise machine.throw(AttributeError, f"'Function' object has no attribute {name!r}")
+
+
+_OF_AUTOGRAD = frozenset(
+    name for cls in (torch._C._FunctionBase, torch.autograd.function.BackwardCFunction) for name in dir(cls)
+)
+
+
+@class_method_meaning(torch.autograd.Function, "apply")
+def apply(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    cls = machine.realize(arguments[0])
+    given = [machine.realize(argument) for argument in arguments[1:]]
+    if keywords or not isinstance(cls, ConstantValue):
+        raise Break(ForeignCall("apply", "its arguments are given by name"))
+    return Call(machine, cls, given).run()
+
+
+class Call:
+    """One call of a custom function, on its way to being a node."""
+
+    def __init__(self, machine: Machine, cls: ConstantValue, given: list[Value]) -> None:
+        self.machine, self.cls, self.given = machine, cls, given
+        self.name = cls.value.__name__
+        self.context = InstanceValue(Context)
+        self.tangents: list[fx.Node] = []
+        self.records = torch.is_grad_enabled() and any(requires_grad(value) for value in given)
+
+    def run(self) -> Value:
+        needs = [boolean(self.records and requires_grad(value)) for value in self.given]
+        self.context.attributes["needs_input_grad"] = TupleValue(tuple(needs))
+        start = self.last_node()
+        with self.without_gradients():
+            result = self.forward()
+            results = [self.machine.realize(item) for item in result.items] if is_tuple(result) else [result]
+            if not self.records or not any(isinstance(value, TensorValue) for value in results):
+                return self.apart(result)
+            middle = self.last_node()
+            gradients = self.backward(results)
+        forward = self.nodes_between(start, middle)
+        backward = self.nodes_between(middle, self.last_node())
+        custom, operands = self.custom(forward, backward, results, gradients, is_tuple(result))
+        self.machine.graph.leave_out([*forward, *self.tangents, *backward])
+        made = apply_function(self.machine, custom, operands, {})
+        return self.in_place_of(result, results, made)
+
+    # The two passes
+
+    def forward(self) -> Value:
+        """The result of `forward`, as the program would get it from a plain call."""
+        machine = self.machine
+        function = attributes.get_now(machine, self.cls, "forward")
+        if self.cls.value.setup_context is OWN_SETUP:
+            result = machine.realize(machine.call_now(function, [self.context, *self.given]))
+        else:
+            result = machine.realize(machine.call_now(function, self.given))
+            setup = attributes.get_now(machine, self.cls, "setup_context")
+            machine.call_now(setup, [self.context, TupleValue(tuple(self.given)), result])
+        if "dirty_tensors" in self.context.attributes:
+            raise self.cannot("it marks an argument as changed in place")
+        return result
+
+    def backward(self, results: list[Value]) -> list[Value]:
+        """The gradients that `backward` gives for those of the results: one for each argument."""
+        machine, attribute = self.machine, self.context.attributes
+        attribute["saved_tensors"] = self.context_tuple("to_save")
+        tensors = [value for value in results if isinstance(value, TensorValue)]
+        if not self.materializes() and len(tensors) > 1:
+            raise self.cannot("it has several results, and asks in its backward pass whether a gradient is there")
+        tangents = [self.tangent(value) if isinstance(value, TensorValue) else NONE for value in results]
+        before = len(machine.written), dict(machine.global_writes)
+        function = attributes.get_now(machine, self.cls, "backward")
+        try:
+            result = machine.realize(machine.call_now(function, [self.context, *tangents]))
+        except Raised as raised:
+            raise self.cannot(f"its backward pass raises {raised.value.python_type.__name__}") from None
+        if dict(machine.global_writes) != before[1] or any(w.source is not None for w in machine.written[before[0] :]):
+            raise self.cannot("its backward pass changes objects of the program")
+        gradients = [machine.realize(item) for item in (result.items if is_tuple(result) else (result,))]
+        if len(gradients) < len(self.given) or not all(map(is_none, gradients[len(self.given) :])):
+            raise self.cannot("its backward pass does not return one gradient for each argument")
+        for gradient in gradients:
+            if not isinstance(gradient, TensorValue) and not is_none(gradient):
+                raise self.cannot("its backward pass returns something other than tensors")
+        return gradients[: len(self.given)]
+
+    def tangent(self, value: TensorValue) -> TensorValue:
+        """A gradient to come: laid out as the result."""
+        node = self.machine.graph.call("call_function", torch.empty_like, (value.node,), {}, f"gradient_of_{value.node.name}")
+        self.tangents.append(node)
+        example = self.machine.in_plain_mode(lambda: torch.empty_like(value.example, requires_grad=False))
+        return self.machine.tensor(node, example, value.device)
+
+    def materializes(self) -> bool:
+        return self.context.attributes.get("materialize_grads", ConstantValue(True)).value is not False
+
+    def context_tuple(self, name: str) -> TupleValue:
+        value = self.context.attributes.get(name, NONE)
+        if isinstance(value, ConstantValue):
+            return TupleValue(tuple(map(ConstantValue, value.value or ())))
+        return value
+
+    @contextmanager
+    def without_gradients(self) -> Iterator[None]:
+        """Both passes run without recording, as autograd runs them."""
+        before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self.machine.journal.record(lambda: torch._C._set_grad_enabled(before))
+        try:
+            yield
+        except Break:  # the step is undone as a whole
+            raise
+        except Raised:
+            torch._C._set_grad_enabled(before)
+            raise
+        torch._C._set_grad_enabled(before)
+        self.machine.journal.record(lambda: torch._C._set_grad_enabled(False))
+
+    def cannot(self, why: str) -> Break:
+        return Break(ForeignCall(f"{self.name}.apply", why))
+
+    # From nodes of the capture's graph to graphs of their own
+
+    def last_node(self) -> fx.Node:
+        return next(iter(reversed(self.machine.graph.graph.nodes)))
+
+    def nodes_between(self, start: fx.Node, end: fx.Node) -> list[fx.Node]:
+        """The operators made after `start`, up to `end`. Inputs of the graph, and numbers made of them, stay where they are."""
+        found, node = [], end
+        while node is not start:
+            stays = node.op == "placeholder" or "size" in node.meta or node in self.tangents
+            if not stays and not self.machine.graph.is_left_out(node):
+                found.append(node)
+            node = node.prev
+        return found[::-1]
+
+    def custom(
+        self,
+        forward: list[fx.Node],
+        backward: list[fx.Node],
+        results: list[Value],
+        gradients: list[Value],
+        has_several: bool,
+    ) -> tuple[CustomFunction, list[Value]]:
+        """The node's target and its operands: the arguments that are tensors, then what else the two passes read."""
+        tensors = [value for value in results if isinstance(value, TensorValue)]
+        given = [value for value in self.given if isinstance(value, TensorValue)]
+        saved = [
+            item
+            for item in map(self.machine.realize, self.context_tuple("to_save").items)
+            if isinstance(item, TensorValue)
+        ]
+        own = {*backward, *self.tangents}
+        ends = [gradient.node for gradient in gradients if isinstance(gradient, TensorValue)]
+        read = list(dict.fromkeys(n for n in (*read_by(backward), *ends) if n not in own))
+        kept = [n for n in read if any(n is value.node for value in saved)]
+        kept += [n for n in read if n not in kept]
+        outside = [*read_by(forward), *(value.node for value in tensors), *kept]
+        known = {value.node: value for value in given}
+        lifted = [n for n in dict.fromkeys(outside) if n not in forward and n not in known]
+        self.check_writes(forward, backward, {*lifted, *(value.node for value in given)})
+        operands = [*(value.node for value in given), *lifted]
+        by_argument = (g for value, g in zip(self.given, gradients, strict=True) if isinstance(value, TensorValue))
+        for_operands = [g.node if isinstance(g, TensorValue) else None for g in by_argument] + [None] * len(lifted)
+        unmarked = [id(self.machine.realize(value)) for value in self.context_tuple("non_differentiable").items]
+        custom = CustomFunction(
+            self.name,
+            self.cls.value.__module__,
+            copied(forward, operands, [*(value.node for value in tensors), *kept]),
+            copied(backward, [*self.tangents, *kept], for_operands),
+            len(tensors),
+            sum(any(n is value.node for value in saved) for n in kept),
+            has_several,
+            tuple(at for at, value in enumerate(tensors) if id(value) in unmarked),
+            self.materializes(),
+            self.cls.value.backward.__globals__ is vars(torch.autograd.function),
+        )
+        return custom, [known.get(node) or self.value_of(node) for node in operands]
+
+    def value_of(self, node: fx.Node) -> Value:
+        """A value for a node that the passes read and the program did not give as an argument."""
+        if "size" in node.meta:
+            return SymbolicNumber(node.meta["size"], self.machine.graph)
+        example = node.meta["example_value"]
+        if not isinstance(example, torch.Tensor):
+            raise self.cannot("it reads several results of an operator outside")
+        return TensorValue(node, example, node.meta["device"])
+
+    def check_writes(self, forward: list[fx.Node], backward: list[fx.Node], outside: set[fx.Node]) -> None:
+        """Tensors from outside keep what they hold: a change inside a custom function has rules of its own."""
+        storages = {storage_of(node) for node in outside} - {None}
+        for tensor in self.machine.tensor_writes:
+            if tensor.node in outside or tensor.example.untyped_storage()._cdata in storages:
+                if any(node in self.machine.graph.kept for node in (*forward, *backward)):
+                    raise self.cannot("it changes a tensor from outside in place")
+
+    # Results
+
+    def apart(self, result: Value) -> Value:
+        """Without gradients: what was called is the function, but an argument that it returns comes back as another tensor."""
+        if is_tuple(result):
+            return TupleValue(tuple(map(self.apart, map(self.machine.realize, result.items))))
+        if any(result is value for value in self.given) and isinstance(result, TensorValue):
+            return apply_function(self.machine, torch.Tensor.view_as, [result, result], {})
+        return result
+
+    def in_place_of(self, result: Value, results: list[Value], made: Value) -> Value:
+        """The result with the node's tensors where those of the plain call were."""
+        made = self.machine.realize(made)
+        if not is_tuple(result):
+            return made if isinstance(results[0], TensorValue) else result
+        tensors = iter(made.items)
+        items = [next(tensors) if isinstance(value, TensorValue) else value for value in results]
+        return TupleValue(tuple(items))
+
+
+def copied(nodes: list[fx.Node], inputs: list[fx.Node], outputs: Iterable[fx.Node | None]) -> fx.GraphModule:
+    """A graph of these nodes. An input given twice is the first one."""
+    graph, known = fx.Graph(), {}
+    for at, node in enumerate(inputs):
+        placeholder = graph.placeholder(f"{node.name}_{at}" if node in known else node.name)
+        placeholder.meta = dict(node.meta)
+        known.setdefault(node, placeholder)
+    for node in nodes:
+        known[node] = graph.node_copy(node, known.__getitem__)
+    graph.output(tuple(None if node is None else known[node] for node in outputs))
+    return fx.GraphModule(torch.nn.Module(), graph)
+
+
+def read_by(nodes: list[fx.Node]) -> Iterator[fx.Node]:
+    for node in nodes:
+        yield from node.all_input_nodes
+
+
+def storage_of(node: fx.Node) -> int | None:
+    example = node.meta.get("example_value")
+    return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
+
+
+def requires_grad(value: Value) -> bool:
+    return isinstance(value, TensorValue) and value.example.requires_grad
+
+
+def is_tuple(value: Value) -> bool:
+    return isinstance(value, TupleValue) and value.python_type is tuple
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None

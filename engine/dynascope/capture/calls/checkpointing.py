@@ -1,0 +1,64 @@
+"""`torch.utils.checkpoint.checkpoint`: the function is followed like any other, and what it makes is marked to be made again.
+
+Which values the backward pass keeps is decided where the graph is cut (`grad/partition.py`): nothing of what lies between the
+arguments and the result of such a call, as in eager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils import checkpoint as torchs
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.unused import may_go
+from dynascope.capture.values import DictValue, ListValue, TensorValue, TupleValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+WITHOUT_MEANING_HERE = ("preserve_rng_state", "determinism_check", "early_stop")
+"""What is computed again is the same: the numbers that were drawn are kept, and nothing else can have changed."""
+
+
+@meaning(torchs.checkpoint)
+def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    function, *given = arguments
+    rest = {name: value for name, value in keywords.items() if name not in WITHOUT_MEANING_HERE}
+    reentrant = rest.pop("use_reentrant", None)
+    if reentrant is None or "context_fn" in rest or "debug" in rest:
+        raise Break(ForeignCall("checkpoint", "how it runs again is left open, or told by functions of the program"))
+    if machine.object_of(reentrant) and not any(map(requires_grad, map(machine.realize, given))):
+        raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))
+    graph = machine.graph
+    before = len(machine.tensor_writes), len(machine.global_writes), len(machine.written)
+    start = len(graph.graph.nodes)
+    result = machine.realize(machine.call_now(function, given, rest))
+    if before != (len(machine.tensor_writes), len(machine.global_writes), len(machine.written)):
+        raise Break(ForeignCall("checkpoint", "what its function changes is changed again in the backward pass"))
+    if torch.is_grad_enabled():
+        made = list(graph.graph.nodes)[start:]
+        draws_anew = "preserve_rng_state" in keywords and not machine.object_of(keywords["preserve_rng_state"])
+        if draws_anew and not all(map(may_go, made)):
+            raise Break(ForeignCall("checkpoint", "its function may draw other random numbers when it runs again"))
+        kept = {value.node for value in tensors_of(machine, result)}
+        graph.make_again([node for node in made if node not in kept])
+    return result
+
+
+def requires_grad(value: Value) -> bool:
+    return isinstance(value, TensorValue) and value.example.requires_grad
+
+
+def tensors_of(machine: Machine, value: Value) -> list[TensorValue]:
+    value = machine.realize(value)
+    if isinstance(value, (TupleValue, ListValue)):
+        return [tensor for item in elements(machine, value) for tensor in tensors_of(machine, item)]
+    if isinstance(value, DictValue):
+        return [tensor for _, item in value.items.values() for tensor in tensors_of(machine, item)]
+    return [value] if isinstance(value, TensorValue) else []

@@ -1,0 +1,199 @@
+"""Differentiation inside a graph: `loss.backward()`, `torch.autograd.grad(...)`.
+
+The meta tensors of a capture have histories of their own, by torch's own autograd. So which leaves a loss leads to, whether its
+graph was freed before and what each gradient looks like is read off them, and errors are left to plain PyTorch.
+
+    loss.backward()      gradients((loss,), (w, b), (ones,), ...) is a node; w.grad and b.grad are written as the program does it
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from dynascope.autograd_functions import gradients as gradients_of
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.reasons import BackwardCall, TorchCallFails
+from dynascope.capture.signals import Break
+from dynascope.capture.values import FALSE, NONE, ConstantValue, ListValue, TensorValue, TupleValue, Value, boolean
+from dynascope.guards.guard import IdentityIs
+from dynascope.guards.source import AttributeSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+ACCUMULATES = "AccumulateGrad"
+
+
+@meaning(torch.Tensor.backward)
+def backward(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    names = ("tensor", "gradient", "retain_graph", "create_graph", "inputs")
+    given = with_names(machine, names, arguments, keywords)
+    if not is_absent(given["inputs"]):
+        raise cannot(machine)
+    return accumulate(machine, [given["tensor"]], [given["gradient"]], given["retain_graph"], given["create_graph"])
+
+
+@meaning(torch.autograd.backward)
+def backward_of_several(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    names = ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs")
+    given = with_names(machine, names, arguments, keywords)
+    if not (is_absent(given["inputs"]) and is_absent(given["grad_variables"])):
+        raise cannot(machine)
+    tensors = several(machine, given["tensors"])
+    tangents = [NONE] * len(tensors) if is_absent(given["grad_tensors"]) else several(machine, given["grad_tensors"])
+    return accumulate(machine, tensors, tangents, given["retain_graph"], given["create_graph"])
+
+
+@meaning(torch.autograd.grad)
+def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph")
+    rest = dict(keywords)
+    allows_unused = bool(machine.object_of(rest.pop("allow_unused", FALSE)))
+    given = with_names(machine, names, arguments, rest)
+    outputs, inputs = several(machine, given["outputs"]), several(machine, given["inputs"])
+    tangents = [NONE] * len(outputs) if is_absent(given["grad_outputs"]) else several(machine, given["grad_outputs"])
+    found = differentiate(machine, outputs, inputs, tangents, given["retain_graph"], given["create_graph"])
+    if not allows_unused and any(map(is_absent, found)):
+        raise Break(TorchCallFails(machine.expression(), "an input was not used"))
+    return TupleValue(tuple(found))
+
+
+def accumulate(
+    machine: Machine, tensors: list[Value], tangents: list[Value], retain: Value, create: Value
+) -> Value:
+    """Differentiates by all leaves, and adds what it finds to their gradients, as autograd does: in place where there is one."""
+    if is_true(machine, create) or torch.distributed.is_available() and torch.distributed.is_initialized():
+        raise cannot(machine)
+    leaves = leaves_of(machine, tensors)
+    for leaf in leaves:
+        guard_no_hooks(machine, leaf)
+    found = differentiate(machine, tensors, leaves, tangents, retain, create)
+    before = [gradients.read(machine, leaf) for leaf in leaves]
+    for leaf, gradient, present in zip(leaves, found, before, strict=True):
+        if is_absent(gradient):
+            continue
+        if isinstance(present, TensorValue):
+            apply_method(machine, torch.Tensor.add_, [present, gradient], {})
+        else:
+            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient))
+    return NONE
+
+
+def differentiate(
+    machine: Machine, outputs: list[Value], inputs: list[Value], tangents: list[Value], retain: Value, create: Value
+) -> list[Value]:
+    if not machine.options.differentiates or len(outputs) != len(tangents):
+        raise cannot(machine)
+    for value in (*outputs, *inputs):
+        if not isinstance(value, TensorValue) or not value.example.requires_grad:
+            raise cannot(machine)
+    creates = is_true(machine, create)
+    keeps = creates if is_absent(retain) else is_true(machine, retain)
+    seeds = [tangent_of(machine, output, tangent) for output, tangent in zip(outputs, tangents, strict=True)]
+    reached = set(functions_of(value.example.grad_fn for value in outputs))
+    arguments = [*map(TupleValue, (tuple(outputs), tuple(inputs), tuple(seeds))), boolean(keeps), boolean(creates)]
+    found = apply_function(machine, gradients_of, arguments, {})
+    if not keeps:
+        machine.freed |= reached
+    return [machine.realize(item) for item in found.items]
+
+
+def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:
+    if isinstance(tangent, TensorValue):
+        if tangent.example.shape != output.example.shape:
+            raise cannot(machine)
+        return tangent
+    if not is_absent(tangent) or output.example.numel() != 1 or not output.example.is_floating_point():
+        raise cannot(machine)
+    return apply_function(machine, torch.ones_like, [output], {})
+
+
+def leaves_of(machine: Machine, tensors: list[Value]) -> list[TensorValue]:
+    """The leaves that the tensors were computed from: each comes from outside, and its history ends there."""
+    known = {id(value.example): value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)}
+    found: dict[TensorValue, None] = {}
+    for function in functions_of(getattr(machine.realize(tensor).example, "grad_fn", None) for tensor in tensors):
+        if type(function).__name__ == ACCUMULATES:
+            value = known.get(id(function.variable))
+            if value is None:  # made inside, or what stands for a history before this graph
+                raise cannot(machine)
+            found[value] = None
+    order = list(known.values())
+    return sorted(found, key=order.index)
+
+
+def functions_of(starts: Iterator[Any]) -> list[Any]:
+    """All functions of a history, each once."""
+    pending = [function for function in starts if function is not None]
+    found = dict.fromkeys(pending)
+    while pending:
+        for function, _ in pending.pop().next_functions:
+            if function is not None and function not in found:
+                found[function] = None
+                pending.append(function)
+    return list(found)
+
+
+def guard_no_hooks(machine: Machine, leaf: TensorValue) -> None:
+    for name in HOOKS:
+        if getattr(leaf.object, name, None) is not None:
+            raise cannot(machine)
+        machine.guards.add(AttributeSource(leaf.source, name), IdentityIs(None))
+
+
+def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue) -> TensorValue:
+    """A gradient becomes that of a leaf: in memory of its own, laid out as the leaf (torch/csrc/autograd/functions/
+    accumulate_grad.h). Where it is that already, autograd takes it as it is."""
+    one, other = leaf.example, gradient.example
+    storages = collections.Counter(map(storage_of, machine.graph.graph.nodes))
+    is_dense = torch.ops.aten.is_non_overlapping_and_dense(one)
+    fits = other.stride() == one.stride() if is_dense else other.is_contiguous()
+    if fits and storages[other.untyped_storage()._cdata] == 1 and other.storage_offset() == 0:
+        return gradient
+    if not is_dense or one.is_contiguous():
+        contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}
+        return apply_method(machine, torch.Tensor.clone, [gradient], contiguous)
+    made = apply_function(machine, torch.empty_like, [leaf], {"requires_grad": FALSE})
+    return apply_method(machine, torch.Tensor.copy_, [made, gradient], {})
+
+
+def storage_of(node: fx.Node) -> int | None:
+    example = node.meta.get("example_value")
+    return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
+
+
+# Arguments
+
+
+def with_names(machine: Machine, names: tuple[str, ...], arguments: Arguments, keywords: Keywords) -> dict[str, Value]:
+    if len(arguments) > len(names) or not keywords.keys() <= set(names):
+        raise cannot(machine)
+    given = dict.fromkeys(names, NONE) | dict(zip(names, arguments, strict=False)) | keywords
+    return {name: machine.realize(value) for name, value in given.items()}
+
+
+def several(machine: Machine, value: Value) -> list[Value]:
+    items = elements(machine, value) if isinstance(value, (TupleValue, ListValue)) else [value]
+    return [machine.realize(item) for item in items]
+
+
+def is_absent(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
+def is_true(machine: Machine, value: Value) -> bool:
+    return bool(machine.object_of(value))
+
+
+def cannot(machine: Machine) -> Break:
+    return Break(BackwardCall(machine.expression()))

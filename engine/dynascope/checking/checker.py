@@ -1,0 +1,143 @@
+"""Each compiled graph, checked when it is first called: compiled, eager and float64 side by side on copies of its inputs.
+
+recorder.check = Checker(recorder)      facts go to the recorder, the first line that differs to its notes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.callers import calling_stack
+from dynascope.capture import CapturedGraph
+from dynascope.checking.runs import Values, compiled, in_double, in_eager, with_all_values
+from dynascope.frame import hook
+from dynascope.reasons import DiffersMore, NotChecked
+from dynascope.recording import Recorder
+from dynascope.report.facts import CheckFact
+from dynascope.report.span import Span
+from dynascope.report.syntax import assigned_names
+from dynascope.user_lines import UserLines
+
+FACTOR = 4.0
+"""How much further from float64 than eager compiled code may be: another order of additions is no defect."""
+FACTOR_OF_NOISE = 100.0
+NOISE = 0.01
+"""What eager itself gets no better is made of roundings alone, as a sum is whose terms cancel."""
+ROUNDINGS = 8
+Compile = Callable[[CapturedGraph], Callable[..., Sequence[Any]]]
+
+
+class Checker:
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __call__(self, name: str, captured: CapturedGraph, function: Callable, compile: Compile) -> Callable:
+        """The function in place of the compiled graph's, which checks it once."""
+        lines = UserLines(calling_stack(name))
+        waiting = [True]
+
+        def checked(*inputs: Any) -> Any:
+            if waiting:
+                waiting.clear()
+                with hook.suspended():
+                    self._check(name, captured, function, compile, inputs, lines)
+            return function(*inputs)
+
+        return checked
+
+    def _check(
+        self, name: str, captured: CapturedGraph, function: Callable, compile: Compile, inputs: tuple, lines: UserLines
+    ) -> None:
+        try:
+            found = list(_facts(name, captured, function, compile, inputs, lines))
+        except Exception as error:
+            self._recorder.problem(NotChecked(name, f"{type(error).__name__}: {error}".splitlines()[0]).explain())
+            return
+        self._recorder.checks.extend(found)
+        first = next((fact for fact in found if fact.differs), None)
+        if first is not None:
+            reason = DiffersMore(first.name, first.kind, first.compiled, first.eager)
+            self._recorder.problem(reason.explain(first.span, first.stack))
+
+
+def _facts(
+    name: str, captured: CapturedGraph, function: Callable, compile: Compile, inputs: tuple, lines: UserLines
+) -> Iterator[CheckFact]:
+    module = captured.module
+    eager = in_eager(module, inputs)
+    if eager.trouble:
+        raise RuntimeError(eager.trouble)
+    double = in_double(module, inputs, eager)
+    own = compiled(function, inputs, ())
+    extended, names = with_all_values(module)
+    every = compiled(compile(replace(captured, module=extended)), inputs, names)
+    for trouble in dict.fromkeys(filter(None, (own.trouble, every.trouble))):
+        raise RuntimeError(trouble)
+    yield from _values(name, module, eager, double, every, lines)
+    yield from _gradients(name, module, eager, double, own, lines)
+
+
+def _values(
+    name: str, module: fx.GraphModule, eager: Values, double: Values, made: Values, lines: UserLines
+) -> Iterator[CheckFact]:
+    for node in module.graph.nodes:
+        if node.name in made.made and node.name in eager.made:
+            reference = double.made.get(node.name, eager.made[node.name])
+            stack = lines.stack(node.meta.get("user_stack", ()))
+            span = stack[-1].span if stack else None
+            called = _called(node, span)
+            yield _fact(name, called, "value", eager.made[node.name], made.made[node.name], reference, span, stack)
+
+
+def _gradients(
+    name: str, module: fx.GraphModule, eager: Values, double: Values, made: Values, lines: UserLines
+) -> Iterator[CheckFact]:
+    """At the first line that reads the input."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for at, gradient in eager.gradients.items():
+        if at in made.gradients:
+            node = placeholders[at]
+            user = next(iter(node.users), node)
+            stack = lines.stack(user.meta.get("user_stack", ()))
+            span = stack[-1].span if stack else None
+            reference = double.gradients.get(at, gradient)
+            yield _fact(name, node.name, "gradient", gradient, made.gradients[at], reference, span, stack)
+
+
+def _fact(function, name, kind, eager, made, reference, span, stack) -> CheckFact:
+    of_eager, of_made = distance(eager, reference), distance(made, reference)
+    if made.dtype.is_floating_point or made.dtype.is_complex:
+        factor = FACTOR if of_eager < NOISE else FACTOR_OF_NOISE
+        differs = of_made > max(factor * of_eager, ROUNDINGS * torch.finfo(made.dtype).eps)
+    else:
+        # What decides by a rounding, as `x > y` does, may be either; where eager is sure, so is compiled code.
+        differs = of_made > of_eager
+    return CheckFact(function, name, kind, of_eager, of_made, differs, span, stack)
+
+
+def distance(value: torch.Tensor, reference: torch.Tensor) -> float:
+    """The largest difference of an element, by the largest element; infinite where one is NaN or infinite and the other not."""
+    if value.shape != reference.shape:
+        return math.inf
+    if not value.numel():
+        return 0.0
+    kind = torch.complex128 if value.is_complex() else torch.float64
+    a, b = value.detach().to("cpu", kind), reference.detach().to("cpu", kind)
+    odd = ~torch.isfinite(a) | ~torch.isfinite(b)
+    if not torch.equal(torch.nan_to_num(a[odd].abs(), 1.5), torch.nan_to_num(b[odd].abs(), 1.5)):
+        return math.inf
+    apart, size = (a - b)[~odd].abs(), b[~odd].abs()
+    if not apart.numel() or not float(apart.max()):
+        return 0.0
+    return float(apart.max()) / max(float(size.max()), torch.finfo(torch.float32).tiny)
+
+
+def _called(node: fx.Node, span: Span | None) -> str:
+    names = assigned_names(span) if span is not None else ()
+    return names[0] if len(names) == 1 and names[0] else node.name

@@ -1,0 +1,190 @@
+"""A captured graph run in three ways on copies of the same inputs: as eager runs it, in float64, and compiled.
+
+values = in_eager(module, inputs, seed)       {"mul": tensor, ...} and the outputs, each as it was when it was made
+values = in_double(module, inputs, seed, of_eager)
+module = with_all_values(module)              the graph with a copy of every tensor it makes among its outputs
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from dynascope.repeatable import draws_numbers
+
+LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+TO_LOW = frozenset({"float", "half", "bfloat16", "type_as"})
+"""Methods that would leave float64."""
+
+
+@dataclass
+class Values:
+    """`made`: what each node gave, copied at once. `gradients`: of the inputs, by their position."""
+
+    made: dict[str, torch.Tensor] = field(default_factory=dict)
+    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def copies(inputs: Sequence[Any]) -> list[Any]:
+    """With the memory that they share shared among the copies too."""
+    detached = [value.detach() if isinstance(value, torch.Tensor) else value for value in inputs]
+    made = [
+        copy.deepcopy(value, known) if isinstance(value, torch.Tensor) else value
+        for known in [{}]
+        for value in detached
+    ]
+    for value, given in zip(made, inputs, strict=True):
+        if isinstance(given, torch.Tensor) and given.requires_grad:
+            value.requires_grad_()
+    return made
+
+
+@contextmanager
+def same_numbers() -> Iterator[None]:
+    """Random numbers begin as they do for the program, which does not notice that some were drawn."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(list(devices)):
+        yield
+
+
+class _Noting(fx.Interpreter):
+    def __init__(self, module: fx.GraphModule, values: Values) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.values = values
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.op not in ("placeholder", "output", "get_attr") and isinstance(result, torch.Tensor):
+            self.values.made[n.name] = result.detach().clone()
+        return result
+
+
+class _Double(_Noting):
+    """`drawn` are the random numbers of the eager run: there are none like them in float64."""
+
+    def __init__(self, module: fx.GraphModule, values: Values, drawn: dict[str, torch.Tensor]) -> None:
+        super().__init__(module, values)
+        self.drawn = drawn
+
+    def run_node(self, n: fx.Node) -> Any:
+        if draws_numbers(n) and n.name in self.drawn and not _writes(n):
+            result = _doubled(self.drawn[n.name])
+            self.values.made[n.name] = result.detach().clone()
+            return result
+        return super().run_node(n)
+
+    def fetch_args_kwargs_from_env(self, n: fx.Node) -> tuple[tuple, dict]:
+        args, kwargs = super().fetch_args_kwargs_from_env(n)
+        return pytree.tree_map(_wider, (args, kwargs))
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return _doubled(super().get_attr(target, args, kwargs))
+
+    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return (
+            super().call_method("double", args[:1], {})
+            if target in TO_LOW
+            else super().call_method(target, args, kwargs)
+        )
+
+
+def in_eager(module: fx.GraphModule, inputs: Sequence[Any]) -> Values:
+    values = Values()
+    _run(_Noting(module, values).run, copies(inputs), values)
+    return values
+
+
+def in_double(module: fx.GraphModule, inputs: Sequence[Any], eager: Values) -> Values:
+    values = Values()
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        _run(_Double(module, values, eager.made).run, [_leaf(value) for value in copies(inputs)], values)
+    finally:
+        torch.set_default_dtype(default)
+    return values
+
+
+def compiled(function: Callable[..., Sequence[Any]], inputs: Sequence[Any], names: Sequence[str]) -> Values:
+    """`names`: of the last outputs, which are the values of every line; none where they could not be had."""
+    values = Values()
+    outputs = _run(function, copies(inputs), values, left_out=len(names))
+    if names and not values.trouble:
+        values.made = {
+            name: value.detach() for name, value in zip(names, outputs[len(outputs) - len(names) :], strict=True)
+        }
+    return values
+
+
+def with_all_values(module: fx.GraphModule) -> tuple[fx.GraphModule, tuple[str, ...]]:
+    """Copies are made where the value is: a later line may write to it."""
+    graph = fx.Graph()
+    output = graph.graph_copy(module.graph, known := {})
+    names, copied = [], []
+    for node in module.graph.nodes:
+        if node.op in ("placeholder", "output", "get_attr") or not isinstance(
+            node.meta.get("example_value"), torch.Tensor
+        ):
+            continue
+        with graph.inserting_after(known[node]):
+            made = graph.call_method("clone", (known[node],))
+        made.meta = dict(node.meta)
+        names.append(node.name)
+        copied.append(made)
+    graph.output([*(output if isinstance(output, (list, tuple)) else [output]), *copied])
+    for node, new in known.items():
+        new.meta = dict(node.meta)
+    return fx.GraphModule(module, graph), tuple(names)
+
+
+def _run(call: Callable[..., Any], inputs: list[Any], values: Values, left_out: int = 0) -> list[Any]:
+    """The outputs; and the inputs' gradients, of a sum in which every output's element has a weight of its own."""
+    try:
+        with same_numbers(), torch.enable_grad():
+            outputs = list(call(*inputs))
+            own = outputs[: len(outputs) - left_out]
+            weighed = [_weighed(value) for value in own if _is_differentiable(value)]
+            wanted = [at for at, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.requires_grad]
+            if weighed and wanted:
+                total = torch.stack([value.double() for value in weighed]).sum()
+                found = torch.autograd.grad(total, [inputs[at] for at in wanted], allow_unused=True)
+                pairs = zip(wanted, found, strict=True)
+                values.gradients = {at: gradient for at, gradient in pairs if gradient is not None}
+        return outputs
+    except Exception as error:
+        values.trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        return []
+
+
+def _weighed(value: torch.Tensor) -> torch.Tensor:
+    weights = torch.linspace(-1, 1, value.numel(), dtype=torch.float64, device=value.device).to(value.dtype)
+    return (value.reshape(-1) * (weights + 0.5)).sum()
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad and value.dtype.is_floating_point
+
+
+def _leaf(value: Any) -> Any:
+    doubled = _doubled(value)
+    return doubled.detach().requires_grad_(value.requires_grad) if isinstance(doubled, torch.Tensor) else doubled
+
+
+def _doubled(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.dtype in LOW else value
+
+
+def _wider(value: Any) -> Any:
+    return torch.float64 if value in LOW and isinstance(value, torch.dtype) else value
+
+
+def _writes(node: fx.Node) -> bool:
+    return (isinstance(node.target, str) and node.target.endswith("_")) or "out" in node.kwargs

@@ -1,0 +1,276 @@
+"""Custom functions of autograd (`torch.autograd.Function`) are part of a graph: results, gradients and what they print stay."""
+
+import dynascope
+import pytest
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+
+class Sine(Function):
+    """A derivative that is twice the right one, so that its own backward pass is known to have run."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos() * 2
+
+
+class MaskedProduct(Function):
+    """Several results, one without a gradient; arguments that are no tensors; what is kept on the context."""
+
+    @staticmethod
+    def forward(ctx, x, weight, scale, *, unused=None):
+        y = x @ weight
+        mask = y > 0
+        ctx.save_for_backward(x, None, weight)
+        ctx.mask, ctx.scale = mask, scale
+        ctx.mark_non_differentiable(mask)
+        y *= scale
+        return y * mask, mask, "text"
+
+    @staticmethod
+    def backward(ctx, gradient, *_):
+        x, nothing, weight = ctx.saved_tensors
+        assert nothing is None
+        gradient = gradient * ctx.mask * ctx.scale
+        for_x = gradient @ weight.t() if ctx.needs_input_grad[0] else None
+        for_weight = x.t() @ gradient if ctx.needs_input_grad[1] else None
+        return for_x, for_weight, None, None, None
+
+
+class Rounded(Function):
+    @staticmethod
+    def forward(x, steps):
+        return torch.round(x * steps) / steps
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.steps = inputs
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-1, 1) + ctx.steps, None
+
+
+class Reversed(Function):
+    @staticmethod
+    def forward(ctx, x, by):
+        ctx.by = by
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.neg() * ctx.by, None
+
+
+class Itself(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+class Product(Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, gradient):
+        a, b = ctx.saved_tensors
+        return gradient * b, gradient * a * 5
+
+
+class Dropped(Function):
+    """Random numbers in the forward pass, which the backward pass uses again."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.keep = torch.rand_like(x) > 0.5
+        return x * ctx.keep
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.keep
+
+
+FACTOR = torch.full((4, 4), 3.0)
+
+
+class ReadsOutside(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * FACTOR
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * FACTOR + torch.ones(4, device=gradient.device)
+
+
+def product_of_itself(x, w):
+    return Product.apply(x, x)
+
+
+def masked(x, w):
+    y, mask, text = MaskedProduct.apply(x * 2, w, 3.0)
+    return y.sum() + mask.sum() + len(text)
+
+
+PROGRAMS = {
+    "saved": lambda x, w: Sine.apply(x * 2) + 1,
+    "chained": lambda x, w: Sine.apply(Sine.apply(x) @ w),
+    "several results": masked,
+    "one argument without a gradient": lambda x, w: MaskedProduct.apply(x.detach(), w, 2.0)[0],
+    "setup_context": lambda x, w: Rounded.apply(x @ w, 8),
+    "a view as result": lambda x, w: Reversed.apply(x * w, 0.5) * 2,
+    "its argument as result": lambda x, w: Itself.apply(x) + w,
+    "one argument twice": product_of_itself,
+    "random numbers": lambda x, w: Dropped.apply(x @ w),
+    "tensors from outside": lambda x, w: ReadsOutside.apply(x) @ w,
+    "without gradients": lambda x, w: Itself.apply(x.detach()) + Sine.apply(w.detach()),
+    "in a loop": lambda x, w: sum(Sine.apply(x * i) for i in range(3)),
+}
+
+
+def run(program, *arguments):
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    result = program(x, w)
+    if result.requires_grad:
+        (result * torch.arange(result.numel()).reshape(result.shape)).sum().backward()
+    return [result.detach(), result.requires_grad, x.grad, w.grad, torch.rand(2)]
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_with_results_and_gradients_of_eager(name, backend):
+    program = PROGRAMS[name]
+    wanted = run(program)
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for _ in range(2):
+        for found, want in zip(run(compiled), wanted, strict=True):
+            torch.testing.assert_close(found, want)
+
+
+def test_a_second_derivative_is_that_of_the_backward_pass():
+    def gradient_of_gradient(function):
+        x = torch.linspace(0, 1, 5, requires_grad=True)
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    wanted = gradient_of_gradient(Sine.apply)
+    found = gradient_of_gradient(dynascope.compile(lambda x: Sine.apply(x)))
+    torch.testing.assert_close(found, wanted)
+
+
+SEEN = []
+
+
+class Counts(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        SEEN.append("backward")
+        return gradient * 2
+
+
+class ChangesInPlace(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class TooFew(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class AsksWhichAreThere(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, a, b):
+        return a if b is None else b
+
+
+KEPT = []
+
+
+class KeepsOutside(Function):
+    @staticmethod
+    def forward(ctx, x):
+        KEPT[:] = [torch.rand_like(x)]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("function", [Counts, ChangesInPlace, AsksWhichAreThere])
+def test_what_only_autograd_can_do_breaks_and_is_right(function):
+    def program(x):
+        y = function.apply(x * 1)
+        return (y if isinstance(y, torch.Tensor) else y[0]) + 1
+
+    x = torch.ones(3, requires_grad=True)
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        SEEN.clear()
+        result = compiled(x)
+        assert SEEN == []
+        torch.testing.assert_close(result, program(x))
+        (found,) = torch.autograd.grad(result.sum(), x)
+        assert ["backward"] * (function is Counts) == SEEN
+        torch.testing.assert_close(found, torch.autograd.grad(program(x).sum(), x)[0])
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_wrong_number_of_gradients_is_said_by_autograd():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="incorrect number of gradients"):
+        dynascope.compile(lambda x: TooFew.apply(x, x) + 1)(x).sum().backward()
+
+
+@pytest.mark.may_break
+def test_what_it_keeps_outside_is_made_once():
+    x = torch.ones(3, requires_grad=True)
+
+    def program(x):
+        y = KeepsOutside.apply(x)
+        return y + KEPT[0]
+
+    torch.manual_seed(1)
+    wanted = program(x), torch.rand(1)
+    torch.manual_seed(1)
+    found = dynascope.compile(program)(x), torch.rand(1)
+    torch.testing.assert_close(found, wanted)

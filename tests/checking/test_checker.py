@@ -1,0 +1,142 @@
+"""Each captured graph beside eager and float64: what is right passes, and the first line that is wrong is named."""
+
+import math
+
+import dynascope
+import pytest
+import torch
+from dynascope import recording
+from dynascope.checking.checker import Checker, distance
+from dynascope.checking.runs import in_double, in_eager, with_all_values
+
+pytestmark = pytest.mark.compiler
+
+
+@pytest.fixture
+def recorder():
+    made = recording.Recorder()
+    made.check = Checker(made)
+    before = recording.use(made)
+    yield made
+    recording.use(before)
+
+
+def checked(recorder):
+    report = recorder.report()
+    return report.checks, [(note.code, note.span.line) for note in report.notes if note.span is not None]
+
+
+def test_values_and_gradients_of_every_line(recorder):
+    @dynascope.compile
+    def f(x, w):
+        y = torch.softmax(x @ w, -1)
+        z = y * 2
+        return (z * x).sum(), y > 0.5
+
+    w = torch.randn(8, 8, requires_grad=True)
+    f(torch.randn(4, 8), w)[0].backward()
+    facts, notes = checked(recorder)
+    assert [(fact.name, fact.kind) for fact in facts] == [
+        ("matmul", "value"), ("y", "value"), ("z", "value"), ("mul_1", "value"), ("sum_1", "value"), ("gt", "value"), ("w", "gradient"),
+    ]  # fmt: skip
+    assert not notes and [fact.name for fact in facts if fact.differs or fact.compiled > 1e-5] == []
+    assert w.grad is not None
+
+
+def wrong(graph, inputs):
+    """A backend whose tanh is not quite one."""
+    for node in graph.graph.nodes:
+        if node.target is torch.tanh:
+            node.target = lambda x: torch.tanh(x) * 1.001
+    graph.recompile()
+    return graph.forward
+
+
+def test_the_first_line_that_is_wrong_is_named(recorder):
+    @dynascope.compile(backend=wrong)
+    def f(x):
+        y = x * 2
+        y = torch.tanh(y)
+        return y + 1
+
+    f(torch.randn(16))
+    facts, notes = checked(recorder)
+    assert [fact.differs for fact in facts] == [False, True, True]
+    assert notes == [("differs-more-than-eager", f.__wrapped__.__code__.co_firstlineno + 3)]
+
+
+def test_a_gradient_that_is_wrong(recorder):
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2.01
+
+    def backend(graph, inputs):
+        return lambda x: [Twice.apply(x), *([x * 2] if len(graph.graph.find_nodes(op="call_method")) else [])]
+
+    @dynascope.compile(backend=backend)
+    def f(x):
+        return x * 2
+
+    f(torch.randn(16, requires_grad=True))
+    (value, gradient), _ = checked(recorder)
+    assert not value.differs and gradient.differs and gradient.kind == "gradient"
+
+
+def test_the_program_goes_on_as_it_would(recorder):
+    """Its inputs are written once, and random numbers are those it would have drawn."""
+
+    def f(x):
+        x.add_(1)
+        return torch.dropout(x, 0.5, True)
+
+    expected_input, given = torch.zeros(64), torch.zeros(64)
+    torch.manual_seed(1)
+    expected = [f(expected_input) for _ in range(2)]
+    torch.manual_seed(1)
+    compiled = dynascope.compile(f)
+    assert all(map(torch.equal, [compiled(given) for _ in range(2)], expected))
+    assert torch.equal(given, expected_input)
+    assert not any(fact.differs for fact in checked(recorder)[0])
+
+
+def test_low_precision_is_judged_as_such(recorder):
+    @dynascope.compile
+    def f(x):
+        return (x.to(torch.bfloat16) * 3).float().sum()
+
+    f(torch.randn(64))
+    facts, notes = checked(recorder)
+    assert len(facts) == 4 and not notes
+
+
+def test_a_value_is_what_it_was_when_it_was_made():
+    def f(x):
+        y = x * 2
+        z = y + 1
+        y.add_(5)
+        return z
+
+    graph = torch.fx.symbolic_trace(f)
+    for node in graph.graph.nodes:
+        node.meta["example_value"] = torch.empty(2)
+    extended, names = with_all_values(graph)
+    x = torch.ones(2)
+    eager = in_eager(graph, [x])
+    assert names == ("mul", "add", "add_")
+    outputs = extended(x)
+    for name, value in zip(names, outputs[-3:], strict=True):
+        assert torch.equal(value, eager.made[name])
+    assert in_double(graph, [x], eager).made["mul"].dtype is torch.float64
+
+
+def test_distance():
+    assert distance(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.2])) == pytest.approx(0.2 / 2.2)
+    assert distance(torch.tensor([math.nan]), torch.tensor([1.0])) == math.inf
+    assert distance(torch.tensor([math.nan, 1.0]), torch.tensor([math.nan, 1.0])) == 0
+    assert distance(torch.ones(2), torch.ones(3)) == math.inf
+    assert distance(torch.tensor([True]), torch.tensor([False])) > 0

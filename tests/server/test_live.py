@@ -1,0 +1,153 @@
+"""The real engine behind the real server: a program that ran once, and what is said while it is edited."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from editor_client import PATIENCE, ROOT, is_alive
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.compiler]
+
+PROGRAM = """\
+import time
+import torch
+
+open("runs", "a").write("run ")
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        return torch.softmax(x * self.scale, -1)
+
+
+block = Block()
+
+
+@torch.compile
+def step(x):
+    y = block(x)
+    return y + 1
+
+
+@torch.compile
+def other(x):
+    return x * 3
+
+
+step(torch.ones(8, 64))
+other(torch.ones(3))
+"""
+
+
+async def start(editor, **settings):
+    cache = {"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache"), "DYNASCOPE_STRICT": "0"}
+    await editor.start(enginePath=str(ROOT / "engine"), environment=cache, **settings)
+
+
+async def ran(editor, text=PROGRAM):
+    path = editor.folder / "model.py"
+    path.write_text(text, encoding="utf-8")
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"]) == ("exited", 0), (end, editor.printed("stderr"))
+    return path
+
+
+async def titles(editor, path):
+    return [lens.command.title for lens in await editor.lenses(path)]
+
+
+async def live(editor, path):
+    """The lenses once an edit has been followed."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = await titles(editor, path)
+            if any(title.startswith("live") for title in found):
+                return found
+            await asyncio.sleep(0.05)
+
+
+def said(editor, path):
+    return [(d.code, d.range.start.line + 1) for d in editor.diagnostics(path)]
+
+
+async def test_an_inlined_function_is_edited(editor):
+    await start(editor)
+    path = await ran(editor)
+    before = await titles(editor, path)
+    assert not said(editor, path) and not any(title.startswith("live") for title in before)
+    new = PROGRAM.replace(
+        "        return torch.softmax", "        if x.sum() > 0:\n            x = x[:4]\n        return torch.softmax"
+    )
+    editor.edit(path, new)
+    found = await live(editor, path)
+    assert any(title.startswith("live") and "1 break" in title for title in found), found
+    assert "stale: run again" not in found
+    assert [code for code, line in said(editor, path) if line == 13] == ["data-dependent-branch"]
+    assert "f32[4, 64]" in await editor.hover(path, 15)
+    assert (editor.folder / "runs").read_text() == "run "
+    editor.edit(path, PROGRAM, 3)
+    async with asyncio.timeout(PATIENCE):
+        while await titles(editor, path) != before:
+            await asyncio.sleep(0.05)
+    assert not said(editor, path)
+
+
+async def test_what_only_a_run_can_say(editor):
+    await start(editor)
+    path = await ran(editor)
+    editor.edit(path, PROGRAM.replace("    return y + 1", "    time.sleep(0)\n    return y + 1"))
+    await editor.until(lambda: ("known-after-a-run", 22) in said(editor, path))
+    editor.edit(path, PROGRAM.replace("torch.ones(64)", "torch.ones(1)"), 3)
+    (note,) = await editor.until(lambda: [d for d in editor.diagnostics(path) if d.range.start.line == 6])
+    assert "`Block` is made by running it" in note.message
+    assert "stale: run again" in await titles(editor, path)
+
+
+async def test_a_text_that_is_no_python_keeps_what_was_known(editor):
+    await start(editor)
+    path = await ran(editor)
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().item()"))
+    await live(editor, path)
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().item() +"), 3)
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.max().item()"), 4)
+    await live(editor, path)
+    await editor.until(lambda: [d for d in editor.diagnostics(path) if "y.max().item()" in d.message])
+
+
+async def test_nothing_is_kept_without_trust_or_against_the_setting(editor):
+    await start(editor, live=False)
+    path = await ran(editor)
+    assert not kept(path)
+    await start(editor)
+    await editor.run(path)
+    assert await editor.until(lambda: len(kept(path)) == 2)
+    await editor.start(trusted=False)
+    await editor.until(lambda: not kept(path))
+
+
+@pytest.mark.parametrize("end", ["clear", "kill"])
+async def test_kept_calls_end_with_what_they_are_kept_for(editor, end):
+    await editor.start_own(
+        enginePath=str(ROOT / "engine"), environment={"DYNASCOPE_CACHE_DIR": str(editor.folder / "cache")}
+    )
+    path = await ran(editor)
+    processes = await editor.until(lambda: len(kept(path)) == 2 and kept(path))
+    if end == "clear":
+        await editor.command("dynascope.clear", path.as_uri())
+    else:
+        server = editor.client._server
+        server.kill()
+    await editor.until(lambda: not any(map(is_alive, processes)))
+
+
+def kept(path):
+    """The processes that are forks of a program: they have its command line."""
+    listing = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
+    rows = [line.strip().partition(" ") for line in listing.splitlines()]
+    return [int(process) for process, _, command in rows if command.strip() == f"{sys.executable} {path}"]
