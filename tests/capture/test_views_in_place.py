@@ -96,3 +96,18 @@ def test_a_functional_call_is_one_graph():
     function = compiled(program)
     torch.testing.assert_close(function(torch.ones(3, 4)), program(torch.ones(3, 4)))
     assert function.compilation.codes == []
+
+
+def test_what_a_backward_pass_reads_has_another_version():
+    """Eager's raises; so the call stays one of its own."""
+
+    def f(x):
+        y = x * 2
+        z = y.view(-1).copysign(x)
+        y.t_()
+        return z
+
+    x = torch.ones(3, requires_grad=True)
+    for function in (f, dynascope.compile(f, backend="eager")):
+        with dynascope.expected("tensor-attribute", required=False), pytest.raises(RuntimeError, match="inplace"):
+            function(x[None][0]).sum().backward()

@@ -128,3 +128,36 @@ def test_a_loss_that_depends_on_a_phase_is_refused(name):
             torch.autograd.grad(function(x).real.sum(), x)
         found.append(invariant)
     torch.testing.assert_close(*found)
+
+
+EMPTY = {
+    "max": lambda x: x.max(0)[0],
+    "min": lambda x: x.min(0),
+    "median": lambda x: x.median(0).values,
+    "mode": lambda x: x.mode(0).indices,
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_one_of_no_elements_is_refused_though_nobody_reads_it(name):
+    compiled = dynascope.compile(lambda x: (EMPTY[name](x), x * 2)[1])
+    assert compiled(torch.ones(2, 2)).tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(IndexError, match="non-zero size"):
+        compiled(torch.ones(0, 2))
+
+
+@pytest.mark.may_break
+def test_the_first_call_that_is_refused_draws_no_numbers_twice():
+    """What kernels refuse by its type is refused in the first call; a mask had been drawn by then."""
+
+    def f(x):
+        mask = torch.nn.functional.dropout(torch.ones(3))
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x), mask
+
+    found = []
+    for function in (f, dynascope.compile(f)):
+        torch.manual_seed(0)
+        with pytest.raises(RuntimeError) as raised:
+            function(torch.ones(2, 3, dtype=torch.int32))
+        found.append((str(raised.value), torch.rand(2).tolist()))
+    assert found[0] == found[1]

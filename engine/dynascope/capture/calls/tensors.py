@@ -231,11 +231,27 @@ def is_view_in_place(name: str) -> bool:
     return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
 
 
+def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
+    """Whether a backward pass reads the tensor: eager's raises when it has become another view of its memory meanwhile."""
+    memory = example.untyped_storage()._cdata
+    try:
+        if not example.requires_grad:
+            return False
+        others = [node.meta.get("example_value") for node in machine.graph.graph.nodes]
+        functions = {each.grad_fn for each in (example, *others) if isinstance(each, torch.Tensor)} - {None}
+        saved = [getattr(f, key) for f in functions for key in dir(f) if key.startswith("_saved_")]
+    except RuntimeError:  # autograd refuses to say how some view came about
+        return True
+    return example.is_leaf or any(
+        isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved
+    )
+
+
 def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
     """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
     tensor = arguments[0]
     example = tensor.example
-    if tensor.object is not None or (example.requires_grad and example.is_leaf) or PLACED_IN_STORAGE.get(name):
+    if tensor.object is not None or PLACED_IN_STORAGE.get(name) or is_kept_by_autograd(machine, example):
         raise Break(TensorAttribute(name))
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)
@@ -474,7 +490,9 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        for warning in given if not isinstance(self.target, CustomFunction) else ():  # noted where its passes were followed
+        for warning in (
+            given if not isinstance(self.target, CustomFunction) else ()
+        ):  # noted where its passes were followed
             self.note_warning(warning)
         return result
 
@@ -551,11 +569,7 @@ class Operation:
             return given
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
-                if (
-                    tensor.example is example
-                    and tensor.device == device
-                    and (node in self.machine.graph.kept or tensor.object is not None)
-                ):
+                if tensor.example is example and tensor.device == device:
                     return tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
