@@ -24,6 +24,8 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "softmax of int": (lambda x: x.softmax(0), (ones(i64),)),
     "gelu of int": (lambda x: F.gelu(x), (ones(i64),)),
     "silu of int": (lambda x: F.silu(x), (ones(i64),)),
+    "& of floats": (lambda x, y: x & y, (ones(f32), ones(f32))),
+    "gcd of floats": (lambda x, y: x.gcd(y), (ones(f64), ones(f64))),
     "& of float": (lambda x: x & True, (ones(f32),)),
     "mixed matmul": (lambda x, y: x @ y, (ones(f32, 3, 3), ones(f64, 3, 3))),
     "mixed linear": (lambda x, y: F.linear(x, y), (ones(f32, 3, 3), ones(f64, 3, 3))),

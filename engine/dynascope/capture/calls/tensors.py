@@ -232,19 +232,45 @@ def is_view_in_place(name: str) -> bool:
 
 
 def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
-    """Whether a backward pass reads the tensor: eager's raises when it has become another view of its memory meanwhile."""
+    """Whether autograd sees the tensor become another view of its memory: a backward pass reads it, the memory is an input's, or
+    some view of it may not be written any more."""
     memory = example.untyped_storage()._cdata
     try:
         if not example.requires_grad:
             return False
-        others = [node.meta.get("example_value") for node in machine.graph.graph.nodes]
-        functions = {each.grad_fn for each in (example, *others) if isinstance(each, torch.Tensor)} - {None}
-        saved = [getattr(f, key) for f in functions for key in dir(f) if key.startswith("_saved_")]
+        placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
+        known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
+        sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
+        if (
+            example.is_leaf
+            or not torch.is_grad_enabled()
+            or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
+        ):
+            return True
+        return any(saves(function, memory) for function in histories([example, *(each for _, each in known)]))
     except RuntimeError:  # autograd refuses to say how some view came about
         return True
-    return example.is_leaf or any(
-        isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved
-    )
+
+
+def is_one_of_several(example: torch.Tensor) -> bool:
+    return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
+
+
+def histories(examples: list[torch.Tensor]) -> set[Any]:
+    """Autograd's functions that the tensors came from."""
+    found: set[Any] = set()
+    pending = [example.grad_fn for example in examples]
+    while pending:
+        function = pending.pop()
+        if function is not None and function not in found:
+            found.add(function)
+            pending += [following for following, _ in function.next_functions]
+    return found
+
+
+def saves(function: Any, memory: int) -> bool:
+    saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
+    return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
 
 
 def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
