@@ -170,3 +170,16 @@ def test_what_autograd_sees_of_it(program):
         return y.shape, y.tolist(), gradient
 
     assert repr(seen(dynascope.compile(program, backend="eager"))) == repr(seen(program))
+
+
+def test_what_autograd_has_kept_of_a_tensor_without_a_gradient_counts_too():
+    def program(x, w):
+        y = x + 1
+        z = w * y
+        y.t_()
+        return z.sum() + y.sum()
+
+    for function in (program, compiled(program)):
+        w = torch.ones(2, 3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            function(torch.ones(2, 3), w).backward()

@@ -258,12 +258,10 @@ def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
     some view of it may not be written any more."""
     memory = example.untyped_storage()._cdata
     try:
-        if not example.requires_grad:
-            return False
         placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
         known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
         sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
-        if (
+        if example.requires_grad and (
             example.is_leaf
             or not torch.is_grad_enabled()
             or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
@@ -540,9 +538,8 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        for warning in (
-            given if not isinstance(self.target, CustomFunction) else ()
-        ):  # noted where its passes were followed
+        is_followed = isinstance(self.target, CustomFunction)  # what its passes warn of was noted there
+        for warning in () if is_followed else given:
             self.note_warning(warning)
         return result
 
