@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture import numpy_numbers
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import outside_iterators
@@ -71,6 +72,8 @@ LAZY_IMPORT = getattr(types, "LazyImportType", None)
 LITERAL_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format}
+    | {torch._C._SDPBackend}
+    | numpy_numbers.TYPES
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
@@ -428,4 +431,5 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (_is_method_of_container, Outside._method_in_c),
     (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
+    (numpy_numbers.makes_number, Outside._identity),
 )

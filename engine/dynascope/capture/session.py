@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    attention_flags,
     autocast,
     autograd_functions,
     callables,
@@ -303,7 +304,7 @@ class Session:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle((*outputs, *machine.graph.unread()))
+            machine.extents.settle((*outputs, *machine.graph.last_operations()))
         freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
