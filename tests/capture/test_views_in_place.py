@@ -1,5 +1,7 @@
 """Methods that make a tensor a view of itself (`unsqueeze_`, `t_`), and orders of sets of texts."""
 
+import collections
+
 import dynascope
 import pytest
 import torch
@@ -70,22 +72,35 @@ def test_a_leaf_that_requires_grad_refuses():
             function(torch.ones(1))
 
 
-def test_sets_of_texts_are_in_an_order_of_python():
-    """Which one it is depends on hashes that are others in each process, and on how the set came to be."""
-    names = ("weight", "bias", "scale", "shift", "gain")
+NAMES = ("weight", "bias", "scale", "shift", "gain", "more", "another", "ninth", "tenth", "one", "two", "three")
+SETS = {
+    "a tuple": lambda: set(NAMES),
+    "a dict": lambda: set(dict.fromkeys(NAMES)),
+    "a dict of another class": lambda: set(collections.OrderedDict.fromkeys(NAMES)),
+    "keys": lambda: set(dict.fromkeys(NAMES).keys()),
+    "a set": lambda: set(frozenset(NAMES[:5])),
+    "either": lambda: set(NAMES[:5]) | {"weight", "other"},
+    "both": lambda: frozenset(NAMES) & {"bias", "gain"},
+    "one alone": lambda: set(NAMES) ^ {"bias", "gain"},
+    "without": lambda: set(NAMES) - {"bias", "gain"},
+    "display": lambda: {*NAMES[:3], "other"},
+    "comprehension": lambda: {name + "s" for name in NAMES},
+}
+
+
+@pytest.mark.parametrize("made", SETS)
+def test_sets_of_texts_are_in_the_order_of_python(made):
+    make = SETS[made]
 
     def program(x):
         seen = []
-        for name in set(names) | {"weight", "other"}:
+        for name in make():
             seen.append(name)
             x = x * len(name) + 1
         return x, seen
 
-    found, order = compiled(program)(torch.ones(2))
-    assert sorted(order) == sorted({*names, "other"})
-    wanted = torch.ones(2)
-    for name in order:
-        wanted = wanted * len(name) + 1
+    (found, order), (wanted, wanted_order) = compiled(program)(torch.ones(2)), program(torch.ones(2))
+    assert order == wanted_order
     torch.testing.assert_close(found, wanted)
 
 

@@ -18,6 +18,7 @@ _FLOATS = ("float16", "float32", "float64")
 TYPES: frozenset[type] = frozenset()
 _ufunc: type = type(None)
 _aggregates: frozenset[Any] = frozenset()
+_kinds: frozenset[type] = frozenset()
 
 if importlib.util.find_spec("numpy") is not None:  # torch imports it wherever it is installed
     import numpy
@@ -25,18 +26,13 @@ if importlib.util.find_spec("numpy") is not None:  # torch imports it wherever i
     TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
     _ufunc = numpy.ufunc
     _aggregates = frozenset(getattr(numpy, name) for name in _AGGREGATES)
+    _kinds = frozenset(map(type, _aggregates))
 
 
 def makes_number(function: Any) -> bool:
-    """Whether it computes one number of numbers and does nothing else."""
-    return isinstance(function, _ufunc) or (callable(function) and _is_aggregate(function))
-
-
-def _is_aggregate(function: Any) -> bool:
-    try:
-        return function in _aggregates
-    except TypeError:
-        return False
+    """Whether it computes one number of numbers and does nothing else. The program's own objects are asked nothing."""
+    kind = type(function)
+    return kind is _ufunc or (kind in _kinds and function in _aggregates)
 
 
 def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:

@@ -223,13 +223,25 @@ def is_kept_apart(cls: type, name: str) -> bool:
 
 
 class SetValue(MutableValue):
-    __slots__ = ("cls", "items")
+    __slots__ = ("cls", "items", "twin")
 
     def __init__(
         self, items: dict[Any, Value], cls: type = set, source: Source | None = None, object: Any = None
     ) -> None:
         super().__init__(source, object)
         self.items, self.cls = items, cls
+        self.twin: tuple[dict[Any, Value], set] | None = None
+
+    def made_like(self, twin: set | None) -> SetValue:
+        """With a set of Python's whose keys came in the same way, if there is one: its order follows from that too."""
+        self.twin = None if twin is None or len(twin) != len(self.items) else (self.items, twin)
+        return self
+
+    def same_made(self) -> set | None:
+        """The set of Python's, unless this one was changed since."""
+        if self.twin is None or self.twin[0] is not self.items or len(self.twin[1]) != len(self.items):
+            return None
+        return self.twin[1]
 
     @property
     def python_type(self) -> type:

@@ -68,7 +68,12 @@ def make_set(machine: Machine, cls: type, arguments: Arguments) -> Value:
     found: dict[Any, Value] = {}
     for item in elements(machine, arguments[0]) if arguments else []:
         found.setdefault(hash_key(machine, item), machine.realize(item))
-    return SetValue(found, cls)
+    given = machine.realize(arguments[0]) if arguments else None
+    if isinstance(given, SetValue):
+        same_made = given.same_made()
+        return SetValue(found, cls).made_like(None if same_made is None else set(same_made))
+    # From a dict Python makes room for all at once, from others one comes after the other.
+    return SetValue(found, cls).made_like(set(found) if getattr(given, "cls", None) is dict else set(iter(found)))
 
 
 @meaning(dict)

@@ -40,7 +40,7 @@ def build_set(machine: Machine, frame: Frame, instruction: Instruction) -> Value
     found: dict[Any, Value] = {}
     for value in values:
         found.setdefault(hash_key(machine, value), value)
-    return SetValue(found)
+    return SetValue(found).made_like(set(iter(found)))
 
 
 @operation("BUILD_MAP")

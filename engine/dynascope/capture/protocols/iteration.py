@@ -113,10 +113,13 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 
 
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
-    """The order of a set of numbers and texts made here is Python's: it follows from their hashes, which stay while the process
-    runs. That of others depends on how they came to be."""
-    if value.object is None and all(type(key) in (int, bool, str) for key in value.items):
+    """The order of a set of numbers made here is Python's. That of others depends on their hashes, which stay while the process
+    runs, and on how they came to be: of texts it is asked of a set that came to be in the same way."""
+    if value.object is None and all(type(key) in (int, bool) for key in value.items):
         return [value.items[key] for key in set(value.items)]
+    same_made = value.same_made()
+    if value.object is None and same_made is not None and all(type(key) in (int, bool, str) for key in value.items):
+        return [value.items[key] for key in same_made]
     if len(value.items) <= 1:
         return list(value.items.values())
     raise Break(ForeignValue("set", machine.expression()))

@@ -413,9 +413,11 @@ def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
     return left
 
 
-def _set_operation(select: Callable[[dict, dict], dict]) -> Callable[[Any, Any, Any], Value]:
+def _set_operation(function: Callable, select: Callable[[dict, dict], dict]) -> Callable[[Any, Any, Any], Value]:
     def run(machine: Machine, left: Any, right: Any) -> Value:
-        return SetValue(select(as_set_items(machine, left), as_set_items(machine, right)), getattr(left, "cls", set))
+        made = SetValue(select(as_set_items(machine, left), as_set_items(machine, right)), getattr(left, "cls", set))
+        twins = [each.same_made() if isinstance(each, SetValue) else None for each in (left, right)]
+        return made if None in twins else made.made_like(function(*twins))
 
     return run
 
@@ -456,7 +458,7 @@ CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
         if not (pair[2] is operator.imul and sequence is ListValue)
     },
     **{
-        (left, right, function): _set_operation(select)
+        (left, right, function): _set_operation(function, select)
         for left in SETS
         for right in SETS
         for function, select in SET_OPERATIONS.items()
