@@ -143,7 +143,7 @@ class _Outputs:
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:
         try:
-            made_inside = output.requires_grad and output.is_leaf and not output._is_view()
+            made_inside = output.requires_grad and output.is_leaf
         except RuntimeError as error:  # autograd forbids a view whose base was written otherwise than it was made
             raise DifferentiationRefused(OutputNotReproducible(str(position), str(error).partition(".")[0])) from None
         if made_inside:
