@@ -201,8 +201,11 @@ class GraphBuilder:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):
                 needed.update(node.all_input_nodes)
-                if isinstance(node.meta.get("example_value"), torch.Tensor):
-                    found.append(node)
+                results = [
+                    each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
+                ]
+                if results:
+                    found.append(results[0])
                 else:
                     self.kept.add(node)
         return found[::-1]
