@@ -157,8 +157,10 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
 
 
 def is_read_by_torch() -> bool:
-    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported."""
-    return eval_frame.get_eval_frame_callback() not in (None, False)
+    """Whether torch.compile reads the frames of this thread. It says so in C: its compiler is not imported.
+
+    Where it reads this very function, the first half is a constant to it."""
+    return torch.compiler.is_dynamo_compiling() or eval_frame.get_eval_frame_callback() not in (None, False)
 
 
 def _made_meanwhile(state: RegionState, known: int, values: FrameValues) -> hook.Entry | None:
@@ -215,6 +217,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     outcome, graph = _capture_and_compile(state, values, clock)
     if isinstance(outcome, Captured):
         outcome = outcome.with_relations()
+        if graph is not None and graph.pair is not None:
+            outcome.warn(values.globals)  # operators that run one by one do so themselves
     if state.options.strict:
         _judge_outcome(outcome, graph, state, values)
     if isinstance(outcome, Refused):

@@ -5,8 +5,9 @@
 Compiled code writes to the outside after its graph has run, so that a graph that raises has done nothing yet; the code as it
 was written then does what comes before the error, raises it from the user's own line, and does nothing that comes after. What a
 graph may do on the way is drawing random numbers and, where it runs operator by operator, writing to its inputs. Both are
-undone, at the cost of a copy in each call, but only where an operator looks at values and can raise. What autograd remembers of
-a write cannot be taken back: where inputs with a gradient were written before the error, it is marked and passes (`passes`).
+undone, at the cost of a copy in each call, but only where an operator looks at values and can raise; where none does, what is
+raised nevertheless passes. What autograd remembers of a write to what had a history cannot be taken back: then the error is
+marked and passes too (`plan.error_passes`).
 """
 
 from __future__ import annotations
@@ -46,21 +47,35 @@ def repeatable(
 
     `writes_inputs` says that the function writes to inputs while it runs, as operators do one by one.
     """
-    written = captured.written if writes_inputs else ()
     nodes = list(captured.module.graph.nodes)
-    remembered = tuple(index for index in captured.written if captured.example_inputs[index].requires_grad)
     can_raise = any(map(may_raise, nodes))
-    if not can_raise and not remembered:
-        return function, not written
+    draws = any(map(draws_numbers, nodes))
+    # Autograd itself refuses some writes, such as one to a view of a leaf.
+    refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
+        nodes
+    )
+    if not can_raise and not refusable:
+        return function, not (draws or (writes_inputs and captured.written))
     if any(own_operators(node.target) for node in nodes):
         # What the program's own operators do besides cannot be taken back.
         return function, False
-    draws = can_raise and any(map(draws_numbers, nodes))
-    if remembered:
-        # Autograd itself refuses some writes, such as one to a view of a leaf.
-        function = marked_if_written(function, remembered if writes_inputs else captured.written)
-        written = tuple(index for index in written if index not in remembered)
-    return (undone_on_failure(function, written, draws) if written or draws else function), True
+    if writes_inputs or draws:
+        leaves = any(operator_name(node) == "as_strided" for node in nodes)
+        copy = (copy_of_storage if leaves else copy_of_elements) if writes_inputs else None
+        return undone_on_failure(function, captured.written, draws, copy), True
+    return (marked_if_written(function, captured.written) if refusable else function), True
+
+
+def records_writes(nodes: list[fx.Node]) -> bool:
+    """Whether anything is written while autograd looks, by a node that says so in its name."""
+    enabled = torch.is_grad_enabled()
+    for node in nodes:
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if operator_name(node).endswith("set_grad_enabled"):
+            enabled = bool(node.args[0])
+        elif enabled and (name.endswith("_") or name != operator_name(node) or "out" in node.kwargs):
+            return True
+    return False
 
 
 def draws_numbers(node: fx.Node) -> bool:
@@ -90,22 +105,64 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def undone_on_failure(function: Callable[..., Any], written: tuple[int, ...], draws: bool) -> Callable[..., Any]:
-    """`function`, which when it raises leaves the inputs `written` and the random generators as they were."""
+def undone_on_failure(
+    function: Callable[..., Any],
+    written: tuple[int, ...],
+    draws: bool,
+    copy: Callable[[torch.Tensor], Callable[[], None]] | None,
+) -> Callable[..., Any]:
+    """`function`, which when it raises leaves the inputs `written` and the random generators as they were, or says that it does
+    not. Without `copy`, which gives what puts a tensor's contents back, it writes to them at its end alone."""
 
     def call(*inputs: Any) -> Any:
-        copies = [inputs[index].detach().clone() for index in written]
+        histories = [history_of(inputs[index]) for index in written]
+        restores = [copy(inputs[index]) for index in written] if copy else ()
+        versions = [version_of(inputs[index]) for index in written]
         states = generator_states(inputs) if draws else ()
         try:
             return function(*inputs)
-        except Exception:
-            for index, copy in zip(written, copies, strict=True):
-                inputs[index].data.copy_(copy)
+        except Exception as error:
+            told = [(inputs[i], old) for i, old in zip(written, histories, strict=True) if history_of(inputs[i]) != old]
+            rewritten = not copy and versions != [version_of(inputs[index]) for index in written]
+            if rewritten or not all(can_be_forgotten(*each) for each in told):
+                setattr(error, PASSES, True)
+                raise
+            for tensor, _ in told:
+                tensor.detach_()
+            for restore in restores:
+                restore()
             for generator, state in states:
                 generator.set_state(state)
             raise
 
     return call
+
+
+def copy_of_elements(tensor: torch.Tensor) -> Callable[[], None]:
+    contents = tensor.detach().clone()
+    return lambda: tensor.data.copy_(contents)
+
+
+def copy_of_storage(tensor: torch.Tensor) -> Callable[[], None]:
+    """Also of what the tensor itself does not show."""
+    storage = tensor.untyped_storage()
+    contents = storage.clone()
+    return lambda: storage.copy_(contents)
+
+
+def history_of(tensor: torch.Tensor) -> tuple[bool, Any] | None:
+    """What autograd remembers of how the tensor came about; None where it refuses to say. A view takes after its base: its own
+    node is made anew after each write, recorded or not."""
+    try:
+        owner = tensor._base if tensor._is_view() else tensor
+        return owner.requires_grad, owner.grad_fn
+    except RuntimeError:
+        return None
+
+
+def can_be_forgotten(tensor: torch.Tensor, before: tuple[bool, Any] | None) -> bool:
+    """Whether `detach_` gives back what was `before` the graph wrote to the tensor."""
+    return before == (False, None) and not tensor._is_view()
 
 
 def generator_states(inputs: tuple) -> list[tuple[torch.Generator, torch.Tensor]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from dynascope.frame import hook
-from dynascope.frame.versions import KNOWS_FRAMES
+from dynascope.frame.versions import FREE_THREADED, KNOWS_FRAMES
 
 pytestmark = pytest.mark.expects_in_children("whole-functions-only", "print-call")
 
@@ -25,6 +25,8 @@ if {pretends}:
 import torch
 import dynascope
 torch.manual_seed(0)
+has_lock = getattr(sys, "_is_gil_enabled", lambda: True)
+had_lock = has_lock()
 """
 
 PROGRAM = """
@@ -87,9 +89,13 @@ threads = [threading.Thread(target=call, args=(n % 3,)) for n in range(12)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 
+read = [torch.compile(compiled, backend="eager"), torch.compile(lambda x: compiled(x), backend="eager", fullgraph=True)]
+same.extend(torch.allclose(each(x), module(x)) for each in read)
+
 explanation, broken = dynascope.explain(loops, x, [[1, 2]]), dynascope.explain(breaks, x)
 print(json.dumps({
-    "same": same, "threads": found, "calls": int(module.calls), "graphs": [explanation.graph_count, broken.graph_count],
+    "same": same, "lock": [had_lock, has_lock()], "threads": found, "calls": int(module.calls),
+    "graphs": [explanation.graph_count, broken.graph_count],
     "notes": [[note.code, note.message] for note in explanation.report.notes],
     "reason": [broken.report.functions[0].entries[0].reason.code, broken.report.functions[0].entries[0].reason.message],
 }))
@@ -108,7 +114,7 @@ def answer(tmp_path_factory):
 
 def test_results_are_eagers(answer):
     assert all(answer["same"]) and all(answer["threads"]) and len(answer["threads"]) == 12
-    assert answer["calls"] == 6
+    assert answer["calls"] == 10
 
 
 def test_whole_functions_are_compiled_and_others_say_why_not(answer):
@@ -119,7 +125,12 @@ def test_whole_functions_are_compiled_and_others_say_why_not(answer):
 
 def test_the_report_says_what_serves_the_calls(answer):
     (message,) = (message for code, message in answer["notes"] if code == "hook-unfit")
-    assert ("without" in message) == KNOWS_FRAMES
+    assert ("without" in message) == (KNOWS_FRAMES or FREE_THREADED)
+
+
+def test_what_is_compiled_takes_no_lock_that_the_program_was_without(answer):
+    before, after = answer["lock"]
+    assert before == after
 
 
 @pytest.mark.skipif(KNOWS_FRAMES, reason="an interpreter whose frames are known")

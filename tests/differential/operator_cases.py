@@ -3,8 +3,9 @@
     for failure in differences(unit, samples=3, seed=0): ...        unit = Unit("add", 0, torch.float32, "cpu", "in place")
 
 Kinds: "results" (several samples in one program, laid out in several ways, with gradients), "in place", "out", "errors"
-(`error_inputs`: the same exception and message), "module" (training and not: results, gradients, buffers). Values that are not
-close are compared with float64: at most four times eager's own error.
+(`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes), "module"
+(training and not: results, gradients, buffers). Values that are not close are compared with float64: at most four times eager's own
+error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DTYPES = (
     torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool,
     torch.complex64,
 )  # fmt: skip
-KINDS = ("results", "in place", "out", "errors")
+KINDS = ("results", "in place", "out", "errors", "sizes")
 UNINITIALISED = frozenset(
     [
         "empty",
@@ -86,6 +87,9 @@ def differences(unit: Unit, samples: int, seed: int) -> Iterator[str | None]:
     """A line for each difference, None for each comparison that found none."""
     choice = random.Random(f"{seed} {unit}")
     torch.manual_seed(seed)
+    if unit.kind == "sizes":
+        yield from _at_other_sizes(unit, samples, choice)
+        return
     if unit.kind == "module":
         programs = _module_programs(unit, samples)
     else:
@@ -191,6 +195,50 @@ def _errors(info: Any, unit: Unit, count: int, choice: random.Random) -> Iterato
     with suppress(Exception):
         for number, error in enumerate(info.error_inputs(torch.device(unit.device))):
             yield f"error {number}", _over_all(info.op), (_contents([error.sample_input]),)
+
+
+def _at_other_sizes(unit: Unit, count: int, choice: random.Random) -> Iterator[str | None]:
+    """Each sample, then the same with one of its sizes larger and smaller, through one function whose sizes vary."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    info = op_db[unit.index]
+    found = [
+        each for each in _samples(info, unit, 2 * count, _has_gradient(info, unit)) if _sizes_of((each.input, each.args))
+    ]
+    for number, sample in enumerate(choice.sample(found, min(count, len(found)))):
+        size = choice.choice(_sizes_of((sample.input, sample.args)))
+        program, contents = _over_all(info.op), _contents([sample])
+        dynascope.reset()
+        compiled = dynascope.compile(program, dynamic=True, options={"recompile_limit": 50})
+        for other in (size, size + 3, size + 1, max(size - 1, 2), 2, 2 * size + 5):
+            arguments = (_resized(contents, size, other),)
+            theirs = _observed(program, arguments, unit, None)
+            try:
+                with no_defects():
+                    ours = _observed(program, arguments, unit, lambda _, compiled=compiled: compiled)
+            except AssertionError as error:
+                yield f"{number}: {size} to {other}: {_line(str(error))}"
+                continue
+            yield from _found(f"{number}: {size} to {other}", theirs, ours, program, arguments, unit)
+
+
+def _sizes_of(value: Any) -> list[int]:
+    return sorted({size for leaf in leaves(value) if leaf.layout is torch.strided for size in leaf.shape if size > 1})
+
+
+def _resized(value: Any, size: int, other: int) -> Any:
+    """With every dimension of that size of another: elements again from the first, or the last left out."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or size not in value.shape or size == other:
+            return value
+        resized = value.detach()
+        for d, each in enumerate(value.shape):
+            if each == size:
+                resized = resized.index_select(d, torch.arange(other, device=value.device) % size)
+        return resized.requires_grad_(value.requires_grad)
+    if isinstance(value, dict):
+        return {key: _resized(item, size, other) for key, item in value.items()}
+    return type(value)(_resized(item, size, other) for item in value) if type(value) in (list, tuple) else value
 
 
 _PROGRAMS = {"results": _results, "in place": _in_place, "out": _out, "errors": _errors}

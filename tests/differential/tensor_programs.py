@@ -24,7 +24,7 @@ from torch import nn
 
 F16, BF16, F32, F64, C64 = torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64
 I64, I32, U8, BOOL = torch.int64, torch.int32, torch.uint8, torch.bool
-EXACT, DEVICE, COUNTS = False, "cpu", True
+EXACT, NUDGED, DEVICE, COUNTS = False, False, "cpu", True
 
 
 def version(tensor):
@@ -43,7 +43,7 @@ def tensor(seed, sizes, dtype, grad=False):
     elif dtype is C64:
         made = torch.complex(eighths, eighths.flip(0)).to(torch.complex128 if EXACT else C64)
     else:
-        made = eighths.to(F64 if EXACT else dtype)
+        made = (eighths * (1 + 2 * torch.finfo(dtype).eps) if NUDGED else eighths).to(F64 if EXACT else dtype)
     return made.to(DEVICE).requires_grad_(grad)
 
 
@@ -77,12 +77,13 @@ MODES = ("plain", "plain", "plain", "no_grad", "inference", "autocast", "eval")
 
 @dataclass(frozen=True)
 class Call:
-    """What is different at one call: `rows` is how many rows of the inputs are given."""
+    """What is different at one call: `rows` is how many rows of the inputs are given, `sizes` are those of inputs of its own."""
 
     n: int = 2
     flag: bool = True
     rows: int | None = None
     mode: str = "plain"
+    sizes: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Program:
     clipped: bool = False
     steps: bool = False
     """Whether the leaves are changed in place after each call, as an optimizer does."""
+    sizes: tuple[int, int] = (3, 4)
+    """What R and C are in `inputs` where a call does not say."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,12 +112,16 @@ class Program:
         lines = "".join(f"    {line}\n" for line in self.body)
         ends = f"    return [{', '.join(self.results)}]\n"
         return (
-            f"{HEAD}def make():\n{made}    return dict({', '.join(f'{n}={n}' for n in self.names)})\n\n\n"
+            f"{HEAD}def make(R={self.sizes[0]}, C={self.sizes[1]}):\n{made}"
+            f"    return dict({', '.join(f'{n}={n}' for n in self.names)})\n\n\n"
             f"def program({names}{', ' * bool(names)}n, flag, log, holder):\n{lines}{ends}\n\n# {self.words()}\n"
         )
 
     def words(self) -> str:
-        calls = "; ".join(f"n={c.n} flag={c.flag} rows={c.rows} {c.mode}" for c in self.calls)
+        calls = "; ".join(
+            f"n={c.n} flag={c.flag} rows={c.rows} {c.mode}" + f" sizes={c.sizes}" * (c.sizes is not None)
+            for c in self.calls
+        )
         return (
             f"seed {self.seed}: calls {calls}; losses {self.losses}"
             + ", clipped" * self.clipped
@@ -130,8 +137,8 @@ SIZES = (0, 1, 1, 2, 3, 3, 4, 4, 5, 6)
 def random_program(seed: int) -> Program:
     choose = random.Random(seed)
     rows, width = choose.choice(SIZES), choose.choice(SIZES[1:])
-    inputs = tuple(_inputs(choose, rows, width))
-    writer = _Writer(choose, inputs)
+    inputs = tuple(_inputs(choose))
+    writer = _Writer(choose, inputs, (rows, width))
     for _ in range(choose.randint(3, 11)):
         writer.statement(depth=0)
     results = tuple(choose.sample(writer.tensors[-6:], min(len(writer.tensors), choose.randint(1, 4))))
@@ -146,19 +153,35 @@ def random_program(seed: int) -> Program:
         tuple(choose.sample(range(4), choose.randint(1, 3))),
         clipped=choose.random() < 0.4,
         steps=choose.random() < 0.4,
+        sizes=(rows, width),
     )
 
 
-def _inputs(choose: random.Random, rows: int, width: int):
+def of_varying_sizes(seed: int) -> Program:
+    """The same program, at calls whose two sizes change; that of its modules does not."""
+    program, choose = random_program(seed), random.Random(f"sizes {seed}")
+    rows, width = (max(size, 2) for size in program.sizes)
+    module = any(name == "m" for name, _ in program.inputs)
+
+    def call(first: int, second: int) -> Call:
+        other = choose.choice(program.calls)
+        return replace(other, rows=None, sizes=(first, program.sizes[1] if module else second))
+
+    more = [call(choose.randint(2, 9), choose.choice((width, choose.randint(2, 9)))) for _ in range(3)]
+    calls = (call(rows, width), call(rows + 1, width + 2), *more, call(choose.choice(SIZES), choose.choice(SIZES)))
+    return replace(program, calls=(*calls, calls[0]))
+
+
+def _inputs(choose: random.Random):
     for number in range(choose.randint(1, 4)):
         dtype = choose.choice(DTYPES)
         grad = dtype in ("F32", "F64", "BF16") and choose.random() < 0.5
         layout = choose.choice(LAYOUTS)
-        yield "abcd"[number], layout(f"{choose.randint(0, 99)}", rows, width, dtype, ", True" * grad)
+        yield "abcd"[number], layout(f"{choose.randint(0, 99)}", "R", "C", dtype, ", True" * grad)
     if choose.random() < 0.3:
         yield "e", choose.choice(ALIASES)
     if choose.random() < 0.5:
-        yield "m", f"net({width})"
+        yield "m", "net(C)"
 
 
 ALIASES = ("a", "a.detach()", "a * 1", "a.flatten()", "a[1:] if a.dim() else a", "a.mT if a.dim() > 1 else a")
@@ -169,8 +192,8 @@ LAYOUTS = (
     lambda s, r, c, d, g: f"tensor({s}, ({c}, {r}), {d}{g}).t()",
     lambda s, r, c, d, g: f"tensor({s}, (1, {c}), {d}{g}).expand({r}, {c})",
     lambda s, r, c, d, g: f"tensor({s}, ({r}, 1), {d}{g}).expand({r}, {c})",
-    lambda s, r, c, d, g: f"tensor({s}, ({r}, {2 * c}), {d}{g})[:, ::2]",
-    lambda s, r, c, d, g: f"tensor({s}, ({r + 2}, {c + 1}), {d}{g})[2:, 1:]",
+    lambda s, r, c, d, g: f"tensor({s}, ({r}, 2 * {c}), {d}{g})[:, ::2]",
+    lambda s, r, c, d, g: f"tensor({s}, ({r} + 2, {c} + 1), {d}{g})[2:, 1:]",
     lambda s, r, c, d, g: f"tensor({s}, ({c},), {d}{g})",
     lambda s, r, c, d, g: f"tensor({s}, (), {d}{g})",
     lambda s, r, c, d, g: f"tensor({s}, (2, {r}, {c}), {d}{g}).permute(1, 2, 0)[..., 1]",
@@ -190,9 +213,9 @@ def _calls(choose: random.Random, rows: int):
 class _Writer:
     """Statements so far, and eager's values after them."""
 
-    def __init__(self, choose: random.Random, inputs: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int]) -> None:
         self.choose = choose
-        self.space: dict[str, Any] = {}
+        self.space: dict[str, Any] = dict(zip("RC", sizes, strict=True))
         exec(HEAD, self.space)
         for name, expression in inputs:
             exec(f"{name} = {expression}", self.space)

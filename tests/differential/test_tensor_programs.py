@@ -3,18 +3,19 @@
 import pytest
 from shrinking import shrink
 from tensor_checking import Different, check
-from tensor_programs import Program, random_program
+from tensor_programs import Program, of_varying_sizes, random_program
 
 FIRST = 0
 """Seeds are fixed: the gate does not fail by chance. A failure names its seed, and its program stands in the message."""
 MENDED = (1000300, 1000834, 1000835, 1001005, 1001291, 1001312, 1001359, 1001376, 1001412, 1001725, 1001960)
 MENDED_IN_KERNELS = (2000017, 2000319, 2000391, 2000850, 2000861, 2001090, 2001196, 2001285, 2001373, 2001406)
 """Failed in campaigns, each for a reason of its own."""
+MENDED_WITH_SIZES = (1013, 1025, 1060)
 
 
-def run(seeds, folder, backend):
+def run(seeds, folder, backend, write=random_program):
     for seed in seeds:
-        program = random_program(seed)
+        program = write(seed)
         try:
             check(program, folder, backend)
         except Different as error:
@@ -41,6 +42,21 @@ def test_capture(part, tmp_path):
 @pytest.mark.parametrize("part", range(4))
 def test_kernels_with_backward(part, tmp_path):
     run(range(FIRST + 500 + 3 * part, FIRST + 500 + 3 * (part + 1)), tmp_path, "dynascope")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_capture_of_sizes_that_vary(part, tmp_path):
+    run(range(FIRST + 30 * part, FIRST + 30 * (part + 1)), tmp_path, "eager", of_varying_sizes)
+
+
+@pytest.mark.compiler
+def test_kernels_of_sizes_that_vary(tmp_path):
+    run(range(10000, 10005), tmp_path, "dynascope", of_varying_sizes)
+
+
+@pytest.mark.parametrize("seed", MENDED_WITH_SIZES)
+def test_capture_of_what_failed_once_with_other_sizes(seed, tmp_path):
+    run([seed], tmp_path, "eager", of_varying_sizes)
 
 
 @pytest.mark.parametrize("seed", MENDED)

@@ -57,3 +57,45 @@ def test_as_in_eager(name, change):
             assert ours == theirs or "view" in change or name == "norm"  # the words name a view of it
         else:
             torch.testing.assert_close(ours, theirs)
+
+
+UNUSED = {
+    "a result": (lambda x, w: (x.sin(), (x * w).norm()), lambda x, w, results: results[1].add_(1)),
+    "a result that is watched": (
+        lambda x, w: (x.sin(), x.exp() * 1.0, x.exp()),
+        lambda x, w, results: results[2].add_(1),
+    ),
+    "an operand": (lambda x, w: (w.sin(), x * w.detach(), w * x), lambda x, w, results: x.add_(1)),
+    "both": (lambda x, w: ((x + 1).tanh(), w.exp(), x.exp()), lambda x, w, results: [r.add_(1) for r in results[1:]]),
+}
+
+
+@pytest.mark.parametrize("order", [(0,), (1,), (0, 1), (0, 2), (1, 0), (0, 0, 1)], ids=str)
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_this_loss_does_not_read_may_change(name, order):
+    """Each result is a loss of its own, one after the other: those that do not lead to the change have their gradients."""
+    program, change = UNUSED[name]
+
+    def run(function):
+        x, w = torch.linspace(-1, 1, 9).requires_grad_(), torch.linspace(0.5, 1, 9).requires_grad_()
+        h, v = x * 1, w * 1
+        results = function(h, v)
+        with torch.no_grad():
+            change(h, v, results)
+        found = []
+        for place in order:
+            try:
+                results[min(place, len(results) - 1)].sum().backward(retain_graph=True)
+            except RuntimeError as error:
+                found.append(str(error).partition(":")[0])
+            found.append([None if each.grad is None else each.grad.clone() for each in (x, w)])
+        return found
+
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        for ours, theirs in zip(run(compiled), run(program), strict=True):
+            assert type(ours) is type(theirs), (ours, theirs)
+            if isinstance(theirs, str):
+                assert ours == theirs
+            else:
+                torch.testing.assert_close(ours, theirs)

@@ -218,6 +218,13 @@ def test_the_words_of_a_failure():
         assert explain_failure([Guard((X,), predicate)], FrameValues({"x": value}, {}, {}))[1] == words
 
 
+@pytest.mark.parametrize("text", ["<Thing object at 0x7f00>", b"a thing at 0x1"])
+def test_text_with_an_address_is_said_as_it_is(text):
+    guard = Guard(LocalSource("text"), Equals(text))
+    assert str(guard.predicate.check()) == f"is {text!r}"
+    assert guard.predicate.failure("text", text[:-1]) == f"text is {text[:-1]!r}, and was {text!r}"
+
+
 def test_compiling_guards_imports_no_torch():
     program = "import sys, dynascope.guards.check; sys.exit('torch' in sys.modules)"
     import os

@@ -9,6 +9,12 @@ from compiled import compiled, kernels
 
 pytestmark = pytest.mark.compiler
 
+
+def repeated(x):
+    """Two columns of the loop, of which an element depends on one."""
+    return x[:, :1].repeat_interleave(2, 0)
+
+
 REDUCTIONS = {
     "sums": lambda x: (x.sum(-1), x.sum(0), x.sum(), x.mean(), x.prod(-1), x.var(-1)),
     "extremes": lambda x: (x.amax(-1), x.amin(0), x.argmax(-1), x.argmin(0), *x.max(1), (x > 0).any(1), (x > 0).sum(0)),
@@ -21,6 +27,20 @@ REDUCTIONS = {
     "two of three": lambda x: (
         x.unsqueeze(1).expand(-1, 5, -1).sum((0, 1)),
         x.unsqueeze(1).expand(-1, 5, -1).softmax(1),
+    ),
+    "not the innermost": lambda x: (
+        x.unsqueeze(-1).expand(-1, -1, 5).sum((1, 2)),
+        x.t().unsqueeze(-1).expand(-1, -1, 5).mean(),
+        x.repeat_interleave(2, 1).cos().var(1),
+        (x.unsqueeze(-1).expand(-1, -1, 2) / 3).flatten(1).prod(-1),
+        x.repeat_interleave(3, 1).argmax(1),
+        x.bfloat16().repeat_interleave(2, 1).sum(1),
+    ),
+    "beside what is stored": lambda x: (
+        repeated(x) - repeated(x).sum(0),
+        (repeated(x) - repeated(x).mean(0)) * torch.rsqrt(torch.var(repeated(x), 0) + 1),
+        repeated(x) * (repeated(x) / 3).prod(0),
+        repeated(x).softmax(0),
     ),
 }
 

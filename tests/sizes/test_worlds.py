@@ -60,3 +60,11 @@ def test_a_fixed_root_has_no_other_world():
     n = scope.root("n", 48, 2)
     assert n == 48
     assert not Worlds(scope).are_enough
+
+
+def test_a_step_that_was_tried_leaves_no_other_remainder_the_same():
+    """Multiples of 16 alone: what is rounded to multiples of 3 must still show."""
+    scope = Scope()
+    scope.root("n", 4, 2)
+    values = [values["n"] for values in Worlds(scope, ["n"], {"n": 16}).values]
+    assert {value % 16 for value in values} == {4} and {value % 3 for value in values} == {0, 1, 2}

@@ -8,7 +8,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
+from dynascope.sizes.floors import keep_above
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Extents:
         self.worlds: Worlds | None = None
         self.known = (0, 0)
         self.nodes: list[dict[fx.Node, Any]] = []
+        self.least: tuple[dict[str, Any], dict[fx.Node, Any]] = ({}, {})
+        """The least sizes that were asked for, and what each node gives there."""
 
     @property
     def vary(self) -> bool:
@@ -53,15 +56,20 @@ class Extents:
         if len(answers) == 1:
             return self._fixed(now)
         if not isinstance(now, tuple):
-            return self._form(tuple(answers), now)
-        if any(len(answer) != len(now) for answer in answers):
+            found = self._form(tuple(answers), now)
+        elif any(len(answer) != len(now) for answer in answers):
             return self._fixed(now)
-        return tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
+        else:
+            found = tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
+        self._keep_above(tensor.node, read, found)
+        return found
 
     def settle(self, nodes: Iterable[fx.Node]) -> None:
-        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""
+        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls. A node that
+        nobody reads counts: for other sizes it may raise."""
         for node in nodes if self.vary else ():
-            self._answers_elsewhere(node, lambda example: getattr(example, "shape", None))
+            if self._answers_elsewhere(node, _shape):
+                self._keep_above(node, _shape, None)
         for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
             example = node.meta.get("example_value")
             if (
@@ -77,12 +85,32 @@ class Extents:
                 sizes = tuple(map(self.worlds.expression, rows))
                 if None not in sizes and any(isinstance(size, Size) for size in sizes):
                     node.meta["sizes"] = sizes
+                if None not in sizes:
+                    self._keep_above(node, _shape, sizes)
 
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
         lengths = self._answers_elsewhere(node, len)
         if not lengths or any(length != len(now) for length in lengths):
             self._fixed(None)
+        else:
+            self._keep_above(node, len, len(now))
+
+    def _keep_above(self, node: fx.Node, read: Callable[[Any], Any], found: Any) -> None:
+        """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
+
+        def fits(values: Mapping[str, Any]) -> bool:
+            if values != self.least[0]:
+                self.least = dict(values), {}
+            try:
+                with torch.device("meta"), torch.no_grad():
+                    answer = read(self._run(node, values, self.least[1]))
+            except Exception:
+                return False
+            return found is None or _agree(found, answer, values)
+
+        if self.worlds is not None:
+            keep_above(self.machine.sizes.scope, self.worlds.varied, fits, self.worlds.steps)
 
     def _form(self, row: tuple, now: Any) -> Any:
         if all(type(answer) is type(now) and answer == now for answer in row):
@@ -148,7 +176,7 @@ class Extents:
         worlds.learn(node.meta["size"] for node in self.machine.graph.graph.nodes if "size" in node.meta)
         self.nodes = [{} for _ in worlds.values[1:]]
 
-    def _run(self, wanted: fx.Node, values: dict[str, Any], made: dict[fx.Node, Any]) -> Any:
+    def _run(self, wanted: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
         pending = [wanted]
         while pending:
             node = pending[-1]
@@ -160,7 +188,7 @@ class Extents:
             pending += missing
         return made[wanted]
 
-    def _value(self, node: fx.Node, values: dict[str, Any], made: dict[fx.Node, Any]) -> Any:
+    def _value(self, node: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
         if node.op == "placeholder":
             return self._placeholder(node, values)
         arguments = fx.node.map_arg(node.args, made.__getitem__)
@@ -176,7 +204,7 @@ class Extents:
             with OnMeta() if isinstance(node.target, CustomFunction) else nullcontext():
                 return node.target(*map(on_meta, arguments), **keywords)
 
-    def _placeholder(self, node: fx.Node, values: dict[str, Any]) -> Any:
+    def _placeholder(self, node: fx.Node, values: Mapping[str, Any]) -> Any:
         if "size" in node.meta:
             return evaluate(node.meta["size"].expression, values)
         example = node.meta["example_value"]
@@ -190,3 +218,16 @@ class Extents:
             for name in ("sizes", "strides")
         )
         return torch.empty_strided(sizes, strides, dtype=example.dtype, device=META)
+
+
+def _shape(example: Any) -> Any:
+    return getattr(example, "shape", None)
+
+
+def _agree(found: Any, answer: Any, values: Mapping[str, Any]) -> bool:
+    """Whether sizes and numbers are what an answer at these values says."""
+    if isinstance(found, tuple):
+        return len(found) == len(answer) and all(
+            _agree(each, part, values) for each, part in zip(found, answer, strict=True)
+        )
+    return bool((evaluate(found.expression, values) if isinstance(found, Size) else found) == answer)

@@ -134,6 +134,10 @@ class GraphBuilder:
     def is_left_out(self, node: fx.Node) -> bool:
         return node in self.left_out
 
+    def unread(self) -> list[fx.Node]:
+        """Nodes whose result nothing reads so far."""
+        return [node for node in self.graph.nodes if not node.users and node not in self.left_out]
+
     def still_read(self, outputs: Sequence[fx.Node]) -> fx.Node | None:
         """A node that is to leave, and cannot: what it does would be done twice, and something else reads what it gives."""
         read = {*outputs}

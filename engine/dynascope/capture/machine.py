@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from warnings import WarningMessage
 
 import torch
 
@@ -115,6 +116,8 @@ class Machine:
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""
         self.generators: list[GeneratorValue] = []
+        self.warnings: list[tuple[WarningMessage, UserStack]] = []
+        """What torch's functions warned of, and where the program called them."""
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import itertools
 import traceback
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
+from warnings import WarningMessage
 
 import torch
 from torch import fx
@@ -26,6 +29,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     introspection,
     iterators,
+    loggers,
     numbers_and_text,
     objects,
     optimizers,
@@ -106,6 +110,15 @@ class Captured:
     sizes: Sizes
     visited: dict[Program, set[int]]
     """Which instructions of each code were interpreted."""
+    warnings: tuple[tuple[WarningMessage, UserStack], ...] = ()
+
+    def warn(self, module_globals: dict[str, Any]) -> None:
+        """Says what torch's functions warned of, about the lines that called them."""
+        for warning, stack in self.warnings:
+            place = stack[-1].span if stack else None
+            if place is not None:
+                registry = module_globals.setdefault("__warningregistry__", {})
+                warnings.warn_explicit(warning.message, warning.category, place.file, place.line, registry=registry)
 
     def lines(self) -> dict[str, set[int]]:
         """The lines that capture followed, by file."""
@@ -286,7 +299,7 @@ class Session:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle(outputs)
+            machine.extents.settle((*outputs, *machine.graph.unread()))
         freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
@@ -294,7 +307,18 @@ class Session:
         plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
-        return Captured(self.region, graph, guards, exit, effects, plan, machine.count, machine.sizes, machine.visited)
+        return Captured(
+            self.region,
+            graph,
+            guards,
+            exit,
+            effects,
+            plan,
+            machine.count,
+            machine.sizes,
+            machine.visited,
+            tuple(machine.warnings),
+        )
 
     def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
         """The results whose history the program has freed, and what torch says of those who differentiate them again."""
@@ -396,13 +420,9 @@ def place_raised(error: Exception) -> str:
 
 
 def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
-    """The input whose memory a written tensor is a view of, or the tensor itself."""
-    base = tensor.example._base if tensor.example._base is not None else tensor.example
-    for candidate in inputs:
-        own = candidate.example._base if candidate.example._base is not None else candidate.example
-        if own is base:
-            return candidate
-    return tensor
+    """The input whose memory a written tensor is a part of, as a view or through `.data`, or the tensor itself."""
+    memory = tensor.example.untyped_storage()._cdata
+    return next((each for each in inputs if each.example.untyped_storage()._cdata == memory), tensor)
 
 
 def may_be_one(one: MutableValue, other: MutableValue) -> bool:

@@ -27,6 +27,7 @@ class _ThreadState(threading.local):
 
 _thread = _ThreadState()
 _values_type: Callable[..., Any] = types.SimpleNamespace
+_tracer_test: Callable[[], bool] = bool
 
 
 class GuardProgram:
@@ -134,6 +135,8 @@ class Dispatcher:
     __class__ = property(lambda self: types.FunctionType)  # a function to whoever asks (`inspect.isfunction`)
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
+        if _tracer_test():  # before all else: torch.compile reads these lines too
+            return self.__wrapped__(*arguments, **keywords)
         return _followed(_run(self.table, self.__wrapped__, arguments, keywords))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -165,6 +168,8 @@ class GatedMethod:
         self.names = (program_name, target_name)
 
     def __call__(self, instance: Any, /, *arguments: Any, **keywords: Any) -> Any:
+        if _tracer_test():
+            return self.__wrapped__(instance, *arguments, **keywords)
         program, target = (vars(instance).get(name) for name in self.names)
         if isinstance(program, GuardProgram) and target is not None and not _thread.suspended:
             if _program_holds(program, _values_type({"self": instance}, {}, {}, {})):
@@ -208,7 +213,9 @@ def is_suspended() -> bool:
 
 
 def use_tracer_test(test: Callable[[], bool]) -> None:
-    """Nothing: without the C hook nobody can see what evaluates frames."""
+    """Whether torch.compile reads this thread's frames: it then reads the program as it was written."""
+    global _tracer_test
+    _tracer_test = test
 
 
 def use_values(values_type: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ numbers: then the recordings at other sizes tell which numbers are sizes (see `t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from dynascope.grad.inputs import has_integers, roots_in, scope_of, sizes_vary
@@ -16,6 +16,7 @@ from dynascope.grad.program import Program
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
+from dynascope.sizes.floors import keep_above
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 USUAL = 2
@@ -72,10 +73,22 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         trails.append(Trail(worlds))
         run(program.at(values), trails[-1])
     worlds.scope.worlds = worlds
+    trail = Trail(worlds, trails)
     try:
-        return run(program, Trail(worlds, trails))
+        found = run(program, trail)
     finally:
         worlds.scope.worlds = None
+
+    def fits(values: Mapping[str, Any]) -> bool:
+        other = Trail(worlds)
+        try:
+            run(program.at(values), other)
+        except DifferentiationRefused:
+            return False
+        return trail.holds_at(values, other)
+
+    keep_above(worlds.scope, worlds.varied, fits, worlds.steps)
+    return found
 
 
 def _sizes_needed(program: Program, scope: Scope, run: Run) -> frozenset[str]:

@@ -174,7 +174,8 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
         lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
     else:
         lines.append(f"    outputs = {run}({parameters})")
-    for mutation in pair.mutations:
+    # Autograd may refuse those that it records: they come first, so that nothing was written when it does.
+    for mutation in sorted(pair.mutations, key=lambda each: not each.records_history):
         lines += _copy_back(mutation)
     return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]
 

@@ -23,7 +23,7 @@ from dynascope.grad.interpret import refusal_within
 from dynascope.grad.leaves_inside import leads_to_leaf_inside
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import check_inputs, overlapping_input
-from dynascope.grad.pair import GradPair, PartialBackward
+from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
@@ -86,7 +86,16 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     simplify(tape, recorded.results, gradients.values)
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
-    return emit_backward(tape, parts, tangents, gradients, names)
+    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=_reads(recorded))
+
+
+def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:
+    recorder, results = recorded.recorder, recorded.results
+    if not recorder.kept:
+        return None
+    inputs = {InputItself(i) for i in results.kept_inputs if recorder.is_read(recorded.leaves[i])}
+    outputs = zip(results.differentiable_outputs, results.differentiable, strict=False)
+    return frozenset(inputs | {Computed(number) for number, (handle, _) in outputs if recorder.is_read(handle)})
 
 
 def _check_leaves(recorded: Recorded) -> None:

@@ -18,6 +18,7 @@ from dynascope.grad.reasons import (
     LeafMadeInside,
     OutputNotReproducible,
     OverlappingInputsMutated,
+    UnsupportedMutation,
     UnsupportedTensor,
 )
 from dynascope.grad.record import Recorder
@@ -171,7 +172,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
             )
-        if output.requires_grad and _repeats_elements(cell):
+        if output.requires_grad and repeats_elements(cell.root[0], cell.root[1]):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
             )
@@ -246,10 +247,16 @@ def _layout_like(value: Value, output: torch.Tensor) -> Any:
     return type(value.layout)(tuple(output.shape), output.stride(), value.dtype, value.device)
 
 
-def _repeats_elements(cell: Cell) -> bool:
-    """Views are told by the places they show, which then do not tell which elements a gradient belongs to."""
-    sizes, strides = cell.root[:2]
-    return any(size > 1 and stride == 0 for size, stride in zip(sizes, strides, strict=True))
+def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements may share a place in memory. Views are told by the places they show, which then do not tell which
+    elements a gradient belongs to; and a write to one element is one to others."""
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += (size - 1) * stride
+    return False
 
 
 def path(cell: Cell, output: torch.Tensor) -> tuple[ViewRecipe, ...]:
@@ -281,6 +288,8 @@ def _describe_mutations(
         other = overlap(index)
         if other is not None:
             raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
+        if repeats_elements(cell.root[0], cell.root[1]):
+            raise DifferentiationRefused(UnsupportedMutation(names[index], "its elements share places in memory"))
         value = (
             with_strides(recorder.builder, recorder.memory.read(handle), recorder.observe(handle.stride()))
             if is_dense(*recorder.observe((tuple(handle.shape), handle.stride())))

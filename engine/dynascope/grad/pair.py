@@ -176,3 +176,5 @@ class PartialBackward:
 
     graph: fx.GraphModule
     twins: tuple[Twin, ...]
+    reads: frozenset[Computed | InputItself] | None = None
+    """The inputs and results that eager reads in such a pass, of those that it keeps. None: all of them."""

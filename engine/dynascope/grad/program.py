@@ -25,6 +25,7 @@ from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
 from dynascope.meta_kernels.autocast import AutocastState
+from dynascope.meta_kernels.torch_warnings import noted
 
 Overlap = Callable[[int], int | None]
 """The number of another input that shares memory with this one, if any does."""
@@ -87,7 +88,7 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     recorder = Recorder(table_for(program.options), program.main_device, trail)
-    with recorder:
+    with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
         before = [
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
@@ -103,7 +104,7 @@ def _keeping_noted(recorder: Recorder) -> AbstractContextManager[Any]:
     """What eager keeps for its backward pass is noted, unless the program forbids hooks that could."""
     if not torch._C._autograd._saved_tensors_hooks_is_enabled():
         return nullcontext()
-    return torch.autograd.graph.saved_tensors_hooks(recorder.note_kept, lambda kept: kept)
+    return torch.autograd.graph.saved_tensors_hooks(recorder.note_kept, recorder.note_read)
 
 
 def _check_metadata(names: tuple[str, ...], handles: list[Any], before: list[Any]) -> None:

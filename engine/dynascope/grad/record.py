@@ -56,6 +56,7 @@ class Recorder(TorchDispatchMode):
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
         self.kept: dict[int, int] = {}
+        self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: dict[tuple, tuple] = {}
         """What autocast made of parameters, which it converts once."""
@@ -106,6 +107,16 @@ class Recorder(TorchDispatchMode):
             self.kept[id(cell)] = cell.writes
         return tensor
 
+    def note_read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The backward pass reads what autograd kept."""
+        cell = self.memory.cell(tensor)
+        if cell is not None:
+            self.read.add(id(cell))
+        return tensor
+
+    def is_read(self, tensor: torch.Tensor) -> bool:
+        return id(self.memory.cell(tensor)) in self.read
+
     def is_kept(self, tensor: torch.Tensor) -> bool:
         """Whether eager's backward pass reads the memory of `tensor`, as it is now."""
         cell = self.memory.cell(tensor)
@@ -123,7 +134,10 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
-            return self.wrap(self.builder.op(func, *self.values(args), **self._keywords(kwargs)))
+            result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
+            if self.trail is not None:
+                self.trail.step(func, result)
+            return self.wrap(result)
         if facts.kind in ("view", "same"):
             return self._view(func, args, kwargs)
         if facts.kind == "mutating" and is_filling(func):

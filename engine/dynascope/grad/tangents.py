@@ -24,7 +24,7 @@ from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.second_derivative import Keeping, differentiate_again, strongly, weakly
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
-from dynascope.grad.versions import check_of, renamed
+from dynascope.grad.versions import saved_values, saved_values_of
 from dynascope.sizes import hint_of
 
 Call = Callable[..., Any]
@@ -108,25 +108,26 @@ class Otherwise:
         given = tuple(tangents[tangent.output] for tangent in self.pair.tangents)
         if all(tangent is None for tangent in given):
             return (None,) * self.pair.input_count
-        saved = _saved_values(self.pair, ctx)
         if torch.is_grad_enabled():
+            saved = saved_values(self.pair, ctx)
             self.environment |= {"fits": self.usual, "keep": strongly}
             return differentiate_again(self.pair, self.keeping, ctx, saved, given)
         self._wants_first_derivatives()
         try:
-            return self._first_derivative(saved, given)
+            return self._first_derivative(ctx, given)
         except (RuntimeError, NotImplementedError):
             # Not every operator has a kernel for sparse tensors.
             if not any(tangent is not None and tangent.layout is not torch.strided for tangent in given):
                 raise
-        return self._first_derivative(saved, tuple(_dense(tangent) for tangent in given))
+        return self._first_derivative(ctx, tuple(_dense(tangent) for tangent in given))
 
-    def _first_derivative(self, saved: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _first_derivative(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         foreign = any(tangent is not None and _is_foreign(tangent) for tangent in given)
-        values = _numbers_saved(self.pair, saved)
+        values = _numbers_saved(self.pair, ctx)
         layouts = [numbers_at(tangent.layout, values) for tangent in self.pair.tangents]
         pattern = self._pattern(given, layouts, foreign)
         run, partial = self._backward(pattern, foreign)
+        saved = saved_values_of(self.pair, ctx, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
@@ -188,19 +189,10 @@ def with_twins(gradients: Any, twins: tuple[Twin, ...]) -> tuple[Any, ...]:
     return tuple(gradients)
 
 
-def _saved_values(pair: GradPair, ctx: Any) -> list[Any]:
-    """The values saved, in the backward graph's order. Raises eager's error where they were freed or changed."""
-    check_of(pair.watched)(getattr(ctx, "watched", ()))
-    try:
-        tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
-    except RuntimeError as error:
-        raise renamed(error, pair) from None
-    return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
-
-
-def _numbers_saved(pair: GradPair, saved: list[Any]) -> dict[str, Any]:
+def _numbers_saved(pair: GradPair, ctx: Any) -> dict[str, Any]:
     """The values of the roots that sizes are written in."""
-    places = {kept.origin: value for kept, value in zip(pair.saved, saved, strict=True) if kept.layout is None}
+    kept = [saved.origin for saved in pair.saved if saved.layout is None]
+    places = dict(zip(kept, getattr(ctx, "numbers", ()), strict=False))
     return {name: places[InputItself(at)] for name, at in pair.roots.items() if InputItself(at) in places}
 
 

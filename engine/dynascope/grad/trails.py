@@ -9,13 +9,15 @@ other sizes leave a trail; the last one, at the sizes at hand, reads them beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.tape import Value, leaves
+from dynascope.sizes import Size, evaluate
 from dynascope.sizes.worlds import Worlds
 
 Observation = tuple[int | float, ...]
@@ -27,17 +29,35 @@ class Trail:
     def __init__(self, worlds: Worlds, others: Sequence[Trail] = ()) -> None:
         self.worlds, self.others = worlds, others
         self.observations: list[Observation] = []
+        self.found: list[tuple] = []
+        """The same as sizes, and the operators with what they give."""
 
     def observe(self, data: Any) -> Any:
         numbers = tuple(_numbers(data))
         self.observations.append(numbers)
         if not self.others or not numbers:
+            self.found.append(numbers)
             return data
         rows = self._rows(numbers)
         if all(len(set(row)) == 1 for row in rows):
+            self.found.append(numbers)
             return data
-        found = iter([self._size(row) for row in rows])
-        return _with(data, found)
+        found = [self._size(row) for row in rows]
+        self.found.append(tuple(found))
+        return _with(data, iter(found))
+
+    def step(self, target: Any, results: Any) -> None:
+        """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
+        layouts = [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]
+        self.found.append((target, *(extent for layout in layouts for extent in (*layout.sizes, *layout.strides))))
+
+    def holds_at(self, values: Mapping[str, Any], other: Trail) -> bool:
+        """Whether a recording with these values did what this one says of all values."""
+        return len(self.found) == len(other.found) and all(
+            len(ours) == len(theirs)
+            and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True))
+            for ours, theirs in zip(self.found, other.found, strict=True)
+        )
 
     def _rows(self, numbers: Observation) -> list[tuple]:
         at = len(self.observations) - 1
@@ -51,6 +71,12 @@ class Trail:
         if size is None:
             raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))
         return size
+
+
+def _is_at(found: Any, number: Any, values: Mapping[str, Any]) -> bool:
+    if isinstance(found, Size):
+        return bool(evaluate(found.expression, values) == number)
+    return isinstance(number, Size) or found is number or bool(found == number)
 
 
 def _numbers(data: Any) -> Iterator[int | float]:

@@ -9,24 +9,29 @@ that nothing lives longer. The errors name autograd's functions as eager's do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import torch
 
-from dynascope.grad.pair import GradPair, InputItself, Watched
+from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward, Watched
+
+Reads = frozenset[Computed | InputItself] | None
+"""What a backward pass reads of the inputs and results; None for all."""
 
 REGION = "Region"
 """The name of a region's own node in torch's errors."""
 
 
-def check_of(watched: tuple[Watched, ...]) -> Callable[[Any], None]:
-    """`check(ctx.watched)`: raises eager's error if one of (weak reference, version) was changed since."""
+def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any], None]:
+    """`check(ctx.watched)`: raises eager's error if one of (weak reference, version) was changed since, of those that are read."""
 
     def check(seen: tuple[tuple[Any, int], ...]) -> None:
         for position, (reference, version) in enumerate(seen):
             tensor = reference()
-            if tensor is not None and tensor._version != version:
+            is_read = reads is None or watched[position].origin in reads
+            if is_read and tensor is not None and tensor._version != version:
                 raise RuntimeError(_message(tensor, version, watched[position]))
 
     return check
@@ -42,6 +47,75 @@ def _message(tensor: torch.Tensor, version: int, watched: Watched) -> str:
         "detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )
+
+
+def saved_values(pair: GradPair, ctx: Any) -> list[Any]:
+    """The values saved, in the backward graph's order. Raises eager's error where they were freed or changed."""
+    check_of(pair.watched)(getattr(ctx, "watched", ()))
+    return _unpacked(pair, ctx)
+
+
+def saved_values_of(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[Any]:
+    """The values saved, for a pass that may not read them all: what it does not read may have been changed."""
+    if partial.reads is None:
+        return saved_values(pair, ctx)
+    check_of(pair.watched, partial.reads)(getattr(ctx, "watched", ()))
+    try:
+        return _unpacked(pair, ctx)
+    except RuntimeError:
+        return _unpacked_but_unread(pair, ctx, partial)
+
+
+def _unpacked_but_unread(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[Any]:
+    """Autograd gives what it kept all at once or not at all: hooks on what was changed and is not read take its check's place."""
+    places = [node for node in partial.graph.graph.nodes if node.op == "placeholder"]
+    kept = [pair for pair in zip(pair.saved, places, strict=False) if pair[0].layout is not None]
+    unread = [not place.users and saved.origin not in (partial.reads or ()) for saved, place in kept]
+    unchecked = ctx.__dict__.setdefault("unchecked", {})
+    for position, each in unchecked.items():
+        each.is_open = unread[position]
+    try:
+        for position, tensor in enumerate(ctx._raw_saved_tensors):
+            if not unread[position] or position in unchecked:
+                continue
+            try:
+                ctx.saved_tensors  # noqa: B018 (autograd looks at versions)
+                break
+            except RuntimeError as found:
+                hook = _Unchecked(found, kept[position][0].origin)
+            with suppress(RuntimeError):  # hooks of the program's own are on it: its version is not looked at
+                tensor.register_hooks(hook.keep, hook.give)
+                unchecked[position] = hook
+        return _unpacked(pair, ctx)
+    finally:
+        for each in unchecked.values():
+            each.is_open = False
+
+
+class _Unchecked:
+    """Gives a kept tensor to a backward pass that does not read it though it may have been changed. For others `error` stays,
+    if it is about such a tensor: which of the inputs it is, autograd does not say."""
+
+    def __init__(self, error: RuntimeError, origin: Computed | InputItself) -> None:
+        self.error, self.is_open = error, True
+        self.is_meant = isinstance(origin, InputItself) or f"output {origin.index} of {REGION}" in str(error)
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.is_meant &= f"[{tensor.type()} {list(tensor.shape)}]" in str(self.error)
+        return tensor
+
+    def give(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.is_meant and not self.is_open:
+            raise self.error
+        return tensor
+
+
+def _unpacked(pair: GradPair, ctx: Any) -> list[Any]:
+    try:
+        tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
+    except RuntimeError as error:
+        raise renamed(error, pair) from None
+    return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
 
 
 def renamed(error: RuntimeError, pair: GradPair) -> RuntimeError:

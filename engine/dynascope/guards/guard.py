@@ -349,7 +349,7 @@ def short_repr(value: Any) -> str:
     if hasattr(type(value), "__torch_function__"):
         return with_article(type(value).__name__)
     text = f"[{', '.join(map(short_repr, value))}]" if type(value) is list else repr(value)
-    if " at 0x" in text:
+    if " at 0x" in text and type(value) not in (str, bytes):  # what the text of an object says is the user's
         return describe_object(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

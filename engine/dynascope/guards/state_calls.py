@@ -1,10 +1,12 @@
-"""A flag that a library keeps: what one of its functions in C, called without arguments, returns.
+"""What is asked again by a call: a flag that a library keeps in C, whether a logger is on.
 
 CallReturns(torch._C._get_cudnn_enabled, True)      check() == "`_get_cudnn_enabled()` is True"
+LogsAt(10, False)                                   check() == "is off at level DEBUG"
 """
 
 from __future__ import annotations
 
+import logging
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -37,3 +39,22 @@ class CallReturns(Predicate):
 
     def failure(self, expression: str) -> str:
         return f"`{self.function.__name__}()` is {short_repr(self.function())}, and was {short_repr(self.value)}"
+
+
+@dataclass(frozen=True)
+class LogsAt(Predicate):
+    """The logger is on, or off, at this level. It remembers its answer, so that asking again costs little."""
+
+    level: int
+    answer: bool
+
+    def holds(self, logger: logging.Logger) -> bool:
+        return logging.Logger.isEnabledFor(logger, self.level) is self.answer
+
+    def check(self) -> str:
+        return f"is {'on' if self.answer else 'off'} at level {logging.getLevelName(self.level)}"
+
+    def failure(self, expression: str, logger: logging.Logger) -> str:
+        words = ("off", "on")
+        now, before = words[not self.answer], words[self.answer]
+        return f"{expression} is {now} at level {logging.getLevelName(self.level)}, and was {before}"

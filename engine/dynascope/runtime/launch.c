@@ -228,5 +228,9 @@ PyMODINIT_FUNC PyInit_dynascope_launch(void) {
   PyObject *type = module ? PyType_FromSpec(&launcher_type) : NULL;
   data_ptr_name = PyUnicode_InternFromString("data_ptr");
   if (!type || PyModule_AddObject(module, "Launcher", type) < 0) return NULL;
+#ifdef Py_GIL_DISABLED
+  /* What is written at all is written before the first Launcher is made, and a call has all its state on its stack. */
+  PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
   return module;
 }

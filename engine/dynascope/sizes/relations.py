@@ -56,6 +56,14 @@ class Relation:
         return f"not {words}" if self.holds_not else words
 
 
+def is_true_of(relation: Relation, values: Mapping[str, Any]) -> bool:
+    """A relation that cannot be computed is not."""
+    try:
+        return relation.is_true(values)
+    except ArithmeticError:
+        return False
+
+
 def normal(name: str, left: Any, right: Any) -> tuple[str, Any, Any]:
     """Integers with everything that varies on the left where that is shorter: `n + 1 < 5` is `n < 4`."""
     if not (isinstance(left, (Polynomial, int)) and isinstance(right, (Polynomial, int))):

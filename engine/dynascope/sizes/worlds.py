@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
+from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.size import Scope, Size, hint_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
@@ -84,7 +85,8 @@ class Worlds:
             values = dict(self.scope.hints)
             for at, name in enumerate(self.varied):
                 step = self.steps.get(name, 1)
-                way = lcm(distance, step) if distance in DIVISIBLE else step * min(distance, max(farthest // step, 1) | 1)
+                indivisible = next(each for each in INDIVISIBLE if each <= max(min(distance, farthest // step), 1))
+                way = lcm(distance, step) if distance in DIVISIBLE else step * indivisible
                 values[name] += way * factors[at % len(factors)] * (1 + at // len(factors))
             if values not in self.values and self._is_possible(values):
                 return values
@@ -93,7 +95,7 @@ class Worlds:
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(
             root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
-        ) and all(_is_true(relation, values) for relation, _ in islice(self.scope.log, self.scope.binding))
+        ) and all(is_true_of(relation, values) for relation, _ in islice(self.scope.log, self.scope.binding))
 
     # From numbers to expressions
 
@@ -163,13 +165,6 @@ def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | 
         worlds.rely_on_steps()
         return worlds, found
     return None
-
-
-def _is_true(relation: Any, values: Mapping[str, Any]) -> bool:
-    try:
-        return relation.is_true(values)
-    except ArithmeticError:
-        return False
 
 
 def _line(worlds: Worlds, row: Row) -> Any:

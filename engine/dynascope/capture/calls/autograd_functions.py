@@ -140,7 +140,7 @@ class Call:
 
     def tangent(self, value: TensorValue) -> TensorValue:
         """A gradient to come: laid out as the result."""
-        node = self.machine.graph.call("placeholder", f"gradient_of_{value.node.name}", (), {})
+        node = self.machine.graph.call("call_function", torch.empty_like, (value.node,), {}, f"gradient_of_{value.node.name}")
         self.tangents.append(node)
         example = self.machine.in_plain_mode(lambda: torch.empty_like(value.example, requires_grad=False))
         return self.machine.tensor(node, example, value.device)
@@ -182,7 +182,8 @@ class Call:
         """The operators made after `start`, up to `end`. Inputs of the graph, and numbers made of them, stay where they are."""
         found, node = [], end
         while node is not start:
-            if node.op != "placeholder" and "size" not in node.meta and not self.machine.graph.is_left_out(node):
+            stays = node.op == "placeholder" or "size" in node.meta or node in self.tangents
+            if not stays and not self.machine.graph.is_left_out(node):
                 found.append(node)
             node = node.prev
         return found[::-1]

@@ -12,15 +12,17 @@ kernels that follow offsets into other tensors may read anything.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import torch
 
+from dynascope.meta_kernels.torch_warnings import noted
+
 ABOUT_TYPES = re.compile(
-    r"not implemented for|d ?type|scalar type|can't be cast|\bbool|complex types|negative integer powers|floating point",
+    r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|complex types"
+    r"|negative integer powers|floating point",
     re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
@@ -71,11 +73,13 @@ def _operator(target: Callable) -> Any:
 
 
 def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
-    """Why the CPU refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit."""
+    """Why the CPU refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
+    unless autocast makes others of them."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
-    if not tensors or _are_usual(tensors, arguments) or not is_harmless(target):
+    lower = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    if not tensors or (lower is None and _are_usual(tensors, arguments)) or not is_harmless(target):
         return None
-    signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()))
+    signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()), lower)
     if signature not in _tried:
         _tried[signature] = _try(target, arguments, keywords)
     return _tried[signature]
@@ -110,8 +114,7 @@ def _kinds(values: Iterable[Any]) -> tuple:
 def _try(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
     generator = torch.get_rng_state()
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with noted(), torch.no_grad():
             target(*map(_one_element, arguments), **{name: _one_element(item) for name, item in keywords.items()})
     except (RuntimeError, TypeError, IndexError) as error:
         text = str(error).strip().split("\n")[0]

@@ -10,7 +10,9 @@ PyTorch then raises its own error at the user's line.
 
 from __future__ import annotations
 
+import functools
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -62,7 +64,7 @@ from dynascope.capture.values import (
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.tensor_guard import LeafIs, StorageOffsetIs
 from dynascope.guards.world import ABSENT, look_up
-from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels import autocast, torch_warnings
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -101,12 +103,6 @@ METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj
 # Methods that change what a tensor is, not only what it holds: its value here could not follow.
 RESHAPING_IN_PLACE = frozenset(
     [
-        "unsqueeze_",
-        "squeeze_",
-        "t_",
-        "transpose_",
-        "swapaxes_",
-        "swapdims_",
         "resize_",
         "resize_as_",
         "set_",
@@ -214,12 +210,38 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
         return arguments[0]
+    if is_view_in_place(name):
+        return view_in_place(machine, name, arguments, keywords)
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+@functools.cache
+def is_view_in_place(name: str) -> bool:
+    """Whether a method makes its tensor the view of itself that the method without the underscore returns."""
+    in_place, other = (getattr(torch.ops.aten, each, None) for each in (name, name.removesuffix("_")))
+    if name == "detach_" or not name.endswith("_") or name.endswith("__") or in_place is None or other is None:
+        return False
+    overloads = [getattr(in_place, each) for each in in_place.overloads()]
+    views = [getattr(other, each)._schema.returns[0].alias_info for each in other.overloads()]
+    return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
+
+
+def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
+    """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
+    tensor = arguments[0]
+    example = tensor.example
+    if tensor.object is not None or (example.requires_grad and example.is_leaf) or PLACED_IN_STORAGE.get(name):
+        raise Break(TensorAttribute(name))
+    method = getattr(torch.Tensor, name.removesuffix("_"))
+    viewed = apply_method(machine, method, arguments, keywords)
+    machine.journal.set(tensor, "node", viewed.node)
+    machine.journal.set(tensor, "example", viewed.example)
+    return tensor
 
 
 def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
@@ -434,12 +456,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if (
-            is_cpu
-            and not self.own_operators
-            and not isinstance(self.target, CustomFunction)
-            and not autocast.active_devices()
-        ):
+        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -451,12 +468,21 @@ class Operation:
             arguments, keywords = self.without_devices()
         try:
             inside = OnMeta() if isinstance(self.target, CustomFunction) else nullcontext()
-            with autocast.simulated(self.device_type_of), inside:
-                return self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside:
+                result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+        for warning in given if not isinstance(self.target, CustomFunction) else ():  # noted where its passes were followed
+            self.note_warning(warning)
+        return result
+
+    def note_warning(self, warning: warnings.WarningMessage) -> None:
+        """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+        if torch_warnings.raises_errors():
+            raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
+        self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
         """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""

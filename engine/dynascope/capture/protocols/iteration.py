@@ -113,8 +113,9 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 
 
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
-    """The order of a set of numbers made here is Python's; that of others depends on how they came to be."""
-    if value.object is None and all(type(key) in (int, bool) for key in value.items):
+    """The order of a set of numbers and texts made here is Python's: it follows from their hashes, which stay while the process
+    runs. That of others depends on how they came to be."""
+    if value.object is None and all(type(key) in (int, bool, str) for key in value.items):
         return [value.items[key] for key in set(value.items)]
     if len(value.items) <= 1:
         return list(value.items.values())

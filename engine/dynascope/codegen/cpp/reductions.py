@@ -9,7 +9,7 @@ Long sums of f32 are added up in blocks: each block's sum goes into a f64 total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -22,6 +22,8 @@ from dynascope.sizes import is_constant, known
 
 LONGEST_PLAIN_SUM = 4096
 LONGEST_LANE_SUM = 128
+COUNTING = ("sum", "prod")
+"""Reductions to which it matters how many elements are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,18 @@ class _Shape:
 
 def accumulator(number: int, operation: Reduce, body: Body, nest: Nest, name: str) -> Accumulator:
     argument = operation.arguments[0]
-    lanes = nest.varies(argument)
-    folds = lanes and not nest.lane_in_rows
+    varies = nest.varies(argument)
     dtype = body[argument].dtype
     element = ELEMENT[dtype]
+    # What is the same in every lane is still an element of each: one that counts is counted as often as there are lanes.
+    repeated = not varies and operation.kind in COUNTING and nest.lane is not None and not nest.lane_in_rows
+    lanes = varies or repeated
+    folds = lanes and not nest.lane_in_rows
     shape = _Shape(name, vector(element) if lanes else element, element, lanes, folds, _keep(nest) if folds else "")
     builder = {"sum": _sum, "prod": _product, "max": _extremum, "min": _extremum, "any": _truth, "all": _truth,
                "argmax": _place, "argmin": _place}[operation.kind]  # fmt: skip
-    return builder(number, argument, operation, shape, dtype, nest)
+    made = builder(number, argument, operation, shape, dtype, nest)
+    return replace(made, form=made.form.replace("$", f"({shape.kind}{{}} + $)")) if repeated else made
 
 
 def _keep(nest: Nest) -> str:

@@ -1,0 +1,91 @@
+"""How far down what was found at some sizes holds: torch clamps, refuses or takes another way where a size is small.
+
+    x[:5].shape[0]    5 at n = 7 and all that is larger, but 4 at n = 4        `n >= 5` is relied on
+    x + 1             the same at n = 2                                         nothing is
+
+Large sizes are asked for a form (`worlds`). The least that all relations allow are asked whether it holds there too; where it
+does not, the least from which on it does is searched for, one root at a time, and relied on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dynascope.sizes.relations import is_true_of
+from dynascope.sizes.size import Scope
+
+LEAST = 2
+"""0 and 1 are cases of their own, and numbers below them too."""
+MANY = 4096
+NO_STEPS: Mapping[str, int] = MappingProxyType({})
+
+Values = Mapping[str, Any]
+
+
+def keep_above(
+    scope: Scope, varied: Iterable[str], fits: Callable[[Values], bool], steps: Mapping[str, int] = NO_STEPS
+) -> None:
+    """Relies on roots not being so small that `fits` is no longer true; it is true of the values at hand. Where a root goes by
+    steps alone, the least leaves the same remainder."""
+    varied = list(varied)
+    candidates = {name: _below(scope, name, steps.get(name, 1)) for name in varied}
+    least = lowest(scope, candidates)
+    if least == scope.hints or fits(least):
+        return
+    floors = dict(least)
+    for name in varied:
+        floors[name] = _least_fitting(scope, name, [each for each in candidates[name] if each >= least[name]], fits)
+    if not _holds(scope, floors, fits):
+        floors = {name: floors[name] + varied.index(name) if name in varied else floors[name] for name in floors}
+        floors = {name: min(number, max(scope.hints[name], least[name])) for name, number in floors.items()}
+    if not _holds(scope, floors, fits):
+        floors = dict(scope.hints)
+    for name in varied:
+        if floors[name] > least[name]:
+            root = scope.roots[name]
+            _ = scope.root(name, scope.hints[name], root.low, root.high) >= floors[name]
+
+
+def lowest(scope: Scope, candidates: Mapping[str, Iterable[int]]) -> dict[str, Any]:
+    """The least values that relations and bounds allow, one root after the other."""
+    values = dict(scope.hints)
+    for name, numbers in candidates.items():
+        values[name] = next(
+            (number for number in numbers if is_possible(scope, {**values, name: number})), values[name]
+        )
+    return values
+
+
+def is_possible(scope: Scope, values: Values) -> bool:
+    """Whether values keep to bounds and to all that was relied on."""
+    within = all(root.low <= values[name] <= root.high for name, root in scope.roots.items() if root.kind is int)
+    return within and all(is_true_of(relation, values) for relation, _ in scope.log)
+
+
+def _below(scope: Scope, name: str, step: int) -> Sequence[int]:
+    """Values of a root that are less than the one at hand, the least first; some of them where they are many."""
+    low, high = int(max(scope.roots[name].low, LEAST)), scope.hints[name]
+    low += (high - low) % step
+    if high - low <= MANY * step:
+        return range(low, high, step)
+    count = (high - low) // step
+    near = {
+        *range(64),
+        *(count * part // 64 for part in range(64)),
+        *(count - 2**power for power in range(count.bit_length())),
+    }
+    return sorted(low + step * each for each in near if 0 <= each < count)
+
+
+def _least_fitting(scope: Scope, name: str, numbers: Iterable[int], fits: Callable[[Values], bool]) -> int:
+    """Of one root, with the others as they are at hand."""
+    hints = scope.hints
+    candidates = [number for number in numbers if is_possible(scope, {**hints, name: number})]
+    return [*candidates, hints[name]][bisect_left(candidates, True, key=lambda number: fits({**hints, name: number}))]
+
+
+def _holds(scope: Scope, values: Values, fits: Callable[[Values], bool]) -> bool:
+    return values == scope.hints or (is_possible(scope, values) and fits(values))
