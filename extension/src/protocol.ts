@@ -55,6 +55,12 @@ export interface InitializationOptions extends Configuration {
   client: { virtualDocuments: boolean; output: boolean; runState: boolean; variants: boolean };
 }
 
+/** Of `compileAndRun`. `look`: what is found out besides, each line beside float64 or what each line costs. */
+export interface RunRequest {
+  arguments?: string[];
+  look?: 'check' | 'profile';
+}
+
 export interface RunState {
   uri: string;
   run: string | number;
