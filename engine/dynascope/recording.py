@@ -107,6 +107,12 @@ class Recorder:
         """A compilation's artefacts, and what reads an account off them."""
         self.add(account_of(compilation, self))
 
+    def keep(self, state: Any, values: Any) -> None:
+        """The call, for whoever wants it. Not while the report is being written: a fork would inherit what that thread holds."""
+        if self.keep_call is not None:
+            with self._lock:
+                self.keep_call(state, values)
+
     def add(self, account: Callable[[], Account]) -> None:
         if os.getpid() != self._process:
             return
@@ -154,9 +160,9 @@ class Recorder:
     def write(self) -> None:
         if self._path is None:
             return
-        from dynascope.report.store import write_report
-
         with self._lock:
+            from dynascope.report.store import write_report
+
             self._dirty.clear()
             try:
                 write_report(self.report(), self._path)

@@ -37,7 +37,7 @@ describe('live', () => {
   });
   const hint = text => editor.locator('.view-line', { hasText: text }).first();
 
-  /** Another text for a line, typed over it. */
+  /** Another text for a line, typed over it; its indentation stays. */
   const retype = async (line, text) => {
     await window.goTo(line);
     await window.page.keyboard.press('Home');
@@ -55,19 +55,19 @@ describe('live', () => {
   });
 
   step('an edit of an inlined function moves shapes and kernels', async () => {
-    await retype(5, '    return torch.softmax(x, -1)[:, :3] * 2');
+    await retype(5, 'return torch.softmax(x, -1)[:, :3] * 2');
     await window.lens(editor, 'live · 1 graph').waitFor();
     await hint('f32[3]').waitFor();
     await window.screenshot('live-1-edited');
   });
 
   step('a break shows where it is typed, and what only a run can say is said', async () => {
-    await retype(11, '    return y.sum(0) if y.sum() > 0 else y[0]');
+    await retype(11, 'return y.sum(0) if y.sum() > 0 else y[0]');
     await editor.locator('.squiggly-warning').first().waitFor();
     await window.lens(editor, '1 break').waitFor();
     await window.screenshot('live-2-broken');
     await retype(2, 'SIZES = sorted([3, 2])');
-    await retype(10, '    y = normalised(x @ weight) * SIZES[0]');
+    await retype(10, 'y = normalised(x @ weight) * SIZES[0]');
     await window.problems();
     await window.problem('is known after a run').waitFor();
     await window.lens(editor, 'stale').waitFor();
