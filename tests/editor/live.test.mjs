@@ -81,4 +81,17 @@ describe('live', () => {
     await editor.locator('.codelens-decoration a', { hasText: 'live' }).first().waitFor({ state: 'detached' });
     await window.screenshot('live-4-reverted');
   });
+
+  step('the tree has what the run became, and leads there', async () => {
+    await window.command('Explorer: Focus on Dynascope View');
+    const rows = window.page.locator('.pane-body .monaco-list-row');
+    const row = text => rows.filter({ hasText: text }).first();
+    await row('graph g0').waitFor();
+    await window.screenshot('live-5-tree');
+    await row('graph g0').locator('.monaco-tl-twistie').click();
+    await row('ATen, forward').waitFor();
+    await row('Torch IR').click();
+    await window.generated().locator('.view-line', { hasText: 'softmax' }).first().waitFor();
+    await window.screenshot('live-6-tree-open');
+  });
 });
