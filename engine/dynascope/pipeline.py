@@ -115,6 +115,8 @@ class RegionState:
     excluded: set[Any] = field(default_factory=set)
     """Operators of the program's own libraries that graphs could not be differentiated with."""
     stood_aside: set[Reason] = field(default_factory=set)
+    has_waited: bool = False
+    """Whether a call has run as it was written so that it imports what the next one needs."""
 
     def stand_aside(self, reason: Reason) -> None:
         """Calls that run as they are written for a while: said once for each reason."""
@@ -222,7 +224,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     if state.options.strict:
         _judge_outcome(outcome, graph, state, values)
     if isinstance(outcome, Refused):
-        table.give_up()
+        if not outcome.passes or state.has_waited:
+            table.give_up()
+        state.has_waited = True
         _record(
             Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
         )

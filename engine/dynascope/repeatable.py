@@ -22,7 +22,7 @@ from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.capture.plan import PASSES
-from dynascope.capture.raising import may_raise, operator_name
+from dynascope.capture.raising import may_raise, operator_name, refused_by_real_tensors_only
 
 DRAWS = (
     "rand",
@@ -48,14 +48,16 @@ def repeatable(
     `writes_inputs` says that the function writes to inputs while it runs, as operators do one by one.
     """
     nodes = list(captured.module.graph.nodes)
-    can_raise = any(map(may_raise, nodes))
+    can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes
     )
     if not can_raise and not refusable:
-        return function, not (draws or (writes_inputs and captured.written))
+        if writes_inputs and captured.written:
+            return function, False
+        return (undone_once(function) if draws else function), True
     if any(own_operators(node.target) for node in nodes):
         # What the program's own operators do besides cannot be taken back.
         return function, False
@@ -103,6 +105,26 @@ def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) ->
 
 def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
+
+
+def undone_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, of which nobody expects that it raises. Types that are refused are refused in the first call: it gives the random
+    numbers back. Later errors pass."""
+    first = undone_on_failure(function, (), True, None)
+
+    def call(*inputs: Any) -> Any:
+        nonlocal first
+        if (run := first) is not None:
+            result = run(*inputs)
+            first = None
+            return result
+        try:
+            return function(*inputs)
+        except Exception as error:
+            setattr(error, PASSES, True)
+            raise
+
+    return call
 
 
 def undone_on_failure(

@@ -321,3 +321,21 @@ def test_a_loss_over_part_of_the_results():
             function(x)[1].sum().backward()
             gradients.append(x.grad)
         torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("dynamic, most", [(None, 4), (True, 3)])
+@pytest.mark.parametrize("name", MODELS)
+def test_twenty_lengths_and_one_entry_each_for_0_and_1(name, dynamic, most):
+    make, given = MODELS[name]
+    model, made = make().eval(), []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    compiled = dynascope.compile(model, backend=counting, dynamic=dynamic)
+    with torch.no_grad():
+        for length in (*range(5, 25), 1, 0, 2, 3, 1, 0, 40):
+            x = given(4, length)
+            torch.testing.assert_close(compiled(x), model(x), equal_nan=True, rtol=1e-4, atol=1e-5)
+    assert len(made) <= most

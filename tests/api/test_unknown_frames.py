@@ -89,6 +89,7 @@ threads = [threading.Thread(target=call, args=(n % 3,)) for n in range(12)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = int(not has_lock())  # torch asks too, which builds it serves
 read = [torch.compile(compiled, backend="eager"), torch.compile(lambda x: compiled(x), backend="eager", fullgraph=True)]
 same.extend(torch.allclose(each(x), module(x)) for each in read)
 

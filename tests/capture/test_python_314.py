@@ -3,6 +3,7 @@
 import linecache
 import sys
 import threading
+import warnings
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from test_programs import observe, same
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython 3.14 and later")
 
-TEMPLATES = '''
+NEW_SYNTAX = '''
 def template(x, name):
     y = x * 2
     t = t"{name!r:>5} of {y.shape}"
@@ -21,14 +22,40 @@ def template(x, name):
 def template_with_tensor(x, name):
     t = t"{x + 1}"
     return t.interpolations[0].value * 2
+
+
+def excepts_without_parentheses(x, key):
+    try:
+        x = x + {"other": 1}[key]
+    except IndexError, KeyError:
+        x = x * 2
+    return x
+
+
+def leaves_by_finally(x, name):
+    for count in range(3):
+        try:
+            x = x + count
+            if name == "it":
+                raise ValueError
+        finally:
+            if count == 1:
+                return x * 3
+            continue
+
+
+def of_any_type[T = int](x: T, name) -> T:
+    return x + 1
 '''
 
 
 def program(name):
     namespace = {}
     file = f"<{name} of {__name__}>"
-    linecache.cache[file] = len(TEMPLATES), None, TEMPLATES.splitlines(True), file
-    exec(compile(TEMPLATES, file, "exec"), namespace)
+    linecache.cache[file] = len(NEW_SYNTAX), None, NEW_SYNTAX.splitlines(True), file
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # leaving a finally block warns
+        exec(compile(NEW_SYNTAX, file, "exec"), namespace)
     return namespace[name]
 
 
@@ -46,6 +73,11 @@ X = torch.arange(4.0)
 @pytest.mark.parametrize("name", ["template", "template_with_tensor"])
 def test_template_strings(name):
     check(program(name), X, "it")
+
+
+@pytest.mark.parametrize("name", ["excepts_without_parentheses", "leaves_by_finally", "of_any_type"])
+def test_new_syntax_is_captured_as_a_whole(name):
+    assert len(check(program(name), X, "it").graphs) == 1
 
 
 class Manager:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import dynascope
 import pytest
 import torch
-from dynascope.capture.calls.refusals import writes_unevenly
+from dynascope.capture.calls.refusals import is_harmless, writes_unevenly
 from torch.nn import functional as F
 
 
@@ -24,6 +24,8 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "softmax of int": (lambda x: x.softmax(0), (ones(i64),)),
     "gelu of int": (lambda x: F.gelu(x), (ones(i64),)),
     "silu of int": (lambda x: F.silu(x), (ones(i64),)),
+    "& of floats": (lambda x, y: x & y, (ones(f32), ones(f32))),
+    "gcd of floats": (lambda x, y: x.gcd(y), (ones(f64), ones(f64))),
     "& of float": (lambda x: x & True, (ones(f32),)),
     "mixed matmul": (lambda x, y: x @ y, (ones(f32, 3, 3), ones(f64, 3, 3))),
     "mixed linear": (lambda x, y: F.linear(x, y), (ones(f32, 3, 3), ones(f64, 3, 3))),
@@ -108,3 +110,11 @@ def test_overlap(written, operand, answer):
 def test_a_wrapped_second_is_not_beside():
     flat = torch.empty(24, device="meta")
     assert writes_unevenly(flat.as_strided((3, 2), (4, 1)), [flat.as_strided((2, 2), (4, 1), 3)])
+
+
+@pytest.mark.parametrize(
+    "function", [torch.linalg.ldl_solve, torch.lu_solve, torch.lu_unpack, torch._C._nn.pad_sequence]
+)
+def test_operators_that_follow_their_operands_are_not_tried(function):
+    """Pivots count from one: LAPACK's row exchanges with a row nought would write outside of their matrix."""
+    assert not is_harmless(function)

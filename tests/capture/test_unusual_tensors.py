@@ -84,3 +84,26 @@ def test_meta_tensors_of_the_program():
         with pytest.raises(type(theirs.value)) as ours:
             dynascope.compile(program)(real, meta)
         assert str(ours.value) == str(theirs.value)
+
+
+CONVERSIONS = {
+    "float": lambda x: x.float(),
+    "to": lambda x: x.to(torch.float32),
+    "type_as": lambda x: x.type_as(x),
+    "contiguous": lambda x: x.contiguous(),
+    "dropout": lambda x: torch.nn.functional.dropout(x, 0.5, False),
+    "resolve_conj": lambda x: x.resolve_conj(),
+    "double": lambda x: x.double(),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_conversion_to_what_it_is_gives_the_same_tensor(name):
+    """Of what was computed inside too."""
+
+    def f(x):
+        y, z = x + 1, x[1:]
+        return CONVERSIONS[name](y) is y, CONVERSIONS[name](z) is z, CONVERSIONS[name](x) is x, y * 2
+
+    x = torch.ones(3)
+    assert dynascope.compile(f, backend="eager")(x)[:3] == f(x)[:3]

@@ -40,6 +40,8 @@ UNINITIALISED = frozenset(
     ]
 )
 """Their contents mean nothing."""
+CRASHES_AT_OTHER_SIZES = frozenset({"nn.functional.ctc_loss"})
+"""In eager: lengths that do not fit are read."""
 TIMES_EAGER = 4.0
 
 
@@ -88,7 +90,7 @@ def differences(unit: Unit, samples: int, seed: int) -> Iterator[str | None]:
     choice = random.Random(f"{seed} {unit}")
     torch.manual_seed(seed)
     if unit.kind == "sizes":
-        yield from _at_other_sizes(unit, samples, choice)
+        yield from () if unit.name in CRASHES_AT_OTHER_SIZES else _at_other_sizes(unit, samples, choice)
         return
     if unit.kind == "module":
         programs = _module_programs(unit, samples)
@@ -203,7 +205,9 @@ def _at_other_sizes(unit: Unit, count: int, choice: random.Random) -> Iterator[s
 
     info = op_db[unit.index]
     found = [
-        each for each in _samples(info, unit, 2 * count, _has_gradient(info, unit)) if _sizes_of((each.input, each.args))
+        each
+        for each in _samples(info, unit, 2 * count, _has_gradient(info, unit))
+        if _sizes_of((each.input, each.args))
     ]
     for number, sample in enumerate(choice.sample(found, min(count, len(found)))):
         size = choice.choice(_sizes_of((sample.input, sample.args)))

@@ -6,7 +6,6 @@
 import ast
 import itertools
 import re
-import sys
 import textwrap
 import types
 from pathlib import Path
@@ -151,10 +150,7 @@ def _finding(finding):
 
 
 def sections():
-    """The file is written by the oldest Python; logging of 3.13 and later enters the lock that it acquired before."""
     text = FILE.read_text(encoding="utf-8")
-    if sys.version_info >= (3, 13):
-        text = text.replace("it calls `acquire`,", "it calls `__enter__`,")
     parts = re.split(r"^== (.*) ==$", text, flags=re.M)[1:]
     return {title: body.strip("\n") for title, body in zip(parts[::2], parts[1::2], strict=True)}
 

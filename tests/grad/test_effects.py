@@ -106,3 +106,58 @@ def test_a_write_through_a_view_whose_gradient_is_a_part_of_another():
     given = torch.rand(4, 5, requires_grad=True)
     dynascope.compile(program)(given).sum().backward()
     assert torch.equal(given.grad, torch.full((4, 5), 0.75))
+
+
+PHASES = {
+    "eig": lambda x: torch.linalg.eig(x).eigenvectors,
+    "eigh": lambda x: torch.linalg.eigh(x + x.mH).eigenvectors,
+    "svd": lambda x: torch.linalg.svd(x).U,
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", PHASES)
+def test_a_loss_that_depends_on_a_phase_is_refused(name):
+    """Complex vectors are given but for a phase, and eager's backward pass looks at the tangents for it."""
+    program, compiled = PHASES[name], dynascope.compile(PHASES[name])
+    x = torch.randn(3, 3, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    found = []
+    for function in (program, compiled):
+        (invariant,) = torch.autograd.grad(function(x).abs().sin().sum(), x)
+        with pytest.raises(RuntimeError, match="phi"):
+            torch.autograd.grad(function(x).real.sum(), x)
+        found.append(invariant)
+    torch.testing.assert_close(*found)
+
+
+EMPTY = {
+    "max": lambda x: x.max(0)[0],
+    "min": lambda x: x.min(0),
+    "median": lambda x: x.median(0).values,
+    "mode": lambda x: x.mode(0).indices,
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_one_of_no_elements_is_refused_though_nobody_reads_it(name):
+    compiled = dynascope.compile(lambda x: (EMPTY[name](x), x * 2)[1])
+    assert compiled(torch.ones(2, 2)).tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(IndexError, match="non-zero size"):
+        compiled(torch.ones(0, 2))
+
+
+@pytest.mark.may_break
+def test_the_first_call_that_is_refused_draws_no_numbers_twice():
+    """What kernels refuse by its type is refused in the first call; a mask had been drawn by then."""
+
+    def f(x):
+        mask = torch.nn.functional.dropout(torch.ones(3))
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x), mask
+
+    found = []
+    for function in (f, dynascope.compile(f)):
+        torch.manual_seed(0)
+        with pytest.raises(RuntimeError) as raised:
+            function(torch.ones(2, 3, dtype=torch.int32))
+        found.append((str(raised.value), torch.rand(2).tolist()))
+    assert found[0] == found[1]

@@ -34,6 +34,16 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.parametrize("dimension", range(5))
+def test_strides_of_images_put_side_by_side(dimension):
+    """Of a stack of channels-last images, but for the last dimension, each image is channels-last."""
+    x, y = (torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    compiled = dynascope.compile(lambda *tensors: torch.stack(tensors, dimension))
+    for tensors in ((x, y), (x, y.contiguous()), (x[:1], y[:1])):
+        ours, theirs = compiled(*tensors), torch.stack(tensors, dimension)
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
 @pytest.mark.parametrize("is_leaf", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -50,3 +60,71 @@ def test_strides_of_the_gradient(name, layout, is_leaf):
     ours, theirs = gradient(dynascope.compile(program)), gradient(program)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_gradient_of_one_element(name, layout):
+    """Zeros but where the elements stand; also where none equals it any more, because it was changed through `.data`."""
+
+    def program(x):
+        y, z = getattr(x, name)(), getattr(torch, name)(x)
+        z.data.mul_(0.5)
+        return y, z
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = LAYOUTS[layout]().requires_grad_()
+        found.append([torch.autograd.grad(y, x, retain_graph=True)[0] for y in function(x)])
+    for theirs, ours in zip(*found, strict=True):
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
+def test_a_tangent_in_another_order_that_nothing_leads_through():
+    """The write goes to a view in another order of memory than its tangent."""
+
+    def program(x):
+        y = torch.empty_strided((2, 3), (1, 2)).fill_(2)
+        z = y.unsqueeze(0)
+        z.index_put_((torch.tensor([0, 0]),), x, accumulate=True)
+        return z, y
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.ones(1, 3, requires_grad=True)
+        y, _ = function(x)
+        found.append(torch.autograd.grad(y, x, torch.arange(6.0).view(1, 2, 3))[0])
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_views_of_what_is_detached_without_gradients(is_leaf):
+    leaf = torch.ones(3, 5, requires_grad=True)
+    x = leaf if is_leaf else leaf[2:]
+
+    def program(x):
+        y = x.detach()
+        return y.expand(x.shape), y, x[0:], x.detach()[0:]
+
+    with torch.no_grad():
+        ours, theirs = dynascope.compile(program)(x), program(x)
+    assert [each.requires_grad for each in ours] == [each.requires_grad for each in theirs]
+
+
+def test_the_name_of_an_activation_is_torch_s():
+    """What eager keeps of it is found by its name."""
+
+    def program(x):
+        y = torch.nn.functional.silu(x)
+        return y, torch.complex(y, y * y)
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.ones(3, requires_grad=True)
+        y, z = function(x)
+        with torch.no_grad():
+            y.add_(1)
+        with pytest.raises(RuntimeError, match="inplace") as raised:
+            z.abs().sum().backward()
+        found.append(str(raised.value).partition("is at version")[0])
+    assert found[0] == found[1]

@@ -1,10 +1,13 @@
 """Relations between numbers: the hook's steps answer as Python does, for every number, and overflow is left to Python."""
 
+import re
 import types
+from pathlib import Path
 
 import pytest
 import torch
 from dynascope.frame import hook
+from dynascope.guards import relation_steps as steps_made
 from dynascope.guards.check import compile_guards
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
@@ -53,7 +56,9 @@ def test_what_is_no_int_is_left_to_python():
     scope = Scope()
     real = scope.root("n", 2.5)
     assert program_of(Relation("<", real.expression, 3.0))[2] is None
-    assert program_of(Relation("==", scope.root("m", 4).apply("math.isqrt", scope.root("m", 4)).expression, 2))[2] is None
+    assert (
+        program_of(Relation("==", scope.root("m", 4).apply("math.isqrt", scope.root("m", 4)).expression, 2))[2] is None
+    )
 
 
 @pytest.mark.skipif(not hook.is_native() or tensor_layout() is None, reason="tensors are read in Python here")
@@ -66,9 +71,31 @@ def test_sizes_and_strides_of_tensors():
     guard = Guard(sources, RelationHolds(relation, names, "s == t"))
     program = compile_guards([guard], code_of_two.__code__)
     function = types.FunctionType(code_of_two.__code__, {})
-    for n, m in ((torch.rand(3, 5), torch.rand(2, 2, 4)), (torch.rand(6), torch.rand(2, 2, 8)), (torch.rand(4), torch.rand(2, 2, 4))):
+    for n, m in (
+        (torch.rand(3, 5), torch.rand(2, 2, 4)),
+        (torch.rand(6), torch.rand(2, 2, 8)),
+        (torch.rand(4), torch.rand(2, 2, 4)),
+    ):
         assert program.holds((n, m), function) == guard.holds(FrameValues({"n": n, "m": m}, {}, {}))
     many = torch.rand(3, 1, 1, 1, 1, 1, 2)
     assert program.holds((many, torch.rand(2, 2, 4)), function)
     assert not program.holds((torch.tensor(1.0), torch.rand(2, 2, 4)), function), "it has no such size"
     assert not program.holds(([1], torch.rand(2, 2, 4)), function)
+
+
+def test_steps_have_the_numbers_of_the_hook():
+    """They are written twice: in C, and for who makes them."""
+    header = (Path(hook.__file__).parent / "relations.h").read_text()
+    listed, depth = (
+        re.search(r"RELATION_STEPS\(_\)((?:.*\\\n)*.*)", header),
+        re.search(r"RELATION_DEPTH = (\d+)", header),
+    )
+    words = {"//": "FLOOR_DIVIDE", "%": "MODULO", "min": "MINIMUM", "max": "MAXIMUM", "==": "EQUAL", "!=": "NOT_EQUAL"}
+    words |= {"<": "LESS", "<=": "LESS_OR_EQUAL", ">": "GREATER", ">=": "GREATER_OR_EQUAL"}
+    numbers = {
+        words.get(name, name): number
+        for name, number in {**vars(steps_made), **steps_made.OPERATIONS, **steps_made.COMPARISONS}.items()
+        if name in words or name in ("PUSH", "PUSH_SIZE", "PUSH_STRIDE", "PUSH_NUMBER", "ADD", "MULTIPLY")
+    }
+    assert sorted(numbers, key=numbers.get) == re.findall(r"_\((\w+)\)", listed[1])
+    assert sorted(numbers.values()) == list(range(len(numbers))) and int(depth[1]) == steps_made.DEEPEST

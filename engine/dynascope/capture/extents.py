@@ -21,7 +21,7 @@ from dynascope.capture.operators_called import OnMeta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
-from dynascope.sizes.floors import keep_above
+from dynascope.sizes.reach import keep_above, keep_below
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ class Extents:
         self.worlds: Worlds | None = None
         self.known = (0, 0)
         self.nodes: list[dict[fx.Node, Any]] = []
-        self.least: tuple[dict[str, Any], dict[fx.Node, Any]] = ({}, {})
-        """The least sizes that were asked for, and what each node gives there."""
+        self.least: dict[tuple, dict[fx.Node, Any]] = {}
+        """What each node gives at the least sizes."""
+        self.limited: set[str] = set()
+        """Roots with a largest value that the graph runs with."""
 
     @property
     def vary(self) -> bool:
@@ -100,11 +102,10 @@ class Extents:
         """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
 
         def fits(values: Mapping[str, Any]) -> bool:
-            if values != self.least[0]:
-                self.least = dict(values), {}
+            made = self.least.setdefault(tuple(values.values()), {})
             try:
                 with torch.device("meta"), torch.no_grad():
-                    answer = read(self._run(node, values, self.least[1]))
+                    answer = read(self._run(node, values, made))
             except Exception:
                 return False
             return found is None or _agree(found, answer, values)
@@ -130,13 +131,19 @@ class Extents:
         if self.worlds is None or (answers := self._elsewhere(node, read)):
             return answers if self.worlds is not None else []
         scope = self.machine.sizes.scope
+        limited = self.limited - scope.pinned()
+        for name in limited:
+            fix(scope.root(name, scope.hints[name]))
+        if limited:
+            return self._answers_elsewhere(node, read)
         needed = [
             name
             for name in self.worlds.varied
             if not self._asked(Worlds(scope, [name], {name: MANY_STEPS}), node, read)
         ]
         for name in needed:
-            fix(scope.root(name, scope.hints[name]))
+            if not self._limit(name, node):
+                fix(scope.root(name, scope.hints[name]))
         if needed:
             return self._answers_elsewhere(node, read)
         found = suitable(scope, self.worlds.varied, lambda worlds: self._asked(worlds, node, read) or None)
@@ -145,6 +152,22 @@ class Extents:
         self._start(scope)
         self._begin(found[0])
         return self._elsewhere(node, read)
+
+    def _limit(self, name: str, node: fx.Node) -> bool:
+        """Whether the graph runs with numbers up to some largest one, which is then relied on."""
+
+        def runs(values: Mapping[str, Any]) -> bool:
+            try:
+                with torch.device("meta"), torch.no_grad():
+                    self._run(node, values, {})
+            except Exception:
+                return False
+            return True
+
+        if name in self.limited:
+            return False
+        self.limited.add(name)
+        return keep_below(self.machine.sizes.scope, name, runs)
 
     def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in worlds of another kind."""

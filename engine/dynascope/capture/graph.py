@@ -110,6 +110,11 @@ class GraphBuilder:
         self.keep(node)
         self.setters.add(node)
 
+    def last_operations(self) -> list[fx.Node]:
+        """Operations whose result no other reads."""
+        others = self.setters | self.left_out.keys()
+        return [node for node in self.graph.nodes if not node.users and node.op != "placeholder" and node not in others]
+
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
         node.meta["example_value"] = example
@@ -196,8 +201,11 @@ class GraphBuilder:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):
                 needed.update(node.all_input_nodes)
-                if isinstance(node.meta.get("example_value"), torch.Tensor):
-                    found.append(node)
+                results = [
+                    each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
+                ]
+                if results:
+                    found.append(results[0])
                 else:
                     self.kept.add(node)
         return found[::-1]

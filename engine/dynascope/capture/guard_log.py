@@ -14,6 +14,7 @@ from typing import Any
 from dynascope.capture.places import STABLE_TYPES, is_library, is_library_name
 from dynascope.guards.guard import Guard, IdentityIs, TypeIs
 from dynascope.guards.source import ConstantSource, MadeSource, Source
+from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import WorldIs, WorldLog
 from dynascope.report.span import UserStack
 
@@ -26,6 +27,7 @@ class GuardLog:
     def __init__(self, user_stack: Callable[[], UserStack]) -> None:
         self.user_stack = user_stack
         self._guards: dict[Any, Guard] = {}
+        self._followed: set[types.BuiltinFunctionType] = set()
         self.world = WorldLog()
 
     def add(self, source: Source | None, predicate: Any) -> None:
@@ -43,7 +45,13 @@ class GuardLog:
 
     def add_state(self, predicate: Any) -> None:
         """About no place, but about a state that a library keeps."""
-        self._add((), predicate)
+        if not (isinstance(predicate, CallReturns) and predicate.function in self._followed):
+            self._add((), predicate)
+
+    def follow_state(self, function: types.BuiltinFunctionType) -> None:
+        """The program itself changes what the function says from now on: only what it says before that is assumed."""
+        self.add_state(CallReturns(function, function()))
+        self._followed.add(function)
 
     def _add(self, sources: tuple[Source, ...], predicate: Any) -> None:
         key = (sources, predicate)

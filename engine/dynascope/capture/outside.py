@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture import numpy_numbers
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.tuples import has_state, is_plain
-from dynascope.capture.reasons import KeysByIdentity, TensorSubclass
+from dynascope.capture.reasons import FirstImport, KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
@@ -66,9 +67,13 @@ from dynascope.sizes import fix
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+LAZY_IMPORT = getattr(types, "LazyImportType", None)
+"""What the names hold until their first use that CPython 3.15 imports lazily."""
 LITERAL_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format}
+    | {torch._C._SDPBackend}
+    | numpy_numbers.TYPES
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
@@ -110,6 +115,8 @@ class Outside:
 
     def _wrap(self, object: Any, source: Source) -> Value:
         kind = type(object)
+        if kind is LAZY_IMPORT:
+            raise Break(FirstImport(source.expression(), "it is imported lazily, at its first use"))
         if kind in LITERAL_TYPES:
             return self._literal(object, source)
         rule = EXACT_RULES.get(kind)
@@ -424,4 +431,5 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (_is_method_of_container, Outside._method_in_c),
     (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
+    (numpy_numbers.makes_number, Outside._identity),
 )

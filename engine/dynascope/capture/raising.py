@@ -55,6 +55,8 @@ LOOKS += (
     "quantile",
     "ctc",
     "linalg",
+    "searchsorted",
+    "bucketize",
 )
 """Parts of the names of operators that do look at values, and refuse some."""
 

@@ -166,6 +166,16 @@ class ForeignCall(Reason):
         return next(make(self.function) for belongs, make in CALL_REMEDIES if belongs(self.function))
 
 
+@dataclass(frozen=True)
+class FirstImport(ForeignCall):
+    """The call imports a module, by a statement or as the first that uses a name imported lazily; the next call does not."""
+
+    detail: str = "the module is not imported yet"
+
+    def remedy(self) -> str:
+        return "The next call finds it imported. Import it before the function is called, and the first is compiled too."
+
+
 def _is_log(name: str) -> bool:
     owner, _, method = name.rpartition(".")
     return owner != "" and method in LOG_METHODS and any(word in owner.lower() for word in LOGGERS)

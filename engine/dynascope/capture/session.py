@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 
 from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    attention_flags,
     autocast,
     autograd_functions,
     callables,
@@ -58,6 +59,7 @@ from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.reasons import (
     AliasedMutation,
+    FirstImport,
     ForeignCall,
     GeneratorFunction,
     InternalFailure,
@@ -144,6 +146,8 @@ class Refused:
     reason: Reason
     span: Span | None = None
     stack: UserStack = ()
+    passes: bool = False
+    """Whether the next call may be captured: it finds what this one imports."""
 
     def explain(self) -> Explanation:
         return self.reason.explain(self.span, self.stack)
@@ -234,7 +238,8 @@ class Session:
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
         if not KNOWS_FRAMES:
-            return Refused(WholeFunctionsOnly(python_name(), reason.message(), reason.remedy()), span, stack)
+            whole = WholeFunctionsOnly(python_name(), reason.message(), reason.remedy())
+            return Refused(whole, span, stack, passes=isinstance(reason, FirstImport))
         depth = self.resumable_depth()
         while depth > 0:
             try:
@@ -299,7 +304,7 @@ class Session:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
-            machine.extents.settle((*outputs, *machine.graph.unread()))
+            machine.extents.settle((*outputs, *machine.graph.last_operations()))
         freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)

@@ -9,6 +9,7 @@ broadcasts and lays out such tensors in another way. A stride that no sizes give
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,9 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low
         _ = high is None or sizes[d] <= high
+    times = machine.sizes.scope.times
+    for name, count in Counter(str(sizes[d]) for d in varying).items():
+        times[name] = max(times.get(name, 0), count)
     return TensorExtents(tuple(sizes), _strides(machine, tensor, source, sizes, steps))
 
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from dynascope.grad.inputs import has_integers, roots_in, scope_of, sizes_vary
 from dynascope.grad.program import Program
-from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
-from dynascope.sizes.floors import keep_above
+from dynascope.sizes.reach import keep_above
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 USUAL = 2
@@ -71,7 +71,7 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     trails = []
     for values in worlds.values[1:]:
         trails.append(Trail(worlds))
-        run(program.at(values), trails[-1])
+        _run_at(values, program, run, trails[-1])
     worlds.scope.worlds = worlds
     trail = Trail(worlds, trails)
     try:
@@ -82,13 +82,21 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     def fits(values: Mapping[str, Any]) -> bool:
         other = Trail(worlds)
         try:
-            run(program.at(values), other)
+            _run_at(values, program, run, other)
         except DifferentiationRefused:
             return False
         return trail.holds_at(values, other)
 
     keep_above(worlds.scope, worlds.varied, fits, worlds.steps)
     return found
+
+
+def _run_at(values: Mapping[str, Any], program: Program, run: Run, trail: Trail) -> None:
+    """Torch's own errors, such as of tensors with too many elements, are refusals too."""
+    try:
+        run(program.at(values), trail)
+    except RuntimeError as error:
+        raise DifferentiationRefused(OperatorFailed("the program at other sizes", str(error))) from error
 
 
 def _sizes_needed(program: Program, scope: Scope, run: Run) -> frozenset[str]:

@@ -157,7 +157,8 @@ def make_inputs(names: Any, inputs: Any, recorder: Recorder) -> tuple[list[Any],
             handle = leaf
             if facts.requires_grad:
                 leaf.requires_grad_()
-                handle = leaf if facts.is_leaf else _Entry.apply(leaf, recorder)
+                with torch.enable_grad():
+                    handle = leaf if facts.is_leaf else _Entry.apply(leaf, recorder)
             cell = recorder.memory.cell(handle)
             assert cell is not None
             cell.input_index = index

@@ -143,7 +143,7 @@ class _Outputs:
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:
         try:
-            made_inside = output.requires_grad and output.is_leaf
+            made_inside = output.requires_grad and output.is_leaf and not output._is_view()
         except RuntimeError as error:  # autograd forbids a view whose base was written otherwise than it was made
             raise DifferentiationRefused(OutputNotReproducible(str(position), str(error).partition(".")[0])) from None
         if made_inside:
@@ -192,7 +192,10 @@ class _Outputs:
             self.results.differentiable_outputs.append(number)
             self.results.places.append(place)
             if self.recorder.is_kept(history) and history.grad_fn is not None:
-                self.results.kept_outputs[number] = history.grad_fn.name().removesuffix("Backward0"), history.output_nr
+                self.results.kept_outputs[number] = (
+                    _name_of(history.grad_fn).removesuffix("Backward0"),
+                    history.output_nr,
+                )
         return Computed(number)
 
     def _base(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:
@@ -245,6 +248,11 @@ def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
 
 def _layout_like(value: Value, output: torch.Tensor) -> Any:
     return type(value.layout)(tuple(output.shape), output.stride(), value.dtype, value.device)
+
+
+def _name_of(function: Any) -> str:
+    """As eager names it: functions of our own that stand for one of torch's say which."""
+    return getattr(function, "known_as", None) or function.name()
 
 
 def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:

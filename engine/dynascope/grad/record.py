@@ -42,6 +42,10 @@ aten = torch.ops.aten
 _CONVERTED_INSIDE = {aten._trilinear.default}
 """Kernels that call matrix products, which autocast converts there. Other kernels compute in the type of their operands."""
 
+_PHASES_CHECKED = {aten.linalg_eig.default, aten._linalg_eigh.default, aten._linalg_svd.default}
+"""Vectors that are complex are given but for a phase: eager's backward pass raises for a loss that depends on it, which only the
+values of the tangents tell."""
+
 
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
@@ -130,6 +134,8 @@ class Recorder(TorchDispatchMode):
         args, kwargs = self.observe(concrete)
         if func in _CONVERTED_INSIDE and autocast.is_simulated():
             raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
+        if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
+            raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
         mutate = MUTATIONS.get(func)
         if mutate is not None:
             return mutate(self, *args, **kwargs)
@@ -287,3 +293,7 @@ def _split(func: Any, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]
             else:
                 positional.append(bound[argument.name])
     return positional, keywords
+
+
+def _has_phases(func: Any, matrix: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and matrix.requires_grad and (func is aten.linalg_eig.default or matrix.is_complex())

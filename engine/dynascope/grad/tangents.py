@@ -21,6 +21,7 @@ from torch import fx
 
 from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
+from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import Keeping, differentiate_again, strongly, weakly
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
@@ -126,7 +127,12 @@ class Otherwise:
         values = _numbers_saved(self.pair, ctx)
         layouts = [numbers_at(tangent.layout, values) for tangent in self.pair.tangents]
         pattern = self._pattern(given, layouts, foreign)
-        run, partial = self._backward(pattern, foreign)
+        try:
+            run, partial = self._backward(pattern, foreign)
+        except DifferentiationRefused:
+            # Through a tangent in another order of memory there may be no way that through the usual one there is.
+            pattern = tuple(kind is not False for kind in pattern)
+            run, partial = self._backward(pattern, foreign)
         saved = saved_values_of(self.pair, ctx, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)

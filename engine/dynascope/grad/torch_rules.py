@@ -124,12 +124,12 @@ class _Activation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, name: str, recorder: Recorder) -> torch.Tensor:
         ctx.save_for_backward(input)
-        ctx.name, ctx.recorder = name, recorder
+        ctx.activation, ctx.recorder, ctx.known_as = name, recorder, f"{name.capitalize()}Backward0"
         return getattr(aten, name)(input)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        operator = getattr(aten, f"{ctx.name}_backward").default
+        operator = getattr(aten, f"{ctx.activation}_backward").default
         values = [ctx.recorder.value(tensor) for tensor in (gradient, *ctx.saved_tensors)]
         return ctx.recorder.wrap(ctx.recorder.builder.op(operator, *values)), None, None
 
@@ -141,6 +141,37 @@ def _activation(name: str) -> Callable[..., Any]:
         return _Activation.apply(input, name, recorder)
 
     return apply
+
+
+class _Chosen(torch.autograd.Function):
+    """One element of a whole tensor, which all equal to it share the gradient of. The CPU fills zeros where they stand; what
+    autograd writes for meta tensors multiplies by zeros instead, as CUDA does: NaN where nothing is equal any more."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, name: str) -> torch.Tensor:
+        result = getattr(aten, name).default(input)
+        ctx.save_for_backward(input, result)
+        ctx.known_as = f"{name.capitalize()}Backward1" if name in ("max", "min") else f"{name.capitalize()}Backward0"
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        input, value = ctx.saved_tensors
+        mask = (input.isnan() & value.isnan()) | (input == value)
+        zeros = gradient.new_zeros(input.shape, dtype=input.dtype)
+        return zeros.masked_fill(mask, gradient / mask.sum()), None
+
+
+def _choosing(name: str) -> Callable[..., Any]:
+    def apply(recorder: Recorder, input: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+        if arguments or keywords or not isinstance(input, torch.Tensor) or not input.requires_grad:
+            return NotImplemented
+        return _Chosen.apply(input, name) if recorder.value(input).device.type == "cpu" else NotImplemented
+
+    return apply
+
+
+CHOOSING = ("max", "min", "median", "nanmedian")
 
 
 def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> Any:
@@ -173,6 +204,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     "__getitem__": _index,
     "__setitem__": _set_index,
     getattr: _data,
+    **{target: _choosing(name) for name in CHOOSING for target in (name, getattr(torch, name))},
     "to": _to,
     "cuda": _cuda,
     "cpu": _cpu,

@@ -27,6 +27,8 @@ class Scope:
         self.hints: dict[str, int | float] = {}
         self.roots: dict[str, Root] = {}
         self.log = RelationLog()
+        self.times: dict[str, int] = {}
+        """How many sizes of one tensor a root is, at the most."""
         self.binding: int | None = None
         """How many relations a recording made again must keep to: later stages add more, which do not concern it."""
         self.worlds: Any = None

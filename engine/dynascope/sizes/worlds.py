@@ -31,9 +31,12 @@ INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together."""
 COUNT = 4
+USUAL = 2
+"""Numbers below are cases of their own."""
 FEW = 2
 FARTHEST = (6000, 300)
 """How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
+LEAST_FACTOR = 3
 STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
@@ -79,18 +82,36 @@ class Worlds:
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
 
     def _other(self, number: int) -> dict[str, Any] | None:
-        farthest = FARTHEST[len(self.varied) > FEW]
+        farthest = FARTHEST[sum(self.scope.times.get(name, 1) for name in self.varied) > FEW]
         distances = [each for each in (() if number == 1 else INDIVISIBLE) + DIVISIBLE if each <= farthest]
         for distance, factors in product(distances, FACTORS[number - 1 :] + FACTORS[: number - 1]):
             values = dict(self.scope.hints)
             for at, name in enumerate(self.varied):
                 step = self.steps.get(name, 1)
-                indivisible = next(each for each in INDIVISIBLE if each <= max(min(distance, farthest // step), 1))
+                nearest = min(distance, max(farthest // step, LEAST_FACTOR))
+                indivisible = next(each for each in INDIVISIBLE if each <= nearest)
                 way = lcm(distance, step) if distance in DIVISIBLE else step * indivisible
                 values[name] += way * factors[at % len(factors)] * (1 + at // len(factors))
-            if values not in self.values and self._is_possible(values):
+                if step == 1 and values[name] > (most := self._most.get(name, values[name])):
+                    least = min(self.scope.hints[name], USUAL)
+                    values[name] = least + (values[name] - least) % (most + 1 - least)
+            usual = all(values[name] >= min(self.scope.hints[name], USUAL) for name in self.varied)
+            if usual and values not in self.values and self._is_possible(values):
                 return values
         return None
+
+    @cached_property
+    def _most(self) -> dict[str, int]:
+        """What roots are at the most, where that alone was relied on."""
+        relations = (relation for relation, _ in islice(self.scope.log, self.scope.binding))
+        return {
+            str(each.left): each.right
+            for each in relations
+            if each.operator == "<="
+            and not each.holds_not
+            and isinstance(each.right, int)
+            and str(each.left) in self.scope.roots
+        }
 
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
+from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
@@ -122,6 +123,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return call_torch(machine, thing, arguments, keywords)
     if is_foldable(thing):
         return fold(machine, thing, arguments, keywords)
+    if numpy_numbers.makes_number(thing):
+        return by_numpy(machine, thing, arguments, keywords)
     entry = lookup(type(thing), "__call__")
     if isinstance(entry, types.FunctionType):
         return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
@@ -219,6 +222,20 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
                 )
             raise Break(foreign(machine, thing))
     return value_of(compute(machine, thing, tuple(known), known_keywords).value)
+
+
+def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    known = [constant_of(machine.known(argument)) for argument in arguments]
+    named = {name: constant_of(machine.known(value)) for name, value in keywords.items()}
+    if any(type(value) is NotConstant for value in (*known, *named.values())):
+        raise Break(foreign(machine, function))
+    try:
+        result = numpy_numbers.number_of(function, tuple(known), named)
+    except Exception as error:
+        raise machine.throw(type(error), *error.args) from None
+    if result is None:
+        raise Break(foreign(machine, function))
+    return ConstantValue(result)
 
 
 def foreign(machine: Machine, thing: Any) -> ForeignCall:

@@ -6,7 +6,7 @@ that several elements share.
 
 The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None. Only
 torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
-kernels that follow offsets into other tensors may read anything.
+kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may reach anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator|pivot", re.IGNORECASE)
 _PYTHON_NAMES = {
     "truediv": "div",
     "floordiv": "floor_divide",
@@ -77,12 +77,21 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any]) ->
     unless autocast makes others of them."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
     lower = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-    if not tensors or (lower is None and _are_usual(tensors, arguments)) or not is_harmless(target):
+    if (
+        not tensors
+        or (lower is None and _are_usual(tensors, arguments) and not _is_for_integers(target))
+        or not is_harmless(target)
+    ):
         return None
     signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()), lower)
     if signature not in _tried:
         _tried[signature] = _try(target, arguments, keywords)
     return _tried[signature]
+
+
+def _is_for_integers(target: Callable) -> bool:
+    name = getattr(_operator(target), "__name__", "")
+    return name.startswith("bitwise_") or name in ("__lshift__", "__rshift__", "gcd", "lcm")
 
 
 def _are_usual(tensors: list[torch.Tensor], arguments: tuple) -> bool:

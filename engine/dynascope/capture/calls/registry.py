@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from dynascope.capture import numpy_numbers
+
 Meaning = Callable[[Any, list, dict], Any]
 
 # What calling this very object does.
@@ -53,6 +55,8 @@ def class_method_meaning(cls: type, name: str) -> Callable[[Meaning], Meaning]:
 FOLDABLE_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(...)}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo}
+    | {torch._C._SDPBackend}
+    | numpy_numbers.TYPES
 )
 FOLDABLE = frozenset(
     {

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import CustomFunction
+from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
 from dynascope.capture.graph import by_object
@@ -199,7 +200,28 @@ GRAPH_CONSTANTS += (torch.memory_format,)
 
 
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
+    if (
+        function in (torch.tensor, torch.as_tensor)
+        and (made := of_varying_numbers(machine, arguments, keywords)) is not None
+    ):
+        return made
     return Operation(machine, "call_function", function, name_of(function), arguments, keywords).run()
+
+
+def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict) -> Value | None:
+    """`torch.tensor(n)` and `torch.tensor([n, 2])`, filled with the numbers as any factory is: `torch.tensor` itself would need
+    to know them."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        return None
+    data = machine.realize(arguments[0])
+    items = [machine.realize(item) for item in data.items] if isinstance(data, (ListValue, TupleValue)) else [data]
+    if not any(isinstance(item, SymbolicNumber) for item in items):
+        return None
+    kinds = {type(item.value) if isinstance(item, ConstantValue) else item.python_type for item in items}
+    if len(kinds) > 1 or not kinds <= {int, float}:
+        return None
+    parts: list[Value] = [apply_function(machine, torch.full, [TupleValue(()), item], keywords) for item in items]
+    return parts[0] if data is items[0] else apply_function(machine, torch.stack, [ListValue(parts)], {})
 
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
@@ -231,11 +253,51 @@ def is_view_in_place(name: str) -> bool:
     return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
 
 
+def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
+    """Whether autograd sees the tensor become another view of its memory: a backward pass reads it, the memory is an input's, or
+    some view of it may not be written any more."""
+    memory = example.untyped_storage()._cdata
+    try:
+        placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
+        known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
+        sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
+        if example.requires_grad and (
+            example.is_leaf
+            or not torch.is_grad_enabled()
+            or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
+        ):
+            return True
+        return any(saves(function, memory) for function in histories([example, *(each for _, each in known)]))
+    except RuntimeError:  # autograd refuses to say how some view came about
+        return True
+
+
+def is_one_of_several(example: torch.Tensor) -> bool:
+    return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
+
+
+def histories(examples: list[torch.Tensor]) -> set[Any]:
+    """Autograd's functions that the tensors came from."""
+    found: set[Any] = set()
+    pending = [example.grad_fn for example in examples]
+    while pending:
+        function = pending.pop()
+        if function is not None and function not in found:
+            found.add(function)
+            pending += [following for following, _ in function.next_functions]
+    return found
+
+
+def saves(function: Any, memory: int) -> bool:
+    saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
+    return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
+
+
 def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
     """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
     tensor = arguments[0]
     example = tensor.example
-    if tensor.object is not None or (example.requires_grad and example.is_leaf) or PLACED_IN_STORAGE.get(name):
+    if tensor.object is not None or PLACED_IN_STORAGE.get(name) or is_kept_by_autograd(machine, example):
         raise Break(TensorAttribute(name))
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)
@@ -310,6 +372,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     if kind is TensorValue:
         return value.node, value.example
     if kind is ConstantValue:
+        if type(value.value) in numpy_numbers.TYPES:
+            return value.value.item(), value.value.item()
         if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
             raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
         return value.value, value.value
@@ -474,7 +538,8 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        for warning in given if not isinstance(self.target, CustomFunction) else ():  # noted where its passes were followed
+        is_followed = isinstance(self.target, CustomFunction)  # what its passes warn of was noted there
+        for warning in () if is_followed else given:
             self.note_warning(warning)
         return result
 
@@ -551,11 +616,7 @@ class Operation:
             return given
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
-                if (
-                    tensor.example is example
-                    and tensor.device == device
-                    and (node in self.machine.graph.kept or tensor.object is not None)
-                ):
+                if tensor.example is example and tensor.device == device:
                     return tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))

@@ -10,7 +10,7 @@ from dynascope.capture.calls.python import DEBUGGERS
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attribute_changes, attributes
-from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
+from dynascope.capture.reasons import DebuggerCall, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import NULL, CellValue, ConstantValue, SuperValue, Value
 from dynascope.capture.world import note
@@ -174,7 +174,7 @@ def import_name(machine: Machine, frame: Frame, instruction: Instruction) -> Val
     if name in DEBUGGERS:
         raise Refusal(DebuggerCall(name))
     if name not in sys.modules:
-        raise Break(ForeignCall(f"import {name}", "the module is not imported yet"))
+        raise Break(FirstImport(f"import {name}"))
     top = name if level.value or not is_none(names) else name.partition(".")[0]
     note(sys.modules, name, sys.modules[name])
     note(sys.modules, top, sys.modules[top])

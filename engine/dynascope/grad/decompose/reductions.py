@@ -58,7 +58,13 @@ def _unsafe_view(b: B, x: Value, sizes: Sequence[int]) -> Value:
 
 
 def _stack(b: B, tensors: Sequence[Value], dimension: int = 0) -> Value:
-    dimension = dimension % (tensors[0].rank + 1)
+    """As ATen: but for the last dimension, the operands themselves are joined, which may all be channels-last."""
+    rank = tensors[0].rank
+    dimension = dimension % (rank + 1)
+    if dimension < rank and rank in (4, 5) and all(t.sizes == tensors[0].sizes for t in tensors):
+        whole = b.op(aten.cat.default, list(tensors), dimension)
+        sizes = tensors[0].sizes
+        return reshape(b, whole, (*sizes[:dimension], len(tensors), *sizes[dimension:]))
     return b.op(aten.cat.default, [b.unsqueeze(t, dimension) for t in tensors], dimension)
 
 

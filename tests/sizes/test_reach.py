@@ -1,7 +1,7 @@
-"""How far down what was found holds."""
+"""How far what was found holds."""
 
 from dynascope.sizes import Scope
-from dynascope.sizes.floors import keep_above
+from dynascope.sizes.reach import keep_above, keep_below
 
 
 def relied_on(scope):
@@ -59,3 +59,23 @@ def test_steps_and_relations_are_kept_to():
     asked = []
     keep_above(scope, ["n", "m"], lambda values: bool(asked.append(dict(values))) or True, {"n": 8})
     assert asked == [{"n": 4, "m": 3}]
+
+
+def test_a_number_up_to_which_it_runs():
+    scope = Scope()
+    scope.root("n", 5)
+    assert keep_below(scope, "n", lambda values: values["n"] < 24)
+    assert relied_on(scope) == ["n <= 23"]
+
+
+def test_what_runs_with_the_number_at_hand_alone_has_no_bound():
+    scope = Scope()
+    scope.root("n", 5)
+    assert not keep_below(scope, "n", lambda values: values["n"] in (5, 6)) and not relied_on(scope)
+
+
+def test_numbers_that_are_no_sizes_are_asked_below_too():
+    scope = Scope()
+    scope.root("n", 5)
+    keep_above(scope, ["n"], lambda values: values["n"] >= 0)
+    assert relied_on(scope) == ["n >= 0"]

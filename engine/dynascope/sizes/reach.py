@@ -1,10 +1,12 @@
-"""How far down what was found at some sizes holds: torch clamps, refuses or takes another way where a size is small.
+"""How far what was found at some sizes holds: torch clamps, refuses or takes another way where a size is small or large.
 
     x[:5].shape[0]    5 at n = 7 and all that is larger, but 4 at n = 4        `n >= 5` is relied on
     x + 1             the same at n = 2                                         nothing is
+    x[n]              24 rows: nothing runs at n = 5047                         `n <= 23`
 
 Large sizes are asked for a form (`worlds`). The least that all relations allow are asked whether it holds there too; where it
-does not, the least from which on it does is searched for, one root at a time, and relied on.
+does not, the least from which on it does is searched for, one root at a time, and relied on. Of numbers that are no sizes 1, 0
+and a few below are asked as well.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from dynascope.sizes.size import Scope
 LEAST = 2
 """0 and 1 are cases of their own, and numbers below them too."""
 MANY = 4096
+ENOUGH = 3
+"""Other values that a form is told from."""
+FARTHEST = 2**16
 NO_STEPS: Mapping[str, int] = MappingProxyType({})
 
 Values = Mapping[str, Any]
@@ -31,6 +36,52 @@ def keep_above(
     """Relies on roots not being so small that `fits` is no longer true; it is true of the values at hand. Where a root goes by
     steps alone, the least leaves the same remainder."""
     varied = list(varied)
+    _keep_sizes_above(scope, varied, fits, steps)
+    for name in varied:
+        if scope.roots[name].low < LEAST:
+            _keep_number_above(scope, name, fits)
+
+
+def keep_below(scope: Scope, name: str, runs: Callable[[Values], bool]) -> bool:
+    """Relies on a root not being so large that the program does not run. False where it runs with hardly any but the one at
+    hand."""
+    hint = scope.hints[name]
+
+    def is_taken(number: int) -> bool:
+        values = {**scope.hints, name: number}
+        return is_possible(scope, values) and runs(values)
+
+    near = [*range(max(hint - 4, LEAST), hint), *range(hint + 1, hint + 5)]
+    if sum(map(is_taken, near)) < ENOUGH:
+        return False
+    step = 1
+    while step < FARTHEST and is_taken(hint + step):
+        step *= 2
+    known, failing = hint + step // 2, hint + step
+    while failing - known > 1:
+        between = (known + failing) // 2
+        known, failing = (between, failing) if is_taken(between) else (known, between)
+    root = scope.roots[name]
+    _ = scope.root(name, hint, root.low, root.high) <= known
+    return True
+
+
+def _keep_number_above(scope: Scope, name: str, fits: Callable[[Values], bool]) -> None:
+    hint, root = scope.hints[name], scope.roots[name]
+    last = min(hint, LEAST)
+    for number in range(last - 1, last - 4, -1):
+        values = {**scope.hints, name: number}
+        if not is_possible(scope, values):
+            return
+        if not fits(values):
+            _ = scope.root(name, hint, root.low, root.high) >= last
+            return
+        last = number
+
+
+def _keep_sizes_above(
+    scope: Scope, varied: list[str], fits: Callable[[Values], bool], steps: Mapping[str, int]
+) -> None:
     candidates = {name: _below(scope, name, steps.get(name, 1)) for name in varied}
     least = lowest(scope, candidates)
     if least == scope.hints or fits(least):

@@ -1,0 +1,47 @@
+"""NumPy's numbers are constants like Python's: `x / np.sqrt(64)`, `x.reshape(-1, np.prod(shape))`.
+
+Torch takes them for the Python numbers that `item()` gives, whichever side of an operator they stand on. Arrays are no constants:
+they can be written to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+_AGGREGATES = ("prod", "sum", "mean", "std", "var", "max", "amax", "min", "amin", "round", "clip")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_FLOATS = ("float16", "float32", "float64")
+
+TYPES: frozenset[type] = frozenset()
+_ufunc: type = type(None)
+_aggregates: frozenset[Any] = frozenset()
+
+if importlib.util.find_spec("numpy") is not None:  # torch imports it wherever it is installed
+    import numpy
+
+    TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
+    _ufunc = numpy.ufunc
+    _aggregates = frozenset(getattr(numpy, name) for name in _AGGREGATES)
+
+
+def makes_number(function: Any) -> bool:
+    """Whether it computes one number of numbers and does nothing else."""
+    return isinstance(function, _ufunc) or (callable(function) and _is_aggregate(function))
+
+
+def _is_aggregate(function: Any) -> bool:
+    try:
+        return function in _aggregates
+    except TypeError:
+        return False
+
+
+def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:
+    """The number; None where the result is something else, or NumPy has something to say about it."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        result = function(*arguments, **keywords)
+    return result if not given and type(result) in TYPES | {int, float, bool} else None

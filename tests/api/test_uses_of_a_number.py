@@ -1,0 +1,169 @@
+"""Every ordinary use of an int: at most two compilations for twelve values, and eager's results at each.
+
+What makes as many tensors as the number says, or a text of it, is compiled for each, as it must be.
+"""
+
+import math
+
+import dynascope
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def assigned(x, n):
+    y = x.clone()
+    y[:n] = n
+    y[n] = 0
+    return y
+
+
+def halved(x, n):
+    while n > 3:
+        n = n // 2
+        x = x + n
+    return x
+
+
+USES = {
+    "half": lambda x, n: x * (n // 2),
+    "number squared": lambda x, n: x * n**2,
+    "tensor to the power": lambda x, n: x**n,
+    "number to the tensor": lambda x, n: n**x,
+    "slice": lambda x, n: x[:n] * 2,
+    "slice from": lambda x, n: x[n:] * 2,
+    "slice from the end": lambda x, n: x[-n:] * 2,
+    "slice step": lambda x, n: x[::n] * 2,
+    "index": lambda x, n: x[n] * 2,
+    "math.sqrt": lambda x, n: x * math.sqrt(n),
+    "math.log": lambda x, n: x * math.log(n),
+    "math.sin": lambda x, n: x * math.sin(n),
+    "math.ceil": lambda x, n: x * math.ceil(n / 3),
+    "arange": lambda x, n: torch.arange(n) + 1,
+    "arange from one": lambda x, n: torch.arange(1, n + 1, dtype=torch.float32) * 2,
+    "clamp": lambda x, n: x.clamp(max=n),
+    "clamp from both sides": lambda x, n: x.clamp(min=n / 12, max=n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 0.5, n),
+    "float": lambda x, n: x * float(n),
+    "view": lambda x, n: x[: n * 2].view(n, -1) + 1,
+    "view with the number last": lambda x, n: x[: n * 2].view(-1, n) + 1,
+    "reshape": lambda x, n: x[: n * 4].reshape(2, n, 2).sum(1),
+    "expand": lambda x, n: x[:, None].expand(24, n) * 2,
+    "repeat": lambda x, n: x.repeat(n) * 2,
+    "zeros": lambda x, n: torch.zeros(n, 3) + x[:3],
+    "full": lambda x, n: torch.full((3,), n) + 1,
+    "as many twos": lambda x, n: torch.full((n,), 2.0) + 1,
+    "eye": lambda x, n: torch.eye(n) * 2,
+    "ones": lambda x, n: torch.ones(n).sum() * x,
+    "tensor": lambda x, n: x * torch.tensor(n),
+    "tensor list": lambda x, n: torch.tensor([n, 2 * n]) + 1,
+    "divide": lambda x, n: x / n,
+    "mod": lambda x, n: x % n,
+    "floordiv": lambda x, n: x // n,
+    "remainder of the number": lambda x, n: x + n % 3,
+    "roll": lambda x, n: x.roll(n) * 2,
+    "pad": lambda x, n: F.pad(x, (n, n)) * 2,
+    "topk": lambda x, n: x.topk(n)[0] * 2,
+    "narrow": lambda x, n: x.narrow(0, 2, n) * 2,
+    "linspace": lambda x, n: torch.linspace(0, 1, n) * 2,
+    "triu": lambda x, n: torch.ones(5, 5).triu(n) * 2,
+    "diagonal": lambda x, n: x.view(4, 6).diagonal(n - 4) * 2,
+    "add alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "slice of at most five": lambda x, n: x[: min(n, 5)] * 2,
+    "slice of at least five": lambda x, n: x[: max(n, 5)] * 2,
+    "round": lambda x, n: x * round(n / 3),
+    "int": lambda x, n: x * int(n * 1.5),
+    "bool": lambda x, n: x * 2 if n else x,
+    "returned": lambda x, n: (x * 2, n, n + 1),
+    "compare": lambda x, n: x > n,
+    "where": lambda x, n: torch.where(x > 0, x, n),
+    "unflatten": lambda x, n: x[: 2 * n].unflatten(0, (n, 2)) * 2,
+    "as_strided": lambda x, n: x.as_strided((n, 2), (1, 1)) * 2,
+    "cumsum": lambda x, n: x.cumsum(0)[n - 1] * 2,
+    "item assign": lambda x, n: torch.zeros(24).index_fill(0, torch.tensor([0]), n),
+    "assigned": lambda x, n: assigned(x, n),
+    "leaky": lambda x, n: F.leaky_relu(x, n / 10),
+    "one_hot": lambda x, n: F.one_hot(torch.tensor([0]), n) * 2,
+    "interpolate": lambda x, n: F.interpolate(x.view(1, 1, 24), size=n) * 2,
+    "avg_pool": lambda x, n: F.adaptive_avg_pool1d(x.view(1, 1, 24), n) * 2,
+    "pool": lambda x, n: F.avg_pool1d(x.view(1, 1, 24), n) * 2,
+    "unfold": lambda x, n: x.unfold(0, n, 1) * 2,
+    "matmul of views": lambda x, n: x[: 2 * n].view(2, n) @ x[: 2 * n].view(n, 2),
+    "shift": lambda x, n: x * (n << 1) + (1 << n),
+    "bitand": lambda x, n: x * (n & 3),
+    "neg": lambda x, n: x * -n,
+    "abs": lambda x, n: x * abs(n - 5),
+    "divmod": lambda x, n: x * divmod(n, 5)[0],
+    "while": lambda x, n: halved(x, n),
+    "isinstance": lambda x, n: x * n if isinstance(n, int) else x,
+    "root of the number": lambda x, n: x * n**0.5,
+    "root below one": lambda x, n: x * n**-0.5,
+    "power of two": lambda x, n: x * 2**n,
+    "norm": lambda x, n: x.norm(p=n),
+    "quantile": lambda x, n: x.quantile(n / 12),
+    "sum dim": lambda x, n: x.view(4, 6).sum(dim=n % 2, keepdim=True),
+    "select": lambda x, n: x.select(0, n) * 2,
+    "softmax temp": lambda x, n: F.softmax(x / n, 0),
+    "scatter": lambda x, n: x.scatter(0, torch.tensor([1]), float(n)),
+    "new_full": lambda x, n: x.new_full((n, 2), n),
+    "tril_indices": lambda x, n: torch.tril_indices(n, n),
+    "randperm": lambda x, n: torch.randperm(n).sort()[0],
+    "meshgrid": lambda x, n: torch.meshgrid(torch.arange(n), torch.arange(3), indexing="ij")[0] + 1,
+    "lerp": lambda x, n: torch.lerp(x, x + 1, n / 12),
+    "addmm": lambda x, n: torch.addmm(x.view(4, 6), x.view(4, 6), torch.eye(6), alpha=n),
+    "branch": lambda x, n: x * n if n > 3 else x - n,
+    "branch on a remainder": lambda x, n: x * n if n % 2 == 0 else x - n,
+    "one of some": lambda x, n: x * n if n in (3, 4) else x,
+}
+MORE = {"branch": 3, "branch on a remainder": 3, "one of some": 4, "while": 4, "reshape": 3}
+"""An entry for each side, or for where it does not run."""
+X = torch.arange(24.0) / 10
+
+
+@pytest.mark.parametrize("name", USES)
+def test_twelve_values(name):
+    made = []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    compare(name, counting, range(1, 13))
+    assert 0 < len(made) <= MORE.get(name, 2)
+
+
+KERNELS = ["index", "view", "reshape", "narrow", "unfold", "assigned", "power of two", "select", "tensor list", "slice"]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", KERNELS)
+def test_in_kernels(name):
+    compare(name, "dynascope", (1, 2, 3, 7, 12, 13, 5))
+
+
+def compare(name, backend, numbers):
+    use = USES[name]
+    dynascope.reset()
+    compiled = dynascope.compile(use, backend=backend)
+    for n in numbers:
+        with dynascope.expected("torch-call-fails", "program-raises", required=False):
+            theirs, ours = outcome(use, n), outcome(compiled, n)
+        assert same(ours, theirs), f"{n}: {ours}, eager {theirs}"
+
+
+def outcome(function, n):
+    try:
+        return function(X.clone(), n)
+    except dynascope.StrictError:
+        raise
+    except Exception as error:
+        return type(error)
+
+
+def same(ours, theirs):
+    if isinstance(theirs, torch.Tensor):
+        facts = [(each.dtype, each.shape, each.stride()) for each in (ours, theirs)]
+        return facts[0] == facts[1] and torch.allclose(ours, theirs, equal_nan=True)
+    if isinstance(theirs, tuple):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    return type(ours) is type(theirs) and ours == theirs

@@ -1,0 +1,47 @@
+"""NumPy's numbers, and what NumPy computes of numbers, inside a compiled function."""
+
+import pytest
+import torch
+from harness import compiled
+
+numpy = pytest.importorskip("numpy")
+SCALE = numpy.float32(0.5)
+COUNTS = (numpy.int64(2), 3)
+
+PROGRAMS = {
+    "square root of a size": lambda x: x / numpy.sqrt(x.shape[-1]),
+    "product of sizes": lambda x: x.reshape(-1, numpy.prod(x.shape[1:])) * numpy.pi,
+    "a number from outside": lambda x: SCALE * x + numpy.log(2.0),
+    "integers": lambda x: x.long() * numpy.int64(3) + int(numpy.ceil(2.5)),
+    "half precision": lambda x: x.half() * numpy.float64(0.1),
+    "in arguments": lambda x: torch.full(COUNTS, numpy.float64(2.0)) + x[: numpy.int64(2)].sum(),
+    "compared": lambda x: x * 2 if numpy.float64(2.0) > 1 and numpy.mean((1, 2, 3)) == 2 else x,
+    "as a result": lambda x: (x + 1, numpy.sqrt(2.0), numpy.float32(1) / 3),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_are_constants(name):
+    program = PROGRAMS[name]
+    x = torch.linspace(-1, 1, 24).view(2, 3, 4)
+    function = compiled(program)
+    for _ in range(2):
+        found, wanted = function(x), program(x)
+        torch.testing.assert_close(found, wanted)
+        if isinstance(wanted, tuple):
+            assert list(map(type, found)) == list(map(type, wanted))
+    assert function.compilation.codes == []
+
+
+def test_one_that_changes_is_seen():
+    function = compiled(lambda x, n: x * n)
+    for n in (numpy.float64(2), numpy.float64(3), numpy.float32(3), 3.0):
+        torch.testing.assert_close(function(torch.ones(2), n), torch.ones(2) * n)
+
+
+def test_what_numpy_warns_of_is_left_to_it():
+    function = compiled(lambda x: x * numpy.sqrt(-1.0))
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        assert function(torch.ones(2)).isnan().all()
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        function(torch.ones(2))
