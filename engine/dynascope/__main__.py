@@ -1,4 +1,4 @@
-"""`dynascope` and `python -m dynascope`: run | check | fix | show | explain | lsp | doctor."""
+"""`dynascope` and `python -m dynascope`: run | check | profile | fix | show | explain | lsp | doctor."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_check(commands)
+    _add_profile(commands)
     _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
@@ -67,6 +68,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    run.add_argument("--profile", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
     run.add_argument("file", metavar="FILE")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -80,6 +82,15 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
     check.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
     check.add_argument("file", metavar="FILE")
     check.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_profile(commands: argparse._SubParsersAction) -> None:
+    profile = commands.add_parser("profile", help="what each kernel and line costs, and each function beside eager")
+    add_program_options(profile)
+    profile.add_argument("--json", metavar="PATH", help="write the whole report there")
+    profile.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    profile.add_argument("file", metavar="FILE")
+    profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _add_fix(commands: argparse._SubParsersAction) -> None:
@@ -131,6 +142,12 @@ def _check(options: argparse.Namespace) -> int:
     return check(options)
 
 
+def _profile(options: argparse.Namespace) -> int:
+    from dynascope.command.profile import profile
+
+    return profile(options)
+
+
 def _fix(options: argparse.Namespace) -> int:
     from dynascope.command.fix import fix
 
@@ -168,7 +185,15 @@ def _lsp(words: list[str]) -> int:
     os.execv(sys.executable, [sys.executable, "-m", "dynascope_server", *words])
 
 
-COMMANDS = {"run": _run, "check": _check, "fix": _fix, "show": _show, "explain": _explain, "doctor": _doctor}
+COMMANDS = {
+    "run": _run,
+    "check": _check,
+    "profile": _profile,
+    "fix": _fix,
+    "show": _show,
+    "explain": _explain,
+    "doctor": _doctor,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,6 +18,7 @@ from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return
 from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.costs import costs_of
 from dynascope.frame.printing import print_code
 from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import print_graph, type_of_node
@@ -56,6 +57,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
+    costs = costs_of(graph, recorder) if compilation.options.profile and graph is not None else None
 
     def account() -> Account:
         facts = tuple(
@@ -65,7 +67,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
         entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
-            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses
+            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses, costs
         )
 
     return account

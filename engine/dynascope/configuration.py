@@ -36,6 +36,8 @@ class Options:
     """Reuse kernels of earlier processes."""
     looks_only: bool = False
     """What is compiled is looked at and not run: kernels are written, but not built (`dynascope.looking`)."""
+    profile: bool = False
+    """Note how long each kernel and library call takes. Calls are slower by a microsecond for each of them."""
     strict: bool = False
     """What makes a function run slower than it might is an error at the call (`dynascope.StrictError`): a break, a refusal, a
     graph without kernels, a failure of the engine, a guard that raises. `with dynascope.expected("print-call"):` states

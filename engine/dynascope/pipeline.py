@@ -454,8 +454,8 @@ def _record(compilation: Compilation) -> None:
 def _keep(state: RegionState, values: FrameValues) -> None:
     """The call, where somebody wants to capture it again when its function was edited."""
     recorder = recording.current()
-    if recorder is not None and recorder.keep_call is not None and state.region.parent is None:
-        recorder.keep_call(state, values)
+    if recorder is not None and state.region.parent is None:
+        recorder.keep(state, values)
 
 
 def _note(explanation: Explanation) -> None:

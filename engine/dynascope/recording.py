@@ -18,6 +18,7 @@ from typing import Any
 from dynascope.configuration import config
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
+    BesideEager,
     CheckFact,
     CompileReport,
     EntryFact,
@@ -49,6 +50,13 @@ class Account:
     """Tells regions of one function apart; 0 for the function's start."""
     uses: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """How often the entry has run by now, and its place among the latest uses of all."""
+    costs: Callable[[GraphFact, tuple[KernelFact, ...]], tuple[GraphFact, tuple[KernelFact, ...]]] | None = None
+    """Adds what was measured by now, where the program is profiled."""
+
+    def measured(self) -> tuple[GraphFact | None, tuple[KernelFact, ...]]:
+        if self.graph is None or self.costs is None:
+            return self.graph, self.kernels
+        return self.costs(self.graph, self.kernels)
 
 
 class Recorder:
@@ -72,6 +80,9 @@ class Recorder:
         self.check: Callable[..., Callable] | None = None
         """Takes the place of a compiled graph's function, and finds out whether it is right (`dynascope.checking`)."""
         self.checks: list[CheckFact] = []
+        self.beside_eager: dict[int, BesideEager] = {}
+        """By the identity of a captured graph's module; filled by a `check` that measures."""
+        self.bandwidth: float | None = None
         self.events = events or EventStream(None)
         self._path = path
         self._program = ProgramFact(file, tuple(arguments))
@@ -95,6 +106,12 @@ class Recorder:
     def compiled(self, compilation: Any, account_of: Callable[[Any, Recorder], Callable[[], Account]]) -> None:
         """A compilation's artefacts, and what reads an account off them."""
         self.add(account_of(compilation, self))
+
+    def keep(self, state: Any, values: Any) -> None:
+        """The call, for whoever wants it. Not while the report is being written: a fork would inherit what that thread holds."""
+        if self.keep_call is not None:
+            with self._lock:
+                self.keep_call(state, values)
 
     def add(self, account: Callable[[], Account]) -> None:
         if os.getpid() != self._process:
@@ -129,12 +146,13 @@ class Recorder:
     def report(self) -> CompileReport:
         with self._lock:
             self._settle()
+            measured = [account.measured() for account in self._accounts]
             return CompileReport(
                 program=self._program,
-                environment=environment(),
+                environment=replace(environment(), bandwidth=self.bandwidth),
                 functions=_functions(self._accounts),
-                graphs=tuple(a.graph for a in self._accounts if a.graph is not None),
-                kernels=tuple(kernel for a in self._accounts for kernel in a.kernels),
+                graphs=tuple(graph for graph, _ in measured if graph is not None),
+                kernels=tuple(kernel for _, kernels in measured for kernel in kernels),
                 checks=tuple(self.checks),
                 notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ())))),
             )
@@ -142,9 +160,9 @@ class Recorder:
     def write(self) -> None:
         if self._path is None:
             return
-        from dynascope.report.store import write_report
-
         with self._lock:
+            from dynascope.report.store import write_report
+
             self._dirty.clear()
             try:
                 write_report(self.report(), self._path)

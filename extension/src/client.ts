@@ -7,7 +7,7 @@ import { ExecuteCommandRequest, LanguageClient, RevealOutputChannelOn, State } f
 import type { LanguageClientOptions } from 'vscode-languageclient/node';
 import { initializationOptions, serverExecutable } from './launch';
 import { DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
-import type { DocumentAnswer, Output, RunState } from './protocol';
+import type { DocumentAnswer, Output, RunState, TreeNode } from './protocol';
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
 import { ready } from './readiness';
@@ -22,6 +22,7 @@ export class Server implements vscode.Disposable {
   private readonly runStates = new vscode.EventEmitter<RunState>();
   private readonly outputs = new vscode.EventEmitter<Output>();
   private readonly changedDocuments = new vscode.EventEmitter<readonly string[]>();
+  private readonly treeChanges = new vscode.EventEmitter<void>();
   private client: LanguageClient | undefined;
   private transitions: Promise<void> = Promise.resolve();
   private readonly ofOtherFolders = new Map<string, Interpreter>();
@@ -30,6 +31,7 @@ export class Server implements vscode.Disposable {
   readonly onRunState = this.runStates.event;
   readonly onOutput = this.outputs.event;
   readonly onDocumentsChanged = this.changedDocuments.event;
+  readonly onTreeChanged = this.treeChanges.event;
 
   /** The one that runs the programs of the first workspace folder, and the server where it can. */
   interpreter: Interpreter | undefined;
@@ -80,6 +82,11 @@ export class Server implements vscode.Disposable {
     return client?.sendRequest<DocumentAnswer>(Method.document, { uri: uri.toString() }, token);
   }
 
+  async tree(uri: string): Promise<TreeNode[] | undefined> {
+    const client = await this.running();
+    return (await client?.sendRequest<{ nodes: TreeNode[] }>(Method.tree, { uri }))?.nodes;
+  }
+
   /** Tells the server the settings as they are for `resource`. False where no server runs. */
   async configure(resource?: vscode.Uri): Promise<boolean> {
     const { executable } = await this.interpreterFor(resource);
@@ -105,7 +112,7 @@ export class Server implements vscode.Disposable {
 
   dispose(): void {
     void this.stop();
-    vscode.Disposable.from(this.states, this.runStates, this.outputs, this.changedDocuments).dispose();
+    vscode.Disposable.from(this.states, this.runStates, this.outputs, this.changedDocuments, this.treeChanges).dispose();
   }
 
   private afterOthers(transition: () => Promise<void>): Promise<void> {
@@ -161,6 +168,7 @@ export class Server implements vscode.Disposable {
     });
     client.onNotification(Method.runState, (state: RunState) => this.runStates.fire(state));
     client.onNotification(Method.output, (output: Output) => this.outputs.fire(output));
+    client.onNotification(Method.treeChanged, () => this.treeChanges.fire());
     client.onNotification(Method.documentsChanged, ({ uris }: { uris: string[] }) => this.changedDocuments.fire(uris));
   }
 

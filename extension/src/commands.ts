@@ -5,7 +5,7 @@ import { activeFile, activeFileOnDisk } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
-import { ServerCommand, type GraphChoice, type RunAnswer } from './protocol';
+import { ServerCommand, type GraphChoice, type RunAnswer, type RunRequest } from './protocol';
 import { explained, ready } from './readiness';
 import { chooseVariant } from './variants';
 
@@ -22,6 +22,8 @@ type Command = (tools: Tools) => unknown;
 const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.run': tools => run(tools),
   'dynascope.runWithArguments': runWithArguments,
+  'dynascope.checkValues': tools => run(tools, { look: 'check' }),
+  'dynascope.profile': tools => run(tools, { look: 'profile' }),
   'dynascope.cancelRun': ({ server }) => server.execute(ServerCommand.cancel),
   'dynascope.openKernel': tools => openAtCursor(tools, ServerCommand.showKernel, {}),
   'dynascope.openGraph': openGraph,
@@ -51,15 +53,14 @@ export function registerCommands(tools: Tools): vscode.Disposable {
   );
 }
 
-async function run({ server }: Tools, programArguments?: string[]): Promise<void> {
+async function run({ server }: Tools, how?: RunRequest): Promise<void> {
   if (activeFile() === undefined && vscode.window.activeTextEditor?.document.isUntitled !== true) {
     void vscode.window.showInformationMessage('Open the Python file to run first.');
     return;
   }
   const uri = await activeFileOnDisk();
   if (uri !== undefined && (await ready(server, uri))) {
-    const options = programArguments && { arguments: programArguments };
-    await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(options ? [options] : []));
+    await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(how ? [how] : []));
   }
 }
 
@@ -74,7 +75,7 @@ async function runWithArguments(tools: Tools): Promise<void> {
   });
   if (typed !== undefined) {
     await tools.context.workspaceState.update(key, typed);
-    await run(tools, splitArguments(typed) ?? []);
+    await run(tools, { arguments: splitArguments(typed) ?? [] });
   }
 }
 

@@ -8,6 +8,7 @@ import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
 import { registerOutput } from './views/output';
 import { registerStatus } from './views/status';
+import { registerTree } from './views/tree';
 
 let server: Server | undefined;
 
@@ -20,6 +21,7 @@ export function activate(context: vscode.ExtensionContext): void {
     output,
     registerStatus(server),
     registerDocuments(server),
+    registerTree(server),
     registerCommands({ context, server, log, output }),
     log,
   );

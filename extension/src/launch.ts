@@ -20,7 +20,7 @@ export function initializationOptions(context: ExtensionContext, settings: Confi
     enginePath: bundled(context, 'engine'),
     storagePath: path.join(context.globalStorageUri.fsPath, 'runs'),
     trusted: true,
-    client: { virtualDocuments: true, output: true, runState: true, variants: true },
+    client: { virtualDocuments: true, output: true, runState: true, variants: true, tree: true },
   };
 }
 

@@ -23,6 +23,8 @@ export const Method = {
   documentsChanged: 'dynascope/documentsChanged',
   output: 'dynascope/output',
   runState: 'dynascope/runState',
+  tree: 'dynascope/tree',
+  treeChanged: 'dynascope/treeChanged',
 } as const;
 
 /** The scheme of the server's read-only documents: kernels, graphs, guards, summaries, reason pages. */
@@ -52,7 +54,23 @@ export interface InitializationOptions extends Configuration {
   enginePath: string;
   storagePath: string;
   trusted: boolean;
-  client: { virtualDocuments: boolean; output: boolean; runState: boolean; variants: boolean };
+  client: { virtualDocuments: boolean; output: boolean; runState: boolean; variants: boolean; tree: boolean };
+}
+
+/** Of `compileAndRun`. `look`: what is found out besides, each line beside float64 or what each line costs. */
+export interface RunRequest {
+  arguments?: string[];
+  look?: 'check' | 'profile';
+}
+
+/** A click goes to `place`, or sends `act` for the file. `icon` is a codicon's name. */
+export interface TreeNode {
+  label: string;
+  description: string;
+  icon: string;
+  place: { uri: string; line: number } | null;
+  act: { command: string; detail: Record<string, unknown> } | null;
+  children: TreeNode[];
 }
 
 export interface RunState {

@@ -53,6 +53,7 @@ export interface EnvironmentFact {
   device: string;
   compiler: string | null;
   triton: string | null;
+  bandwidth: number | null;
 }
 export interface FunctionFact {
   identifier: string;
@@ -134,6 +135,7 @@ export interface GraphFact {
   externs: ExternFact[];
   borders: BorderFact[];
   saved_bytes: number | null;
+  beside_eager: BesideEager | null;
   notes: Explanation[];
 }
 export interface ValueFact {
@@ -150,12 +152,21 @@ export interface ExternFact {
   span: Span | null;
   explanation: Explanation | null;
   spans: Span[];
+  cost: CostFact | null;
+}
+export interface CostFact {
+  calls: number;
+  seconds: number;
 }
 export interface BorderFact {
   producer: string;
   consumer: string;
   explanation: Explanation;
   producer_span: Span | null;
+}
+export interface BesideEager {
+  compiled: number;
+  eager: number;
 }
 export interface KernelFact {
   identifier: string;
@@ -170,6 +181,7 @@ export interface KernelFact {
   bytes_read: number | null;
   bytes_written: number | null;
   path: string | null;
+  cost: CostFact | null;
 }
 export interface CheckFact {
   function: string;

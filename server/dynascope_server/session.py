@@ -18,7 +18,7 @@ from dynascope.report.variants import Variant, variants_of
 from dynascope_server.ide.edits import changed_lines
 from dynascope_server.ide.file_facts import FileFacts, FileView, by_file, empty_facts
 from dynascope_server.ide.line_map import LineMap, line_map
-from dynascope_server.ide.live import LiveReport
+from dynascope_server.ide.live import NOT_KNOWN, LiveReport
 from dynascope_server.ide.problems import Problem, Related, problem_of
 from dynascope_server.ide.units import lines_of
 
@@ -234,6 +234,8 @@ class Session:
             span = view.lines.span(problem.span)
             if span is not None and (problem.code, problem.message) not in told:
                 stale = view.is_stale(problem.function) if problem.function else view.stale
+                # What only a run can say is said of the text as it is now.
+                stale = stale and problem.code != NOT_KNOWN
                 yield replace(problem, span=span, related=tuple(self._present(problem.related, result))), stale
 
     def _present(self, related: tuple[Related, ...], result: Result) -> Iterator[Related]:

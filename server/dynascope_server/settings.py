@@ -37,6 +37,8 @@ class ClientAbilities:
     virtualDocuments: bool = False
     output: bool = False
     runState: bool = False
+    tree: bool = False
+    """It shows a tree, and wants to know when it may be another."""
     variants: bool = False
     """It asks the person which variant to show; otherwise a click shows the next one."""
 

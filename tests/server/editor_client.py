@@ -19,7 +19,7 @@ PATIENCE = 60
 SETTINGS = {
     "interpreter": sys.executable,
     "enginePath": str(FAKE_ENGINE),
-    "client": {"virtualDocuments": True, "output": True, "runState": True},
+    "client": {"virtualDocuments": True, "output": True, "runState": True, "tree": False},
 }
 DEFAULTS = dict.fromkeys(("environment", "pagesPath", "trusted", "run", "lenses", "hints", "live", "maximumRuns")) | SETTINGS
 

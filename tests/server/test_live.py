@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from editor_client import PATIENCE, ROOT, is_alive
+from lsprotocol import types
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.compiler]
 
@@ -105,7 +106,10 @@ async def test_what_only_a_run_can_say(editor):
     await editor.until(lambda: ("known-after-a-run", 22) in said(editor, path))
     editor.edit(path, PROGRAM.replace("torch.ones(64)", "torch.ones(1)"), 3)
     (note,) = await editor.until(lambda: [d for d in editor.diagnostics(path) if d.range.start.line == 6])
-    assert "`Block` is made by running it" in note.message
+    assert (
+        note.message.startswith("`Block` is made by running it")
+        and note.severity == types.DiagnosticSeverity.Information
+    )
     assert "stale: run again" in await titles(editor, path)
 
 

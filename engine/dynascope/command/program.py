@@ -46,7 +46,9 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     if settings.get("keep") is not None and hasattr(os, "fork"):
         recorder.keep_call = _keeping(settings["keep"])
     if settings.get("check"):
-        recorder.check = _checking(recorder)
+        recorder.check = _loaded_later("dynascope.checking.checker", "Checker", recorder)
+    elif settings.get("profile"):
+        recorder.check = _loaded_later("dynascope.costs", "Profiler", recorder)
     unmet = unmet_requirement()
     if unmet is not None:
         recorder.problem(unmet.explain())
@@ -81,15 +83,13 @@ def _keeping(descriptor: int) -> Callable[[Any, Any], None]:
     return keep
 
 
-def _checking(recorder: Any) -> Callable[..., Callable]:
-    """Not loaded before torch is."""
+def _loaded_later(module: str, name: str, recorder: Any) -> Callable[..., Callable]:
+    """What looks at compiled graphs is not loaded before torch is."""
 
-    def check(*arguments: Any) -> Callable:
-        from dynascope.checking.checker import Checker
+    def look(*arguments: Any) -> Callable:
+        return getattr(importlib.import_module(module), name)(recorder)(*arguments)
 
-        return Checker(recorder)(*arguments)
-
-    return check
+    return look
 
 
 def _give_way(folder: str, loaded_before: Collection[str]) -> None:
@@ -123,7 +123,9 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
     from dynascope.command.interception import serve_torch_compile
 
     chosen = {
-        name: settings[name] for name in ("dynamic", "fullgraph", "backend", "cache") if settings[name] is not None
+        name: settings[name]
+        for name in ("dynamic", "fullgraph", "backend", "cache", "profile")
+        if settings.get(name) is not None
     }
     source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])
     serve_torch_compile(_text_of(source), source, chosen, settings["device"], recorder)

@@ -17,6 +17,7 @@ import socket
 import sys
 import types
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,8 +48,10 @@ class Keeper:
         ours, theirs = socket.socketpair()
         greeting = {"function": name[0], "file": code.co_filename, "line": code.co_firstlineno, "number": count}
         try:
+            # In a fork nothing can be asked of a GPU, so no kernels are written there; types and shapes need none.
+            writes_kernels = not torch.cuda.is_initialized()
             if self._forked():
-                _serve(state, values, ours)
+                _serve(state if writes_kernels else _without_kernels(state), values, ours)
             socket.send_fds(self._socket, [json.dumps(greeting).encode() + b"\n"], [theirs.fileno()])
         except OSError:
             # No memory for a fork, or nobody listens any more: the program goes on without.
@@ -74,6 +77,10 @@ class Keeper:
                 leave()
         os.waitpid(between, 0)
         return False
+
+
+def _without_kernels(state: Any) -> Any:
+    return replace(state, options=replace(state.options, backend="eager"))
 
 
 def leave() -> None:

@@ -64,7 +64,11 @@ def _begin(call: Call, question: dict[str, Any], channel: socket.socket) -> int:
         try:
             from dynascope.live.trial import answered
 
-            answer = {"id": question["id"], **answered(call.state, call.values, call.functions, question["texts"])}
+            try:
+                found = answered(call.state, call.values, call.functions, question["texts"])
+            except Exception as error:
+                found = {"trouble": f"It could not be captured without a run ({type(error).__name__}: {error})."}
+            answer = {"id": question["id"], **found}
             # A line of its own, also behind one that was cut short because its question was out of date.
             channel.sendall(b"\n" + json.dumps(answer).encode() + b"\n")
         finally:

@@ -101,7 +101,7 @@ def _captured(state: Any, values: Any, renewal: Renewal, moves: Mapping[str, Mov
             except Exception:
                 # Steps on tensors without contents may raise what the program would not.
                 continue
-    return "" if recorder.codes else "nothing was captured"
+    return "" if recorder.codes else "Nothing could be captured without a run."
 
 
 def replace_state(state: Any, region: CodeRegion, asked_at: Span | None) -> Any:
@@ -122,10 +122,10 @@ def replace_state(state: Any, region: CodeRegion, asked_at: Span | None) -> Any:
 def _function(code: types.CodeType, values: Any, renewal: Renewal) -> types.FunctionType | str:
     new = renewal.code_of(code)
     if new is None:
-        return f"`{code.co_qualname}` is not there any more"
+        return f"`{code.co_qualname}` is not there any more."
     missing = [name for name in new.co_freevars if name not in values.cells]
     if missing:
-        return f"`{missing[0]}` comes from the function around `{code.co_qualname}`: its value is known after a run"
+        return f"`{missing[0]}` comes from the function around `{code.co_qualname}`: its value is known after a run."
     cells = tuple(types.CellType(values.cells[name]) for name in new.co_freevars)
     function = types.FunctionType(new, values.globals, code.co_name, None, cells)
     function.__qualname__ = code.co_qualname
@@ -139,7 +139,7 @@ def _arguments(code: types.CodeType, function: types.FunctionType, given: Mappin
     keywords = new.co_varnames[new.co_argcount : new.co_argcount + new.co_kwonlyargcount]
     for name in (*positional, *keywords):
         if name not in given:
-            return f"`{name}` is a new parameter of `{code.co_qualname}`: what it is given is known after a run"
+            return f"`{name}` is a new parameter of `{code.co_qualname}`: what it is given is known after a run."
     rest = new.co_varnames[len(positional) + len(keywords) :]
     others, named = [], {}
     if new.co_flags & 4:

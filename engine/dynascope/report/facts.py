@@ -97,6 +97,22 @@ class BorderFact:
 
 
 @dataclass(frozen=True, slots=True)
+class CostFact:
+    """Where the program was profiled: how often something ran, and the seconds that all its runs took."""
+
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BesideEager:
+    """Seconds of one call of a graph with its backward pass, the fastest of several: compiled, and operator by operator."""
+
+    compiled: float
+    eager: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFact:
     """One generated kernel. `links` go from its lines to the user's; sizes in bytes, work in scalar operations.
 
@@ -116,6 +132,7 @@ class KernelFact:
     bytes_read: int | None = None
     bytes_written: int | None = None
     path: str | None = None
+    cost: CostFact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +145,7 @@ class ExternFact:
     explanation: Explanation | None = None
     spans: tuple[Span, ...] = ()
     """The user's places, as for a kernel."""
+    cost: CostFact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +161,7 @@ class GraphFact:
     externs: tuple[ExternFact, ...] = ()
     borders: tuple[BorderFact, ...] = ()
     saved_bytes: int | None = None
+    beside_eager: BesideEager | None = None
     notes: tuple[Explanation, ...] = ()
 
 
@@ -240,6 +259,8 @@ class EnvironmentFact:
     device: str
     compiler: str | None = None
     triton: str | None = None
+    bandwidth: float | None = None
+    """Bytes a second that a large copy reads and writes here; where the program was profiled."""
 
 
 @dataclass(frozen=True, slots=True)

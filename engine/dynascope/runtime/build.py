@@ -24,6 +24,7 @@ from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
 from dynascope.runtime.layouts import laid_out, restrided
+from dynascope.runtime.timings import Timings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Built:
     call: Callable[..., tuple[Any, ...]]
     path: str | None
     notes: tuple[Explanation, ...]
+    timings: Timings | None = None
+    """Where they were asked for."""
 
 
 def build(module: KernelModule, options: Any = None) -> Built:
@@ -55,7 +58,19 @@ def build(module: KernelModule, options: Any = None) -> Built:
 
         names |= cuda_names(module)
         notes += cuda_notes(module)
-    return Built(_function(module, names), path, notes)
+    timings = None
+    if options is not None and options.profile:
+        timings = Timings(any(isinstance(v, torch.device) and v.type == "cuda" for v in module.values.values()))
+        names = timings.around(names, [*_kernel_names(module), *_operator_names(module)])
+    return Built(_function(module, names), path, notes, timings)
+
+
+def _kernel_names(module: KernelModule) -> list[str]:
+    return [kernel.name for kernel in module.kernels if kernel is not None]
+
+
+def _operator_names(module: KernelModule) -> list[str]:
+    return [name for name in module.values if name.startswith("call_")]
 
 
 def flags() -> tuple[str, ...]:

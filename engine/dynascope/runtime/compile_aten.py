@@ -23,6 +23,7 @@ from dynascope.report.reason import Explanation
 from dynascope.runtime.build import build
 from dynascope.runtime.operators import run_operators
 from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
+from dynascope.runtime.timings import Timings
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.in_place import written_in_place
 
@@ -42,6 +43,7 @@ class CompiledAten:
     module: KernelModule | None
     notes: tuple[Explanation, ...]
     path: str | None = None
+    timings: Timings | None = None
 
 
 def compile_aten(
@@ -113,4 +115,4 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
-    return CompiledAten(graph, built.call, module, built.notes, built.path)
+    return CompiledAten(graph, built.call, module, built.notes, built.path, built.timings)

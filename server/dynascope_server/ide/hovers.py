@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dynascope.report.costs import duration
 from dynascope.report.facts import ExternFact, GuardFact, KernelFact
 from dynascope.report.lines import ranked, short_operation
+from dynascope.report.span import Span
 from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
 from dynascope_server.ide.documents import guards_document_name, kernel_document_name
 from dynascope_server.ide.file_facts import FileView, function_at
+from dynascope_server.ide.findings_of_looks import check_words, kernel_cost
 from dynascope_server.ide.numbers import size
 
 LinkOf = Callable[[Address], str]
@@ -61,9 +64,7 @@ def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
     yield _value_section(view, line)
     for phase, title in PHASES:
         kernels = [
-            _kernel_part(kernel, link_of, view.program)
-            for kernel in facts.kernels.get(line, ())
-            if kernel.phase == phase
+            _kernel_part(kernel, link_of, view) for kernel in facts.kernels.get(line, ()) if kernel.phase == phase
         ]
         externs = [_extern_part(extern) for extern in facts.externs.get(line, ()) if extern.phase == phase]
         yield _listed(f"**{title}**", [*kernels, *externs], SHOWN)
@@ -73,10 +74,16 @@ def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
         if border.explanation.code != SAID_BY_THE_LIBRARY_CALL
     ]
     yield _listed("**Not fused**", borders, SHOWN)
+    checks = [check_words(fact) for fact in view.report.checks if fact.span and _is_here(fact.span, view, line)]
+    yield _listed("**Beside float64**", checks, SHOWN)
     guards = ranked(facts.guards.get(line, []))
     yield _listed(
         "**Assumed here**", [guard.check for guard in guards], GUARDS_SHOWN, _guards_link(view, guards, link_of)
     )
+
+
+def _is_here(span: Span, view: FileView, line: int) -> bool:
+    return span.line == line and span.file == view.path
 
 
 def _problem_section(view: FileView, line: int, link_of: LinkOf) -> str:
@@ -97,21 +104,23 @@ def _value_section(view: FileView, line: int) -> str:
     return " → ".join(steps if len(steps) <= SHOWN else [*steps[: SHOWN - 2], "…", steps[-1]])
 
 
-def _kernel_part(kernel: KernelFact, link_of: LinkOf, program: str) -> str:
-    link = link_of(Address(owner_of(program), kernel_document_name(kernel)))
+def _kernel_part(kernel: KernelFact, link_of: LinkOf, view: FileView) -> str:
+    link = link_of(Address(owner_of(view.program), kernel_document_name(kernel)))
     traffic = [
         f"{verb} {size(amount)}"
         for verb, amount in (("reads", kernel.bytes_read), ("writes", kernel.bytes_written))
         if amount is not None
     ]
-    about = [LANGUAGE_NAMES[kernel.language], *traffic]
+    about = [LANGUAGE_NAMES[kernel.language], *traffic, *filter(None, [kernel_cost(view.report, kernel)])]
     return f"[{kernel.identifier} {kernel.name}]({link}) ({', '.join(about)})"
 
 
 def _extern_part(extern: ExternFact) -> str:
     message = extern.explanation.message if extern.explanation is not None else ""
     why = message.partition(": ")[2] if not message.endswith(USUAL_LIBRARY_CALL) else ""
-    return f"`{short_operation(extern.operation)}` in a library{f': {why}' if why else ''}"
+    cost = extern.cost
+    taken = f", {cost.calls} × {duration(cost.seconds / cost.calls)}" if cost is not None and cost.calls else ""
+    return f"`{short_operation(extern.operation)}` in a library{taken}{f': {why}' if why else ''}"
 
 
 def _guards_link(view: FileView, guards: list[GuardFact], link_of: LinkOf) -> str:

@@ -18,6 +18,7 @@ from dynascope.report.variants import chosen_variant
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
 from dynascope_server.ide.file_facts import FileView, breaks_of, entries, graphs_of, kernels_of
+from dynascope_server.ide.findings_of_looks import function_cost
 from dynascope_server.ide.numbers import count
 from dynascope_server.ide.units import Unit
 
@@ -157,5 +158,6 @@ def _function_summary(view: FileView, function: FunctionFact) -> str:
         count(breaks, "break") if breaks else "",
         count(kernels, "kernel") if kernels else "",
         count(again, "recompilation") if again else "",
+        function_cost(view.shown, [entry.graph for entry in function.entries]),
     ]
     return " · ".join(part for part in parts if part)

@@ -154,14 +154,14 @@ def _moved(value: Any, maps: Mapping[str, LineMap]) -> Any:
     if isinstance(value, Span):
         lines = maps.get(value.file)
         return value if lines is None else lines.span(value) or _nearest(value, lines)
-    if isinstance(value, OF_A_LINE) and value.span is not None and value.span.file in maps:
-        if maps[value.span.file].line(value.span.line) is None:
-            return GONE
+    if isinstance(value, OF_A_LINE) and value.span is not None and _is_gone(value.span, maps):
+        return GONE
     if isinstance(value, FileLines):
         lines = maps.get(value.file)
         return value if lines is None else replace(value, lines=tuple(n for n in map(lines.line, value.lines) if n))
     if isinstance(value, tuple):
-        return tuple(item for item in (_moved(item, maps) for item in value) if item is not GONE)
+        left = (item for item in value if not (isinstance(item, Span) and _is_gone(item, maps)))
+        return tuple(item for item in (_moved(item, maps) for item in left) if item is not GONE)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         held = {name: item for name, item in fields if isinstance(item, tuple) or dataclasses.is_dataclass(item)}
@@ -171,6 +171,10 @@ def _moved(value: Any, maps: Mapping[str, LineMap]) -> Any:
             moved |= {"first_line": around.line, "last_line": around.last_line}
         return replace(value, **moved)
     return value
+
+
+def _is_gone(span: Span, maps: Mapping[str, LineMap]) -> bool:
+    return span.file in maps and maps[span.file].line(span.line) is None
 
 
 def _nearest(span: Span, lines: LineMap) -> Span:

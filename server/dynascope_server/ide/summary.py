@@ -11,6 +11,8 @@ from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 
+from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
+
 Page = tuple[str, tuple[LineLink, ...]]
 Row = tuple[str, Span | None]
 """A line of Markdown, and the place that its end names."""
@@ -39,8 +41,24 @@ def _summary_rows(report: CompileReport) -> Iterator[Row]:
         for kernel in report.kernels:
             place = kernel.spans[0] if kernel.spans else None
             yield f"- `{kernel.identifier}` {kernel.name}, {kernel.language}, {kernel.phase}", place
+    yield from _look_rows(report)
     for note in report.notes:
         yield from _explanation_rows("Note", note)
+
+
+def _look_rows(report: CompileReport) -> Iterator[Row]:
+    """What a run found out besides, where somebody asked for it."""
+    rows = list(cost_rows(report))
+    if rows:
+        yield from _heading("What costs most")
+        for text, spans in rows:
+            yield text, spans[0] if spans else None
+    if report.checks:
+        yield from _heading("Beside float64")
+        yield f"{found_out(report).capitalize()}.", None
+        yield "", None
+        for fact in report.checks:
+            yield f"- {check_words(fact)}", fact.span
 
 
 def _outcome(report: CompileReport) -> str:

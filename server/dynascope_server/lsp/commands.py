@@ -52,7 +52,10 @@ def _compile_and_run(server: DynascopeServer, arguments: Arguments) -> dict[str,
     path, given = _path(server, arguments), _detail(arguments).get("arguments")
     if given is not None and not (isinstance(given, list) and all(isinstance(word, str) for word in given)):
         raise Refused("The program's arguments should be a list of strings.")
-    return server.runs.start(path, None if given is None else tuple(given)).handle
+    look = _detail(arguments).get("look")
+    if look not in (None, "check", "profile"):
+        raise Refused("A run looks at `check` or at `profile`.")
+    return server.runs.start(path, None if given is None else tuple(given), look).handle
 
 
 def _cancel(server: DynascopeServer, arguments: Arguments) -> dict[str, list[str]]:

@@ -102,14 +102,22 @@ class Live:
             if answer.report is not None:
                 report = absolute(from_json(CompileReport, answer.report), folder)
                 found.setdefault(identifier, []).append(report)
-            elif answer.place is not None:
-                notes.append(_note(answer.trouble, Span(*answer.place)))
+            else:
+                notes.append(_note(answer.trouble, Span(*(answer.place or _place(edited, identifier)))))
         return merged(edited.report, edited.maps, edited.functions, found, tuple(dict.fromkeys(notes)))
 
 
 def _key(edited: Edited, identifier: str) -> Key:
     function = next(f for f in edited.report.functions if f.identifier == identifier)
     return function.name, function.span.file, function.span.line
+
+
+def _place(edited: Edited, identifier: str) -> tuple[str, int]:
+    """The function's first line, or what is left before it."""
+    _, file, line = _key(edited, identifier)
+    lines = edited.maps.get(file)
+    above = (lines.line(number) for number in range(line, 0, -1)) if lines is not None else (line,)
+    return file, next((number for number in above if number), 1)
 
 
 def _note(message: str, span: Span) -> Explanation:

@@ -12,6 +12,7 @@ from dynascope.report.reason import Explanation
 
 from dynascope_server.events import Event, ReportWritten, Stage
 from dynascope_server.ide.file_facts import breaks_of, entries
+from dynascope_server.ide.findings_of_looks import found_out
 from dynascope_server.ide.lenses import summary
 from dynascope_server.ide.problems import machine_notes, problems
 from dynascope_server.lsp.progress import ProgressBar
@@ -153,7 +154,7 @@ class Run:
             return self._failure.message
         report = self._server.session.report_of(self.path)
         code = self._seen.return_code if self._seen is not None else None
-        parts = [f"exit code {code}" if code else "", summary(report) if report is not None else ""]
+        parts = [f"exit code {code}" if code else "", *([summary(report), found_out(report)] if report else [])]
         return " · ".join(part for part in parts if part) or "done"
 
     async def _tell_stages(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dynascope_server.ide.lenses import Activity
 from dynascope_server.interpreter import find_interpreter, program_environment
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
 
 logger = logging.getLogger(__name__)
+
+
+Look = Literal["check", "profile"]
+"""Each line beside eager and float64; what each kernel and line costs."""
 
 
 class Refused(Exception):
@@ -32,9 +36,9 @@ class Runs:
         self._turn = asyncio.Condition()
         self._taken = 0
 
-    def start(self, path: str, arguments: tuple[str, ...] | None) -> Run:
-        """Raises `Refused`. The run goes on in the background."""
-        launch = self._launch(path, arguments)
+    def start(self, path: str, arguments: tuple[str, ...] | None, look: Look | None = None) -> Run:
+        """Raises `Refused`. The run goes on in the background. `look`: what is found out besides."""
+        launch = self._launch(path, arguments, look)
         run = Run(self._server, f"r{next(self._numbers)}", launch)
         self._running[path] = run
         self._last = path
@@ -69,7 +73,7 @@ class Runs:
     def describe(self) -> list[str]:
         return [f"{run.identifier} {run.state} {run.path}" for run in self._running.values()]
 
-    def _launch(self, path: str, arguments: tuple[str, ...] | None) -> Launch:
+    def _launch(self, path: str, arguments: tuple[str, ...] | None, look: Look | None) -> Launch:
         settings, server = self._server.settings, self._server
         if not settings.trusted:
             raise Refused("This workspace is not trusted, so nothing in it is run. Trust it to compile and run.")
@@ -87,7 +91,7 @@ class Runs:
             interpreter=interpreter,
             file=path,
             folder=folder,
-            options=settings.run.options(),
+            options=(*settings.run.options(), *([f"--{look}"] if look else [])),
             arguments=settings.run.arguments if arguments is None else arguments,
             environment=environment,
             log=log,

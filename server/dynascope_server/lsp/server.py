@@ -27,6 +27,7 @@ from dynascope_server.lsp import (
     hover,
     inlay_hint,
     synchronization,
+    tree,
     uris,
 )
 from dynascope_server.lsp.commands import execute
@@ -161,6 +162,8 @@ class DynascopeServer(LanguageServer):
 
     def results_changed(self, program: str) -> None:
         self.publisher.publish_all()
+        if self.settings.client.tree:
+            self.protocol.notify("dynascope/treeChanged", {"uri": self.uri_of(program)})
         changed = self.documents.refresh(program)
         if changed and self.settings.client.virtualDocuments:
             self.protocol.notify("dynascope/documentsChanged", {"uris": changed})
@@ -204,6 +207,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_CODE_ACTION: code_action.answer,
     types.TEXT_DOCUMENT_DOCUMENT_LINK: document_link.answer,
     "dynascope/document": document.answer,
+    "dynascope/tree": tree.answer,
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda server, params: server.cancel_token(params.token),
 }
 

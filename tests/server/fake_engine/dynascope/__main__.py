@@ -1,4 +1,4 @@
-"""`python -m dynascope run FILE --json PATH --events-fd FD -- ARGS`, as the server speaks to the engine."""
+"""`python -m dynascope run FILE --json PATH --events-fd FD [--keep-fd FD] -- ARGS`, as the server speaks to the engine."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ def main():
     split = sys.argv.index("--")
     own, arguments = sys.argv[2:split], sys.argv[split + 1 :]
     parser = argparse.ArgumentParser()
-    for name in ("--json", "--events-fd", "--device", "--backend", "--timeout"):
+    for name in ("--json", "--events-fd", "--device", "--backend", "--timeout", "--keep-fd"):
         parser.add_argument(name)
     for name in ("--dynamic", "--fullgraph"):
         parser.add_argument(name, action="store_true")

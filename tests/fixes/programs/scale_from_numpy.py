@@ -1,0 +1,13 @@
+"""A scale that NumPy computes of the data."""
+
+import numpy as np
+import torch
+
+
+@torch.compile
+def scaled(x):
+    scale = np.sqrt(x.numpy())
+    return torch.as_tensor(scale) + x
+
+
+scaled(torch.arange(1.0, 5.0))

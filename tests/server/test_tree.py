@@ -1,0 +1,55 @@
+"""The tree beside the editor: what became of a program, each thing with the place or the document that it leads to."""
+
+import pytest
+import reports
+from dynascope_server.ide.file_facts import FileView, by_file
+from dynascope_server.ide.line_map import LineMap
+from dynascope_server.ide.tree import tree
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def view_of(report):
+    path = report.program.file
+    return FileView(path, report, by_file(report)[path], LineMap(), path)
+
+
+def every(nodes):
+    for node in nodes:
+        yield node
+        yield from every(node.children)
+
+
+async def test_functions_breaks_graphs_kernels_and_guards(report):
+    function = next(node for node in tree(view_of(report)) if node.label == "forward")
+    nodes = list(every(function.children))
+    assert function.label == "forward" and "1 break" in function.description and "1 kernel" in function.description
+    assert function.place.line == 8
+    assert [node.place.line for node in nodes if node.icon == "debug-disconnect"] == [reports.BRANCH_LINE]
+    kernel = next(node for node in nodes if node.icon == "symbol-method")
+    assert kernel.label == "k0 softmax" and dict(kernel.act.detail) == {"kernel": "k0"}
+    stages = [node.act.detail["stage"] for node in nodes if node.icon == "list-tree"]
+    assert set(stages) == {text.stage for graph in report.graphs for text in graph.texts}
+    assert any(node.icon == "shield" and node.children for node in nodes)
+
+
+async def test_the_client_is_told_and_asks(editor):
+    await editor.start(client={"virtualDocuments": True, "runState": True, "tree": True})
+    path = editor.program()
+    editor.open(path)
+    assert (await editor.request("dynascope/tree", {"uri": path.as_uri()}))["nodes"] == []
+    await editor.run(path)
+    answer = await editor.request("dynascope/tree", {"uri": path.as_uri()})
+    assert answer["program"] == path.as_uri()
+    found = next(node for node in every_json(answer["nodes"]) if node["icon"] == "debug-disconnect")
+    assert found["place"] == {"uri": path.as_uri(), "line": reports.BRANCH_LINE - 1} and found["act"] is None
+    editor.edit(path, "# more\n" + reports.PROGRAM)
+    moved = await editor.request("dynascope/tree", {"uri": path.as_uri()})
+    found = next(node for node in every_json(moved["nodes"]) if node["icon"] == "debug-disconnect")
+    assert found["place"]["line"] == reports.BRANCH_LINE
+
+
+def every_json(nodes):
+    for node in nodes:
+        yield node
+        yield from every_json(node["children"])
