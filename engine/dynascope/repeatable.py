@@ -131,7 +131,7 @@ def undone_on_failure(
     function: Callable[..., Any],
     written: tuple[int, ...],
     draws: bool,
-    copy: Callable[[torch.Tensor], Callable[[], None]] | None,
+    copy: Callable[[torch.Tensor], Callable[[], Any]] | None,
 ) -> Callable[..., Any]:
     """`function`, which when it raises leaves the inputs `written` and the random generators as they were, or says that it does
     not. Without `copy`, which gives what puts a tensor's contents back, it writes to them at its end alone."""
@@ -160,12 +160,12 @@ def undone_on_failure(
     return call
 
 
-def copy_of_elements(tensor: torch.Tensor) -> Callable[[], None]:
+def copy_of_elements(tensor: torch.Tensor) -> Callable[[], Any]:
     contents = tensor.detach().clone()
     return lambda: tensor.data.copy_(contents)
 
 
-def copy_of_storage(tensor: torch.Tensor) -> Callable[[], None]:
+def copy_of_storage(tensor: torch.Tensor) -> Callable[[], Any]:
     """Also of what the tensor itself does not show."""
     storage = tensor.untyped_storage()
     contents = storage.clone()
@@ -176,7 +176,7 @@ def history_of(tensor: torch.Tensor) -> tuple[bool, Any] | None:
     """What autograd remembers of how the tensor came about; None where it refuses to say. A view takes after its base: its own
     node is made anew after each write, recorded or not."""
     try:
-        owner = tensor._base if tensor._is_view() else tensor
+        owner = tensor if tensor._base is None else tensor._base
         return owner.requires_grad, owner.grad_fn
     except RuntimeError:
         return None

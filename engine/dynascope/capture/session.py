@@ -114,8 +114,9 @@ class Captured:
     """Which instructions of each code were interpreted."""
     warnings: tuple[tuple[WarningMessage, UserStack], ...] = ()
 
-    def warn(self, module_globals: dict[str, Any]) -> None:
-        """Says what torch's functions warned of, about the lines that called them."""
+    def warn(self, module_globals: Any) -> None:
+        """Says what torch's functions warned of, about the lines that called them. `module_globals` is the dictionary in which
+        Python keeps what was said."""
         for warning, stack in self.warnings:
             place = stack[-1].span if stack else None
             if place is not None:
