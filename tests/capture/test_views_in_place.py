@@ -198,3 +198,17 @@ def test_what_autograd_has_kept_of_a_tensor_without_a_gradient_counts_too():
         w = torch.ones(2, 3, requires_grad=True)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             function(torch.ones(2, 3), w).backward()
+
+
+def test_the_methods_are_those_that_the_schemas_name():
+    from dynascope.capture.calls.views_in_place import NAMES
+
+    def is_one(name):
+        in_place, other = (getattr(torch.ops.aten, each, None) for each in (name, name.removesuffix("_")))
+        if not name.endswith("_") or name.endswith("__") or in_place is None or other is None:
+            return False
+        tagged = all(torch.Tag.inplace_view in getattr(in_place, each).tags for each in in_place.overloads())
+        return tagged and all(getattr(other, each)._schema.returns[0].alias_info for each in other.overloads())
+
+    # What is placed in a storage, and what forgets its history, is left to Python.
+    assert {name for name in dir(torch.Tensor) if is_one(name)} - {"as_strided_", "detach_"} == set(NAMES)

@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     optimizers,
     profiling,
     torch_state,
+    views_in_place,
 )
 from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of

@@ -10,7 +10,6 @@ PyTorch then raises its own error at the user's line.
 
 from __future__ import annotations
 
-import functools
 import operator
 import warnings
 from collections.abc import Callable, Iterator
@@ -232,78 +231,12 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
         return arguments[0]
-    if is_view_in_place(name):
-        return view_in_place(machine, name, arguments, keywords)
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
     if name == "get_device":
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
-
-
-@functools.cache
-def is_view_in_place(name: str) -> bool:
-    """Whether a method makes its tensor the view of itself that the method without the underscore returns."""
-    in_place, other = (getattr(torch.ops.aten, each, None) for each in (name, name.removesuffix("_")))
-    if name == "detach_" or not name.endswith("_") or name.endswith("__") or in_place is None or other is None:
-        return False
-    overloads = [getattr(in_place, each) for each in in_place.overloads()]
-    views = [getattr(other, each)._schema.returns[0].alias_info for each in other.overloads()]
-    return all(torch.Tag.inplace_view in each.tags for each in overloads) and all(views)
-
-
-def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
-    """Whether autograd sees the tensor become another view of its memory: a backward pass reads it, the memory is an input's, or
-    some view of it may not be written any more."""
-    memory = example.untyped_storage()._cdata
-    try:
-        placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
-        known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
-        sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
-        if example.requires_grad and (
-            example.is_leaf
-            or not torch.is_grad_enabled()
-            or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
-        ):
-            return True
-        return any(saves(function, memory) for function in histories([example, *(each for _, each in known)]))
-    except RuntimeError:  # autograd refuses to say how some view came about
-        return True
-
-
-def is_one_of_several(example: torch.Tensor) -> bool:
-    return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
-
-
-def histories(examples: list[torch.Tensor]) -> set[Any]:
-    """Autograd's functions that the tensors came from."""
-    found: set[Any] = set()
-    pending = [example.grad_fn for example in examples]
-    while pending:
-        function = pending.pop()
-        if function is not None and function not in found:
-            found.add(function)
-            pending += [following for following, _ in function.next_functions]
-    return found
-
-
-def saves(function: Any, memory: int) -> bool:
-    saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
-    return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
-
-
-def view_in_place(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value:
-    """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
-    tensor = arguments[0]
-    example = tensor.example
-    if tensor.object is not None or PLACED_IN_STORAGE.get(name) or is_kept_by_autograd(machine, example):
-        raise Break(TensorAttribute(name))
-    method = getattr(torch.Tensor, name.removesuffix("_"))
-    viewed = apply_method(machine, method, arguments, keywords)
-    machine.journal.set(tensor, "node", viewed.node)
-    machine.journal.set(tensor, "example", viewed.example)
-    return tensor
 
 
 def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:

@@ -1,0 +1,85 @@
+"""Methods that make their tensor another view of itself: `y.t_()`, `y.unsqueeze_(0)`.
+
+Of a tensor made inside, the value becomes the view that the method without the underscore returns. What autograd would see of it is
+left to Python: it counts a write, which a backward pass may have to refuse.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import TensorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+NAMES = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")
+"""Those whose schema says so (`torch.Tag.inplace_view`, with a view as the other form). A test asks the schemas: doing it here
+would make each start slower."""
+
+
+def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
+    """Whether autograd sees the tensor become another view of its memory: a backward pass reads it, the memory is an input's, or
+    some view of it may not be written any more."""
+    memory = example.untyped_storage()._cdata
+    try:
+        placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
+        known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
+        sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
+        if example.requires_grad and (
+            example.is_leaf
+            or not torch.is_grad_enabled()
+            or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
+        ):
+            return True
+        return any(saves(function, memory) for function in histories([example, *(each for _, each in known)]))
+    except RuntimeError:  # autograd refuses to say how some view came about
+        return True
+
+
+def is_one_of_several(example: torch.Tensor) -> bool:
+    return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
+
+
+def histories(examples: list[torch.Tensor]) -> set[Any]:
+    """Autograd's functions that the tensors came from."""
+    found: set[Any] = set()
+    pending = [example.grad_fn for example in examples]
+    while pending:
+        function = pending.pop()
+        if function is not None and function not in found:
+            found.add(function)
+            pending += [following for following, _ in function.next_functions]
+    return found
+
+
+def saves(function: Any, memory: int) -> bool:
+    saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
+    return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
+
+
+def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
+    tensor = machine.realize(arguments[0])
+    if not isinstance(tensor, TensorValue):
+        raise machine.throw(TypeError, f"{name} requires a Tensor, not {tensor.python_type.__name__}")
+    example = tensor.example
+    if tensor.object is not None or is_kept_by_autograd(machine, example):
+        raise Break(TensorAttribute(name))
+    method = getattr(torch.Tensor, name.removesuffix("_"))
+    viewed = apply_method(machine, method, arguments, keywords)
+    machine.journal.set(tensor, "node", viewed.node)
+    machine.journal.set(tensor, "example", viewed.example)
+    return tensor
+
+
+for name in NAMES:
+    meaning(getattr(torch.Tensor, name))(functools.partial(view_in_place, name))
