@@ -4,6 +4,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py capture --first 100000 --count 20000 --processes 15   tensors; graphs run as they are
     python bench/campaign.py kernels --first 100000 --seconds 600 --processes 15   generated kernels, with backward
     python bench/campaign.py sizes --seconds 60                                    two sizes change from call to call (sizes-kernels)
+    python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
 
@@ -33,6 +34,8 @@ WAYS = {
     "kernels": ("dynascope", "cpu"),
     "sizes": ("eager", "cpu"),
     "sizes-kernels": ("dynascope", "cpu"),
+    "autograd": ("eager", "cpu"),
+    "autograd-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
     "python": ("eager", ""),
 }
@@ -153,7 +156,7 @@ class Worker:
         torch.set_num_threads(1)
         self.backend, self.device = WAYS[way]
         self.folder = folder
-        self.varies = way.startswith("sizes")
+        self.way = way
         self.outcome = self.of_python if way == "python" else self.of_tensors
 
     def serve(self) -> None:
@@ -176,9 +179,10 @@ class Worker:
     def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope
         from shrinking import shrink
-        from tensor_programs import of_varying_sizes, random_program
+        from tensor_programs import of_varying_sizes, random_program, with_autograd
 
-        program = (of_varying_sizes if self.varies else random_program)(seed)
+        write = {"sizes": of_varying_sizes, "autograd": with_autograd}.get(self.way.partition("-")[0], random_program)
+        program = write(seed)
         failure = self.fails(program)
         if failure is None:
             return "", ""

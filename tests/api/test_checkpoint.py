@@ -202,3 +202,19 @@ def test_inside_without_an_argument_that_requires_grad(grad):
             wanted, found = program(torch.ones(3), reentrant), compiled(torch.ones(3), reentrant)
         assert found.requires_grad == wanted.requires_grad
         torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("changed", ["result", "read"])
+def test_inside_and_then_changed(changed):
+    def program(x, scale):
+        y = checkpoint(lambda t: (t * scale).tanh(), x, use_reentrant=False)
+        (y if changed == "result" else scale).mul_(3)
+        return y * 2
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x, scale = torch.linspace(0, 1, 4, requires_grad=True), torch.full((4,), 2.0)
+        function(x, scale).sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)

@@ -281,3 +281,23 @@ def test_batches_of_other_sizes_are_served_by_one_graph_more():
     for size in (5, 6, 7, 9):
         compiled(torch.ones(size, 4))
     assert len(dynascope.explain(compiled)(torch.ones(11, 4)).graphs) <= 3
+
+
+@pytest.mark.expects("backward-call", "data-dependent-value")
+def test_an_input_may_be_reached_through_the_history_of_another():
+    def program(a):
+        t = a.sin() * a
+        n = t.sum().item()
+        return torch.autograd.grad(t.sum() * n, a, allow_unused=True)[0]
+
+    a = torch.linspace(0, 1, 12, requires_grad=True).view(3, 4)
+    torch.testing.assert_close(dynascope.compile(program)(a), program(a))
+
+
+def test_the_gradient_of_a_leaf_by_itself():
+    def program(w):
+        w.backward(torch.ones(3))
+        return w.grad * 2
+
+    w = torch.ones(3, requires_grad=True)
+    torch.testing.assert_close(dynascope.compile(program, fullgraph=True)(w), torch.full((3,), 2.0))

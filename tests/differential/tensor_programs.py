@@ -21,6 +21,7 @@ HEAD = '''\
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 F16, BF16, F32, F64, C64 = torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64
 I64, I32, U8, BOOL = torch.int64, torch.int32, torch.uint8, torch.bool
@@ -65,6 +66,36 @@ class Net(nn.Module):
 
 def net(width):
     return Net(width).to(device=DEVICE, dtype=F64 if EXACT else F32)
+
+
+class Doubled(torch.autograd.Function):
+    """The sine, with a derivative that is twice the right one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0].cos() * 2
+
+
+class Product(torch.autograd.Function):
+    """What is kept on the context, a result without a gradient, and arguments that may need none."""
+
+    @staticmethod
+    def forward(ctx, x, y, scale):
+        ctx.x, ctx.scale = x, scale
+        ctx.save_for_backward(y)
+        mask = x > 0.37
+        ctx.mark_non_differentiable(mask)
+        return x * y * scale, mask
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        (y,) = ctx.saved_tensors
+        return (gradient * y * ctx.scale if ctx.needs_input_grad[0] else None), (gradient * ctx.x).clamp(-3, 3), None
 
 
 class Holder:
@@ -134,11 +165,16 @@ SIZES = (0, 1, 1, 2, 3, 3, 4, 4, 5, 6)
 """Zero and one sized among them; a program's inputs share rows and columns, so that they meet."""
 
 
-def random_program(seed: int) -> Program:
+def with_autograd(seed: int) -> Program:
+    """A program that differentiates inside, with custom functions and checkpoints."""
+    return random_program(seed, has_autograd=True)
+
+
+def random_program(seed: int, has_autograd: bool = False) -> Program:
     choose = random.Random(seed)
     rows, width = choose.choice(SIZES), choose.choice(SIZES[1:])
     inputs = tuple(_inputs(choose))
-    writer = _Writer(choose, inputs, (rows, width))
+    writer = _Writer(choose, inputs, (rows, width), has_autograd)
     for _ in range(choose.randint(3, 11)):
         writer.statement(depth=0)
     results = tuple(choose.sample(writer.tensors[-6:], min(len(writer.tensors), choose.randint(1, 4))))
@@ -213,8 +249,10 @@ def _calls(choose: random.Random, rows: int):
 class _Writer:
     """Statements so far, and eager's values after them."""
 
-    def __init__(self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int]) -> None:
-        self.choose = choose
+    def __init__(
+        self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int], has_autograd: bool
+    ) -> None:
+        self.choose, self.has_autograd = choose, has_autograd
         self.space: dict[str, Any] = dict(zip("RC", sizes, strict=True))
         exec(HEAD, self.space)
         for name, expression in inputs:
@@ -231,7 +269,7 @@ class _Writer:
             self.block(depth)
             return
         for _ in range(8):
-            line = self.filled(self.choose.choice(statements.of_kind(self.choose, self.has_net)))
+            line = self.filled(self.choose.choice(statements.of_kind(self.choose, self.has_net, self.has_autograd)))
             if self.runs(line):
                 self.lines.append("    " * depth + line)
                 return

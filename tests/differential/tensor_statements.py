@@ -57,6 +57,14 @@ NETWORK = (
     "m.seen.add_(1)", "m.seen = m.seen + {x}.detach().mean()", "{r} = {x} @ m.first.weight", "{r} = m.first.bias + {x}",
     "m.scale.data.mul_(0.5)", "log.append(m.training)", "m.eval()", "m.train()", "{r} = m.frozen", "{r} = m.first.weight.t()",
 )  # fmt: skip
+AUTOGRAD = (
+    "{r} = Doubled.apply({x})", "{r} = Doubled.apply({x})", "{r}, mask = Product.apply({x}, {y}, 2)", "{r} = Product.apply({x}, {x}, n)[0]",
+    "{r} = checkpoint(torch.tanh, {x}, use_reentrant=False)", "{r} = checkpoint(lambda v: F.dropout(v.sin(), 0.5) * {y}, {x}, use_reentrant=False)",
+    "({x} * {y}).sum().backward()", "({x} * {x}).mean().backward(retain_graph=True)", "{x}.sum().backward()", "{x}.backward({y})",
+    "{r} = torch.autograd.grad(({x} * {y}).sum(), {x})[0]", "{r} = torch.autograd.grad(({x} * {x}).sum(), {x}, create_graph=True)[0]",
+    "{r} = torch.autograd.grad({x}.sum(), {y}, allow_unused=True)[0]", "{r} = {x}.grad", "{r} = {x}.grad.clone()", "{x}.grad = None",
+    "log.append({x}.grad is None)", "{r} = {x}.detach().requires_grad_()", "{x}.grad = {y}",
+)  # fmt: skip
 BLOCKS = (
     ("if flag:", "else:"), ("if n > 2:",), ("for i in range(n):",), ("if {x}.sum() > 0.37:", "else:"), ("with torch.no_grad():",),
     ("try:", "except RuntimeError:"), ("try:", "finally:"), ("if {x}.shape[0] > 2:", "else:"), ("with torch.enable_grad():",),
@@ -69,9 +77,11 @@ RAISES = (
 )  # fmt: skip
 
 
-def of_kind(choose: random.Random, has_net: bool) -> tuple[str, ...]:
+def of_kind(choose: random.Random, has_net: bool, has_autograd: bool) -> tuple[str, ...]:
     """The statements of a kind that is drawn by its weight."""
     kinds = [(EXPRESSIONS, 55), (WRITES, 14), (CREATIONS, 5), (RANDOM, 5), (EFFECTS, 9), (RAISES, 2)]
     if has_net:
         kinds.append((NETWORK, 20))
+    if has_autograd:
+        kinds.append((AUTOGRAD, 45))
     return choose.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]

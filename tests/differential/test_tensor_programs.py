@@ -3,7 +3,7 @@
 import pytest
 from shrinking import shrink
 from tensor_checking import Different, check
-from tensor_programs import Program, of_varying_sizes, random_program
+from tensor_programs import Program, of_varying_sizes, random_program, with_autograd
 
 FIRST = 0
 """Seeds are fixed: the gate does not fail by chance. A failure names its seed, and its program stands in the message."""
@@ -52,6 +52,21 @@ def test_capture_of_sizes_that_vary(part, tmp_path):
 @pytest.mark.compiler
 def test_kernels_of_sizes_that_vary(tmp_path):
     run(range(10000, 10005), tmp_path, "dynascope", of_varying_sizes)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_capture_of_autograd_inside(part, tmp_path):
+    run(range(100 + 30 * part, 100 + 30 * (part + 1)), tmp_path, "eager", with_autograd)
+
+
+@pytest.mark.compiler
+def test_kernels_of_autograd_inside(tmp_path):
+    run([*range(100, 106), 202], tmp_path, "dynascope", with_autograd)
+
+
+@pytest.mark.parametrize("seed", [1199, 1235])
+def test_capture_of_what_failed_once_with_autograd(seed, tmp_path):
+    run([seed], tmp_path, "eager", with_autograd)
 
 
 @pytest.mark.parametrize("seed", MENDED_WITH_SIZES)

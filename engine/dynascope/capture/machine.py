@@ -113,6 +113,8 @@ class Machine:
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.writes = 0
+        self.checkpoints: list[tuple[int, list[torch.fx.Node]]] = []
+        """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""
         self.generators: list[GeneratorValue] = []

@@ -12,6 +12,7 @@ import torch
 from torch.utils import checkpoint as torchs
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.autograd_functions import requires_grad, storage_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
@@ -48,11 +49,17 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
             raise Break(ForeignCall("checkpoint", "its function may draw other random numbers when it runs again"))
         kept = {value.node for value in tensors_of(machine, result)}
         graph.make_again([node for node in made if node not in kept])
+        machine.journal.append(machine.checkpoints, (before[0], made))
     return result
 
 
-def requires_grad(value: Value) -> bool:
-    return isinstance(value, TensorValue) and value.example.requires_grad
+def check_unchanged(machine: Machine) -> None:
+    """Eager's function runs again on what its operands hold then, and reads nothing that it made before: a graph that keeps some of
+    both would see a change after the call otherwise."""
+    for position, made in machine.checkpoints if not machine.freed else ():
+        touched = {storage_of(node) for each in made for node in (each, *each.all_input_nodes)} - {None}
+        if any(tensor.example.untyped_storage()._cdata in touched for tensor in machine.tensor_writes[position:]):
+            raise Break(ForeignCall("checkpoint", "what it reads or makes is changed before the backward pass"))
 
 
 def tensors_of(machine: Machine, value: Value) -> list[TensorValue]:

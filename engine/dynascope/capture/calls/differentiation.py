@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import fx
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.autograd_functions import storage_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.protocols import gradients
@@ -62,6 +62,8 @@ def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     given = with_names(machine, names, arguments, rest)
     outputs, inputs = several(machine, given["outputs"]), several(machine, given["inputs"])
     tangents = [NONE] * len(outputs) if is_absent(given["grad_outputs"]) else several(machine, given["grad_outputs"])
+    if any(getattr(value, "object", None) is not None for value in inputs) and has_outside_history(machine, outputs):
+        raise cannot(machine)  # which may lead to these inputs too
     found = differentiate(machine, outputs, inputs, tangents, given["retain_graph"], given["create_graph"])
     if not allows_unused and any(map(is_absent, found)):
         raise Break(TorchCallFails(machine.expression(), "an input was not used"))
@@ -121,15 +123,24 @@ def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:
 def leaves_of(machine: Machine, tensors: list[Value]) -> list[TensorValue]:
     """The leaves that the tensors were computed from: each comes from outside, and its history ends there."""
     known = {id(value.example): value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)}
-    found: dict[TensorValue, None] = {}
-    for function in functions_of(getattr(machine.realize(tensor).example, "grad_fn", None) for tensor in tensors):
-        if type(function).__name__ == ACCUMULATES:
-            value = known.get(id(function.variable))
-            if value is None:  # made inside, or what stands for a history before this graph
-                raise cannot(machine)
-            found[value] = None
-    order = list(known.values())
-    return sorted(found, key=order.index)
+    found = {id(variable) for variable in variables_of(machine, tensors)}
+    if not found <= known.keys():  # made inside, or what stands for a history before this graph
+        raise cannot(machine)
+    return [value for identity, value in known.items() if identity in found]
+
+
+def has_outside_history(machine: Machine, tensors: list[Value]) -> bool:
+    """Whether the tensors come from results of what ran before this graph, whose leaves are not known here."""
+    examples = {id(node.meta.get("example_value")) for node in machine.graph.graph.nodes}
+    return any(id(variable) not in examples for variable in variables_of(machine, tensors))
+
+
+def variables_of(machine: Machine, tensors: list[Value]) -> list[torch.Tensor]:
+    """The leaves at which the tensors' histories end."""
+    examples = [getattr(machine.realize(tensor), "example", None) for tensor in tensors]
+    found = functions_of(each.grad_fn for each in examples if isinstance(each, torch.Tensor))
+    ends = [function.variable for function in found if type(function).__name__ == ACCUMULATES]
+    return [*ends, *(each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf)]
 
 
 def functions_of(starts: Iterator[Any]) -> list[Any]:
@@ -165,11 +176,6 @@ def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue) -> Te
         return apply_method(machine, torch.Tensor.clone, [gradient], contiguous)
     made = apply_function(machine, torch.empty_like, [leaf], {"requires_grad": FALSE})
     return apply_method(machine, torch.Tensor.copy_, [made, gradient], {})
-
-
-def storage_of(node: fx.Node) -> int | None:
-    example = node.meta.get("example_value")
-    return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
 
 
 # Arguments
