@@ -210,5 +210,5 @@ def test_the_methods_are_those_that_the_schemas_name():
         tagged = all(torch.Tag.inplace_view in getattr(in_place, each).tags for each in in_place.overloads())
         return tagged and all(getattr(other, each)._schema.returns[0].alias_info for each in other.overloads())
 
-    # What is placed in a storage, and what forgets its history, is left to Python.
-    assert {name for name in dir(torch.Tensor) if is_one(name)} - {"as_strided_", "detach_"} == set(NAMES)
+    # What is placed in a storage, forgets its history or has a name (until torch 2.12) is left to Python.
+    assert {name for name in dir(torch.Tensor) if is_one(name)} - {"as_strided_", "detach_", "rename_"} == set(NAMES)
