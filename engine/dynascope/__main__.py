@@ -76,21 +76,22 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 
 def _add_check(commands: argparse._SubParsersAction) -> None:
     check = commands.add_parser("check", help="compare every line's value and the gradients with eager and float64")
-    add_program_options(check)
     check.add_argument("--all", action="store_true", help="print every line, not only those that differ")
-    check.add_argument("--json", metavar="PATH", help="write the whole report there")
-    check.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
-    check.add_argument("file", metavar="FILE")
-    check.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    _add_looked_at(check)
 
 
 def _add_profile(commands: argparse._SubParsersAction) -> None:
     profile = commands.add_parser("profile", help="what each kernel and line costs, and each function beside eager")
-    add_program_options(profile)
-    profile.add_argument("--json", metavar="PATH", help="write the whole report there")
-    profile.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
-    profile.add_argument("file", metavar="FILE")
-    profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    _add_looked_at(profile)
+
+
+def _add_looked_at(command: argparse.ArgumentParser) -> None:
+    """A program that runs so that something is found out about it."""
+    add_program_options(command)
+    command.add_argument("--json", metavar="PATH", help="write the whole report there")
+    command.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _add_fix(commands: argparse._SubParsersAction) -> None:

@@ -329,7 +329,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         with without_function_modes(), outside_inference_mode():
             return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
     numbers = numbers_among(captured.example_inputs)
-    if _is_checked():
+    if _look() is not None:
         # A backend may change the graph that it is given.
         captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
     with clock("backend"):
@@ -425,21 +425,22 @@ def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | N
     _note(note)
 
 
-def _is_checked() -> bool:
+def _look() -> Callable[..., Callable] | None:
+    """What takes the place of compiled graphs where somebody asked to see what they compute."""
     recorder = recording.current()
-    return recorder is not None and recorder.check is not None
+    return None if recorder is None else recorder.check
 
 
 def _checked(function: Callable, captured: CapturedGraph, state: RegionState) -> Callable:
     """The same, where somebody asked for it with a look at what it computes."""
-    recorder = recording.current()
-    if recorder is None or recorder.check is None:
+    look = _look()
+    if look is None:
         return function
 
     def compile(captured: CapturedGraph) -> Callable:
         return _compile_captured(captured, state, Clock(state.region)).function
 
-    return recorder.check(state.region.qualified_name, captured, function, compile)
+    return look(state.region.qualified_name, captured, function, compile)
 
 
 def _record(compilation: Compilation) -> None:

@@ -1,40 +1,18 @@
 // Fixes that are proved: looked for when the person asks, then quick fixes on the breaks, and all of them at once.
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import * as path from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { startServer } from './rig/server.mjs';
-import { openWindow } from './rig/window.mjs';
+import { before, describe } from 'node:test';
+import { walkIn } from './rig/walk.mjs';
 
-const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
-const SCRATCH = path.resolve('.build/editor-tests/fixes');
-const SCREENSHOTS = path.resolve('artefacts/editor');
 const PROVING_MS = 150_000;
 
 describe('fixes that are proved', () => {
-  const folder = path.join(SCRATCH, 'workspace');
-  let server, window, editor;
-  before(async () => {
-    rmSync(SCRATCH, { recursive: true, force: true });
-    mkdirSync(SCRATCH, { recursive: true });
-    cpSync(fileURLToPath(new URL('fixes', import.meta.url)), folder, { recursive: true });
-    server = await startServer({ rig, vsix, settings: { 'dynascope.pythonPath': python }, trusted: true, home: path.join(SCRATCH, 'home') });
-    window = await openWindow({ rig, address: server.address, folder, screenshots: SCREENSHOTS });
-    await window.command('View: Toggle Primary Side Bar Visibility');
-  });
-  after(async () => {
-    await window?.close();
-    await server?.stop();
-  });
-
-  const step = (title, body) => test(title, { timeout: 240_000 }, async () => {
-    try {
-      await body();
-    } catch (error) {
-      await window?.screenshot(`failed-${title.replace(/\W+/g, '-')}`);
-      throw error;
-    }
+  const own = walkIn('fixes');
+  const { folder, step } = own;
+  let window, editor;
+  before(() => {
+    window = own.window;
   });
   const menu = () => window.page.locator('.action-widget');
   const row = text => menu().locator('.monaco-list-row', { hasText: text }).first();

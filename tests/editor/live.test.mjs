@@ -1,39 +1,13 @@
 // While the person types, nothing is run: shapes, breaks and kernels of edited functions follow the text.
-import { cpSync, mkdirSync, rmSync } from 'node:fs';
-import * as path from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { startServer } from './rig/server.mjs';
-import { openWindow } from './rig/window.mjs';
-
-const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
-const SCRATCH = path.resolve('.build/editor-tests/live');
-const SCREENSHOTS = path.resolve('artefacts/editor');
+import { before, describe } from 'node:test';
+import { walkIn } from './rig/walk.mjs';
 
 describe('live', () => {
-  const folder = path.join(SCRATCH, 'workspace');
-  let server, window, editor;
-  before(async () => {
-    rmSync(SCRATCH, { recursive: true, force: true });
-    mkdirSync(SCRATCH, { recursive: true });
-    cpSync(fileURLToPath(new URL('live', import.meta.url)), folder, { recursive: true });
-    const settings = { 'dynascope.pythonPath': python, 'editor.autoIndent': 'none' };
-    server = await startServer({ rig, vsix, settings, trusted: true, home: path.join(SCRATCH, 'home') });
-    window = await openWindow({ rig, address: server.address, folder, screenshots: SCREENSHOTS });
-    await window.command('View: Toggle Primary Side Bar Visibility');
-  });
-  after(async () => {
-    await window?.close();
-    await server?.stop();
-  });
-
-  const step = (title, body) => test(title, { timeout: 240_000 }, async () => {
-    try {
-      await body();
-    } catch (error) {
-      await window?.screenshot(`failed-${title.replace(/\W+/g, '-')}`);
-      throw error;
-    }
+  const own = walkIn('live', { 'editor.autoIndent': 'none' });
+  const { step } = own;
+  let window, editor;
+  before(() => {
+    window = own.window;
   });
   const hint = text => editor.locator('.view-line', { hasText: text }).first();
 

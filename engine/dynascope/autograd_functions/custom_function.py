@@ -11,6 +11,7 @@ Who wants to see the operators inside says how a graph is run: `target.applied(r
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,11 +48,17 @@ class CustomFunction:
         object.__setattr__(self, "__module__", self.module)
 
     def __call__(self, *operands: Any) -> Any:
-        return self.applied(lambda graph, inputs: graph(*inputs), operands)
+        return self._results(self._plain.apply(*operands))
 
     def applied(self, run: Run, operands: Sequence[Any]) -> Any:
         """The results, differentiable as the program says, of graphs that `run` runs."""
-        results = _function_of(self, run).apply(*operands)
+        return self._results(_function_of(self, run).apply(*operands))
+
+    @functools.cached_property
+    def _plain(self) -> type[torch.autograd.Function]:
+        return _function_of(self, lambda graph, inputs: graph(*inputs))
+
+    def _results(self, results: tuple) -> Any:
         return results if self.returns_tuple else results[0]
 
 

@@ -9,15 +9,14 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction, gradients
+from dynascope.autograd_functions import gradients
 from dynascope.capture.metadata import META, on_meta
-from dynascope.capture.operators_called import OnMeta
+from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
@@ -224,7 +223,7 @@ class Extents:
         with autocast.simulated(lambda tensor: "cpu"):
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
-            with OnMeta() if isinstance(node.target, CustomFunction) else nullcontext():
+            with inside_on_meta(node.target):
                 return node.target(*map(on_meta, arguments), **keywords)
 
     def _placeholder(self, node: fx.Node, values: Mapping[str, Any]) -> Any:

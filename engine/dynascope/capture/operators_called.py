@@ -6,12 +6,14 @@ operators_called(F.embedding_bag, (i[4], w[5, 5], o[2]), {})     [aten._embeddin
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dynascope.autograd_functions import CustomFunction
 from dynascope.capture.metadata import META
 from dynascope.meta_kernels import autocast
 
@@ -61,6 +63,11 @@ class OnMeta(TorchDispatchMode):
         if any(argument.name == "device" for argument in func._schema.arguments):
             kwargs["device"] = META
         return func(*args, **kwargs)
+
+
+def inside_on_meta(target: Any) -> AbstractContextManager[Any]:
+    """What a custom function's own graphs make, they make on meta; others are told by their arguments."""
+    return OnMeta() if isinstance(target, CustomFunction) else nullcontext()
 
 
 class _Watch(OnMeta):

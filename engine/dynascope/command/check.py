@@ -8,33 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from dynascope.command.reasons import MissingFile
-from dynascope.command.run import USAGE, default_report_path, execute
-from dynascope.report.events import EventStream
+from dynascope.command.run import run_for_report
 from dynascope.report.facts import CheckFact, CompileReport
-from dynascope.report.store import ReportUnreadable, read_report
 
 DIFFERS = 1
 
 
 def check(options: argparse.Namespace) -> int:
     """The program's own exit code; 1 where it went well and a line differs more than eager does."""
-    if not Path(options.file).is_file():
-        reason = MissingFile(options.file)
-        print(f"dynascope: {reason.message()} {reason.remedy()}", file=sys.stderr)
-        return USAGE
-    options.events_fd, options.check = None, True
-    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    code = execute(options, path, EventStream(None))
-    try:
-        report = read_report(path)
-    except (FileNotFoundError, ReportUnreadable) as error:
-        print(f"dynascope: no report of {options.file}: {error}", file=sys.stderr)
-        return code or DIFFERS
+    options.check = True
+    code, report = run_for_report(options)
+    if report is None:
+        return code
     print(check_text(report, options.all), file=sys.stderr)
     return code or (DIFFERS if any(fact.differs for fact in report.checks) else 0)
 

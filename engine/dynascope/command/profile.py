@@ -12,12 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dynascope.command.reasons import MissingFile
-from dynascope.command.run import USAGE, default_report_path, execute
+from dynascope.command.run import run_for_report
 from dynascope.report.costs import Cost, beside_eager, costs, duration, line_costs
-from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
-from dynascope.report.store import ReportUnreadable, read_report
 
 LINES_SHOWN = 5
 COSTS_SHOWN = 12
@@ -25,20 +22,10 @@ COSTS_SHOWN = 12
 
 def profile(options: argparse.Namespace) -> int:
     """The program's own exit code."""
-    if not Path(options.file).is_file():
-        reason = MissingFile(options.file)
-        print(f"dynascope: {reason.message()} {reason.remedy()}", file=sys.stderr)
-        return USAGE
-    options.events_fd, options.profile = None, True
-    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    code = execute(options, path, EventStream(None))
-    try:
-        report = read_report(path)
-    except (FileNotFoundError, ReportUnreadable) as error:
-        print(f"dynascope: no report of {options.file}: {error}", file=sys.stderr)
-        return code or 1
+    options.profile = True
+    code, report = run_for_report(options)
+    if report is None:
+        return code
     print(profile_text(report), file=sys.stderr)
     return code
 

@@ -42,9 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
         _complain(MissingFile(options.file), events)
         return USAGE
-    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
+    path = _fresh_report_path(options)
     code = execute(options, path, events)
     report = None if options.events_fd is not None else _report_at(path)
     if report is not None:
@@ -53,6 +51,30 @@ def run(options: argparse.Namespace) -> int:
             _point_out_misplaced(options, report)
         code = _judged(report, options, code)
     return _leave(code)
+
+
+def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | None]:
+    """Run the file for those who print something else of its report: the exit code, and the report if there is one. What is missing
+    was said."""
+    if not Path(options.file).is_file():
+        _complain(MissingFile(options.file), EventStream(None))
+        return USAGE, None
+    options.events_fd = None
+    path = _fresh_report_path(options)
+    code = execute(options, path, EventStream(None))
+    try:
+        return code, read_report(path)
+    except (FileNotFoundError, ReportUnreadable) as error:
+        print(f"dynascope: no report of {options.file}: {error}", file=sys.stderr)
+        return code or FAILED, None
+
+
+def _fresh_report_path(options: argparse.Namespace) -> Path:
+    """Where the report will be; an earlier one is gone."""
+    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    return path
 
 
 def _judged(report: CompileReport, options: argparse.Namespace, code: int) -> int:

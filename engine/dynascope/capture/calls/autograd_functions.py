@@ -17,9 +17,10 @@ import torch
 from torch import fx
 
 from dynascope.autograd_functions import CustomFunction
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols import attributes
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
@@ -286,18 +287,9 @@ def read_by(nodes: list[fx.Node]) -> Iterator[fx.Node]:
         yield from node.all_input_nodes
 
 
-def storage_of(node: fx.Node) -> int | None:
-    example = node.meta.get("example_value")
-    return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
-
-
 def requires_grad(value: Value) -> bool:
     return isinstance(value, TensorValue) and value.example.requires_grad
 
 
 def is_tuple(value: Value) -> bool:
     return isinstance(value, TupleValue) and value.python_type is tuple
-
-
-def is_none(value: Value) -> bool:
-    return isinstance(value, ConstantValue) and value.value is None

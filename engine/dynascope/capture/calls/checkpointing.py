@@ -12,8 +12,9 @@ import torch
 from torch.utils import checkpoint as torchs
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.autograd_functions import requires_grad, storage_of
+from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break

@@ -9,16 +9,15 @@ graph was freed before and what each gradient looks like is read off them, and e
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from dynascope.autograd_functions import gradients as gradients_of
-from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.autograd_functions import storage_of
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.histories import functions_of, storage_of
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
@@ -38,7 +37,7 @@ ACCUMULATES = "AccumulateGrad"
 def backward(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     names = ("tensor", "gradient", "retain_graph", "create_graph", "inputs")
     given = with_names(machine, names, arguments, keywords)
-    if not is_absent(given["inputs"]):
+    if not is_none(given["inputs"]):
         raise cannot(machine)
     return accumulate(machine, [given["tensor"]], [given["gradient"]], given["retain_graph"], given["create_graph"])
 
@@ -47,10 +46,10 @@ def backward(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 def backward_of_several(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     names = ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs")
     given = with_names(machine, names, arguments, keywords)
-    if not (is_absent(given["inputs"]) and is_absent(given["grad_variables"])):
+    if not (is_none(given["inputs"]) and is_none(given["grad_variables"])):
         raise cannot(machine)
     tensors = several(machine, given["tensors"])
-    tangents = [NONE] * len(tensors) if is_absent(given["grad_tensors"]) else several(machine, given["grad_tensors"])
+    tangents = [NONE] * len(tensors) if is_none(given["grad_tensors"]) else several(machine, given["grad_tensors"])
     return accumulate(machine, tensors, tangents, given["retain_graph"], given["create_graph"])
 
 
@@ -61,11 +60,11 @@ def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     allows_unused = bool(machine.object_of(rest.pop("allow_unused", FALSE)))
     given = with_names(machine, names, arguments, rest)
     outputs, inputs = several(machine, given["outputs"]), several(machine, given["inputs"])
-    tangents = [NONE] * len(outputs) if is_absent(given["grad_outputs"]) else several(machine, given["grad_outputs"])
+    tangents = [NONE] * len(outputs) if is_none(given["grad_outputs"]) else several(machine, given["grad_outputs"])
     if any(getattr(value, "object", None) is not None for value in inputs) and has_outside_history(machine, outputs):
         raise cannot(machine)  # which may lead to these inputs too
     found = differentiate(machine, outputs, inputs, tangents, given["retain_graph"], given["create_graph"])
-    if not allows_unused and any(map(is_absent, found)):
+    if not allows_unused and any(map(is_none, found)):
         raise Break(TorchCallFails(machine.expression(), "an input was not used"))
     return TupleValue(tuple(found))
 
@@ -81,13 +80,14 @@ def accumulate(
         guard_no_hooks(machine, leaf)
     found = differentiate(machine, tensors, leaves, tangents, retain, create)
     before = [gradients.read(machine, leaf) for leaf in leaves]
+    shared = collections.Counter(map(storage_of, machine.graph.graph.nodes))
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
-        if is_absent(gradient):
+        if is_none(gradient):
             continue
         if isinstance(present, TensorValue):
             apply_method(machine, torch.Tensor.add_, [present, gradient], {})
         else:
-            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient))
+            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient, shared))
     return NONE
 
 
@@ -100,9 +100,9 @@ def differentiate(
         if not isinstance(value, TensorValue) or not value.example.requires_grad:
             raise cannot(machine)
     creates = is_true(machine, create)
-    keeps = creates if is_absent(retain) else is_true(machine, retain)
+    keeps = creates if is_none(retain) else is_true(machine, retain)
     seeds = [tangent_of(machine, output, tangent) for output, tangent in zip(outputs, tangents, strict=True)]
-    reached = set(functions_of(value.example.grad_fn for value in outputs))
+    reached = set(functions_of(value.example for value in outputs))
     arguments = [*map(TupleValue, (tuple(outputs), tuple(inputs), tuple(seeds))), boolean(keeps), boolean(creates)]
     found = apply_function(machine, gradients_of, arguments, {})
     if not keeps:
@@ -115,7 +115,7 @@ def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:
         if tangent.example.shape != output.example.shape:
             raise cannot(machine)
         return tangent
-    if not is_absent(tangent) or output.example.numel() != 1 or not output.example.is_floating_point():
+    if not is_none(tangent) or output.example.numel() != 1 or not output.example.is_floating_point():
         raise cannot(machine)
     return apply_function(machine, torch.ones_like, [output], {})
 
@@ -137,22 +137,10 @@ def has_outside_history(machine: Machine, tensors: list[Value]) -> bool:
 
 def variables_of(machine: Machine, tensors: list[Value]) -> list[torch.Tensor]:
     """The leaves at which the tensors' histories end."""
-    examples = [getattr(machine.realize(tensor), "example", None) for tensor in tensors]
-    found = functions_of(each.grad_fn for each in examples if isinstance(each, torch.Tensor))
-    ends = [function.variable for function in found if type(function).__name__ == ACCUMULATES]
-    return [*ends, *(each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf)]
-
-
-def functions_of(starts: Iterator[Any]) -> list[Any]:
-    """All functions of a history, each once."""
-    pending = [function for function in starts if function is not None]
-    found = dict.fromkeys(pending)
-    while pending:
-        for function, _ in pending.pop().next_functions:
-            if function is not None and function not in found:
-                found[function] = None
-                pending.append(function)
-    return list(found)
+    values = [machine.realize(tensor) for tensor in tensors]
+    examples = [value.example for value in values if isinstance(value, TensorValue)]
+    ends = [function.variable for function in functions_of(examples) if type(function).__name__ == ACCUMULATES]
+    return [*ends, *(each for each in examples if each.requires_grad and each.is_leaf)]
 
 
 def guard_no_hooks(machine: Machine, leaf: TensorValue) -> None:
@@ -162,14 +150,15 @@ def guard_no_hooks(machine: Machine, leaf: TensorValue) -> None:
         machine.guards.add(AttributeSource(leaf.source, name), IdentityIs(None))
 
 
-def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue) -> TensorValue:
+def of_its_own(
+    machine: Machine, leaf: TensorValue, gradient: TensorValue, shared: collections.Counter[int | None]
+) -> TensorValue:
     """A gradient becomes that of a leaf: in memory of its own, laid out as the leaf (torch/csrc/autograd/functions/
-    accumulate_grad.h). Where it is that already, autograd takes it as it is."""
+    accumulate_grad.h). Where it is that already, autograd takes it as it is. `shared` says how many nodes lie in each memory."""
     one, other = leaf.example, gradient.example
-    storages = collections.Counter(map(storage_of, machine.graph.graph.nodes))
     is_dense = torch.ops.aten.is_non_overlapping_and_dense(one)
     fits = other.stride() == one.stride() if is_dense else other.is_contiguous()
-    if fits and storages[other.untyped_storage()._cdata] == 1 and other.storage_offset() == 0:
+    if fits and shared[other.untyped_storage()._cdata] == 1 and other.storage_offset() == 0:
         return gradient
     if not is_dense or one.is_contiguous():
         contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}
@@ -191,10 +180,6 @@ def with_names(machine: Machine, names: tuple[str, ...], arguments: Arguments, k
 def several(machine: Machine, value: Value) -> list[Value]:
     items = elements(machine, value) if isinstance(value, (TupleValue, ListValue)) else [value]
     return [machine.realize(item) for item in items]
-
-
-def is_absent(value: Value) -> bool:
-    return isinstance(value, ConstantValue) and value.value is None
 
 
 def is_true(machine: Machine, value: Value) -> bool:

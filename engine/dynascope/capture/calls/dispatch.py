@@ -212,25 +212,29 @@ def is_foldable(thing: Any) -> bool:
 
 
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    known = [constant_of(machine.known(argument)) for argument in arguments]
-    known_keywords = {name: constant_of(machine.known(value)) for name, value in keywords.items()}
-    for value in (*known, *known_keywords.values()):
+    known, named = constants_of(machine, arguments, keywords)
+    for value in (*known, *named.values()):
         if type(value) is NotConstant:
             if isinstance(value.value, TensorValue):
                 raise Break(
                     ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor")
                 )
             raise Break(foreign(machine, thing))
-    return value_of(compute(machine, thing, tuple(known), known_keywords).value)
+    return value_of(compute(machine, thing, known, named).value)
+
+
+def constants_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> tuple[tuple, dict[str, Any]]:
+    """What is known of the arguments; `NotConstant` in the place of the others."""
+    known = tuple(constant_of(machine.known(argument)) for argument in arguments)
+    return known, {name: constant_of(machine.known(value)) for name, value in keywords.items()}
 
 
 def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    known = [constant_of(machine.known(argument)) for argument in arguments]
-    named = {name: constant_of(machine.known(value)) for name, value in keywords.items()}
+    known, named = constants_of(machine, arguments, keywords)
     if any(type(value) is NotConstant for value in (*known, *named.values())):
         raise Break(foreign(machine, function))
     try:
-        result = numpy_numbers.number_of(function, tuple(known), named)
+        result = numpy_numbers.number_of(function, known, named)
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     if result is None:

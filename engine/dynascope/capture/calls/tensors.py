@@ -13,7 +13,6 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,7 +32,7 @@ from dynascope.capture.metadata import (
     on_meta,
     result_device,
 )
-from dynascope.capture.operators_called import OnMeta
+from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
@@ -464,8 +463,7 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            inside = OnMeta() if isinstance(self.target, CustomFunction) else nullcontext()
-            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside:
+            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside_on_meta(self.target):
                 result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None

@@ -14,6 +14,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.histories import functions_of
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import TensorValue, Value
@@ -40,25 +41,13 @@ def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
             or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
         ):
             return True
-        return any(saves(function, memory) for function in histories([example, *(each for _, each in known)]))
+        return any(saves(function, memory) for function in functions_of([example, *(each for _, each in known)]))
     except RuntimeError:  # autograd refuses to say how some view came about
         return True
 
 
 def is_one_of_several(example: torch.Tensor) -> bool:
     return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
-
-
-def histories(examples: list[torch.Tensor]) -> set[Any]:
-    """Autograd's functions that the tensors came from."""
-    found: set[Any] = set()
-    pending = [example.grad_fn for example in examples]
-    while pending:
-        function = pending.pop()
-        if function is not None and function not in found:
-            found.add(function)
-            pending += [following for following, _ in function.next_functions]
-    return found
 
 
 def saves(function: Any, memory: int) -> bool:
