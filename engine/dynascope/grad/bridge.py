@@ -32,6 +32,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._C._autograd import CreationMeta, _set_creation_meta
 
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Mutation, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -53,6 +54,7 @@ def bridge(
 ) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
+    environment["view_of_several"] = _view_of_several
     environment |= {"operator": operator, "math": math}
     lines: list[str] = []
     if backward_callable is not None:
@@ -219,7 +221,8 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair) -> 
     assert isinstance(output, ViewOf)
     source = _output_source(output.base, environment, pair) + (".detach()" if output.detached == "before" else "")
     if output.recipes:
-        source = f"view({source}, {_recipes_source(output.recipes, environment, pair)})"
+        make = "view_of_several" if output.is_one_of_several else "view"
+        source = f"{make}({source}, {_recipes_source(output.recipes, environment, pair)})"
     return source + (".detach()" if output.detached == "after" else "")
 
 
@@ -257,3 +260,9 @@ def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
         else:
             base = recipe.operator(base, *recipe.arguments)
     return base
+
+
+def _view_of_several(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
+    view = _view(base, recipes)
+    _set_creation_meta(view, CreationMeta.MULTI_OUTPUT_NODE)
+    return view

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from dynascope.grad.numbers import number_of
 from dynascope.grad.pair import Computed, Constant, Expression, InputItself, Output, OutputOf, ViewOf
@@ -230,7 +231,8 @@ def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, base_h
     is_view = output._is_view()
     recipes = path(cell, output)
     if output.requires_grad or (is_view and not base_has_history):
-        return ViewOf(base, recipes or ALIAS, "no")
+        several = is_view and _get_creation_meta(output) == CreationMeta.MULTI_OUTPUT_NODE
+        return ViewOf(base, recipes or ALIAS, "no", several)
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
 
 
