@@ -5,6 +5,7 @@ return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Com
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ from dynascope.sizes import Size
 
 ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
 """The view that a tensor of the same sizes is: another object in the same memory."""
+WHOLE = (ViewRecipe(torch.ops.aten.slice.Tensor, (0, 0, sys.maxsize)),)
 
 
 @dataclass(slots=True)
@@ -218,6 +220,12 @@ class _Outputs:
         return self._computed(base, base, OutputOf(position, True)), base
 
 
+def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
+    """`x[0:]`, or the one part that `x` was split into: its gradient is written into zeros, which are contiguous."""
+    function = output.grad_fn
+    return WHOLE if function is not None and function.name().startswith(("Slice", "Split", "UnsafeSplit")) else ()
+
+
 def autograd_base(output: torch.Tensor) -> torch.Tensor:
     """The tensor whose history a write through `output` belongs to."""
     base = output._base if output._is_view() else output
@@ -228,7 +236,7 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
 def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, base_has_history: bool) -> ViewOf:
     """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not."""
     is_view = output._is_view()
-    recipes = path(cell, output)
+    recipes = path(cell, output) or _whole_part(output)
     if output.requires_grad or (is_view and not base_has_history):
         return ViewOf(base, recipes or ALIAS, "no")
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
