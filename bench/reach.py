@@ -40,7 +40,8 @@ def main() -> int:
         shutil.copytree(ROOT / "engine", engine, ignore=shutil.ignore_patterns("__pycache__"))
         for name in FOLDERS:
             for file in (engine / "dynascope" / name).rglob("*.py"):
-                file.write_text(noted(file.read_text(), str(file.relative_to(folder))))
+                if file.name != "equivalents.py":  # capture reads its functions as the program's
+                    file.write_text(noted(file.read_text(), str(file.relative_to(folder))))
         package = engine / "dynascope" / "__init__.py"
         package.write_text(package.read_text().replace("\n__version__", UNHEARD + "\n__version__", 1))
         command, surroundings = tests_command(engine, ["-p", "reach", *tests])
@@ -90,6 +91,7 @@ def noted(text: str, file: str) -> str:
 # -- the plugin -------------------------------------------------------------------------------------------------------
 
 _reached: set[str] = set()
+_failed: set[str] = set()
 _table: Table = {}
 if "DYNASCOPE_REACH" in os.environ:
     builtins.__reached__ = _reached.add  # type: ignore[attr-defined]
@@ -101,9 +103,13 @@ if "DYNASCOPE_REACH" in os.environ:
         start = time.perf_counter()
         result = yield
         seconds = round(time.perf_counter() - start, 3)
-        for block in list(_reached):
+        for block in list(_reached) if item.nodeid not in _failed else ():
             _table.setdefault(block, {})[item.nodeid] = seconds
         return result
+
+    def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+        if report.failed:  # in a copy without a change: it would notice anything
+            _failed.add(report.nodeid)
 
     def pytest_sessionfinish() -> None:
         place = Path(os.environ["DYNASCOPE_REACH"])
