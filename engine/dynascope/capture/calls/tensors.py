@@ -407,8 +407,6 @@ class Operation:
             self.machine.graph.keep(node)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
-                if torch.is_grad_enabled():
-                    guard_leaf(self.machine, tensor)
         return self.result(node, example, device)
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
