@@ -51,14 +51,12 @@ class Expression:
 class ViewOf:
     """A view, made again outside the graph, so that it shares memory with its base.
 
-    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view. What came
-    from an operator with several results (`split`) autograd lets nobody write.
+    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view.
     """
 
     base: Computed | InputItself
     recipes: tuple[ViewRecipe, ...]
     detached: Literal["no", "before", "after"]
-    is_one_of_several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
