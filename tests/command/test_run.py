@@ -183,7 +183,8 @@ def test_fork_writes_one_report(run):
 
 def test_interrupt_is_python_s(tmp_path):
     file = tmp_path / "program.py"
-    file.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    # One long sleep would be slept through, in plain Python too, by an interrupt that comes just before it.
+    file.write_text("import time\nprint('ready', flush=True)\nfor _ in range(600):\n    time.sleep(0.1)\n")
     command = [sys.executable, "-m", "dynascope", "run", "--quiet", "--json", str(tmp_path / "r.json"), str(file)]
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
     program = subprocess.Popen(
