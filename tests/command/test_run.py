@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from dynascope.command.program import environment
+from dynascope.report.facts import CompileReport
+from dynascope.report.json_format import from_json
+from dynascope.report.terminal import Page, report_text
 
 ENGINE = Path(__file__).parents[2] / "engine"
 
@@ -230,8 +233,10 @@ def test_a_torch_of_the_wrong_version_is_said(run, tmp_path):
     (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
     answer = run("print('as written')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
     assert (answer.returncode, answer.stdout) == (0, "as written\n")
-    assert "too old to be compiled for (Dynascope works with >=2.11)" in answer.stderr
-    assert f"{sys.executable} -m pip install 'torch>=2.11'" in answer.stderr
+    (line,) = answer.stderr.splitlines()
+    assert "too old to be compiled for (Dynascope works with >=2.11)" in line
+    assert f"{sys.executable} -m pip install 'torch>=2.11'" in line
+    assert "Nothing was compiled: the program ran as it was written." in report_text(from_json(CompileReport, answer.report), Page())
 
 
 def settings(folder):

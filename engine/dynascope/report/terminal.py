@@ -278,6 +278,8 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
     program = report.program
     if program.error is not None:
         why = "the program ended with an error before a compiled function was called"
+    elif program.asks is None and any(note.severity == "error" for note in report.notes):
+        why = "the program ran as it was written"
     elif program.asks is None:
         why = "the program did not get so far"
     elif program.asks:
