@@ -285,6 +285,16 @@ def full(source, target, **others):
     return replace(source, target, **others)
 os.replace = full
 """
+def test_a_program_that_asks_for_nothing_where_functions_cannot_be_found(run, tmp_path):
+    text = "import torch\ndef f(x):\n    return x + 1\nprint(f(torch.ones(2)).tolist())\n"
+    broken = {"CC": "no-such", "DYNASCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    answer = run(text, environment=broken)
+    assert (answer.returncode, answer.stdout) == (0, "[2.0, 2.0]\n")
+    (note,) = answer.report["notes"]
+    assert note["code"] == "functions-not-found" and "@torch.compile" in note["remedy"]
+    assert "was called with a tensor" not in answer.stderr
+
+
 BROKEN_MACHINES = {
     "read-only": (
         {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},

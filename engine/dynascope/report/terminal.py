@@ -282,6 +282,8 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
         why = "the program ran as it was written"
     elif program.asks is None:
         why = "the program did not get so far"
+    elif any(note.code == "functions-not-found" for note in report.notes):
+        why = "the program asks for no compilation, and its functions are not found here"
     elif program.asks:
         why = "the program asks for compilation, but called nothing that it compiled"
     else:
