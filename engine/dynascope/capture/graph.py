@@ -90,6 +90,19 @@ class GraphBuilder:
             self._remember_number(key, node)
         return node
 
+    def late_number(self, function: Callable[..., Any], arguments: tuple, example: Any) -> fx.Node:
+        """What Python makes of numbers that the graph finds when it runs."""
+        node = self.call("call_function", function, arguments, {})
+        self.describe(node, example, None)
+        node.meta["late"] = True
+        return node
+
+    def late_root(self, node: fx.Node, size: Size) -> None:
+        """The node gives a root its value."""
+        self.describe(node, size.hint, None)
+        node.meta["size"], node.meta["late"] = size, True
+        self._remember_number(size.expression, node)
+
     def _remember_number(self, key: Any, node: fx.Node) -> None:
         self.numbers[key] = node
         self.journal.record(lambda: self.numbers.pop(key, None))
@@ -169,6 +182,8 @@ class GraphBuilder:
             if not node.users:
                 self.graph.erase_node(node)
         self._remove_unused()
+        for node in self.kept:
+            node.meta["kept"] = True
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
@@ -212,7 +227,11 @@ class GraphBuilder:
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op not in ("output", "placeholder") and not node.users and node not in self.kept and may_go(node):
+            tells_sizes = [user for user in node.users if _only_tells_a_size(user)]
+            is_unread = len(tells_sizes) == len(node.users) and not _only_tells_a_size(node)
+            if node.op not in ("output", "placeholder") and is_unread and node not in self.kept and may_go(node):
+                for user in tells_sizes:
+                    self.graph.erase_node(user)
                 self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:
@@ -232,6 +251,11 @@ class GraphBuilder:
         root = self.graph._root
         for node in reversed(placeholders):
             root.append(node)
+
+
+def _only_tells_a_size(node: fx.Node) -> bool:
+    """Whether a number is there for the sizes that are written in it: it goes with the tensor that it is of."""
+    return node.target == "size" and "late" in node.meta and not node.users
 
 
 def by_object(target: Callable[..., Any]) -> Callable[..., Any]:

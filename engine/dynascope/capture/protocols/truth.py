@@ -10,6 +10,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    ConditionValue,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -30,6 +31,7 @@ def truth(machine: Machine, value: Value) -> bool:
     """Known now, or a break: the tensor's value decides."""
     value = machine.realize(value)
     if isinstance(value, SymbolicNumber):
+        value = machine.known(value) if isinstance(value, ConditionValue) else value
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
