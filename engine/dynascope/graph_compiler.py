@@ -120,9 +120,9 @@ def _compile_parts(
     """Each part by itself, in order: what one gives says what the next one gets."""
     nodes = list(graph.graph.nodes)
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
+    parts, notes, compiled = parts_of(graph), [], []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next(node.meta["size"].scope for node in roots.values())
-    parts, notes, compiled = parts_of(graph), [], []
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:

@@ -11,6 +11,7 @@ on about such a number is asked once it is known: where it is not so, the part r
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,6 +42,8 @@ class Part:
     """The part's own node for each of the whole graph's."""
     compiled: Any = None
     conditions: tuple[Relation, ...] = ()
+    grad_modes: tuple[bool | None, bool | None] = (None, None)
+    """Grad mode where the part begins and where it ends, where that is not the one of the whole."""
 
     @property
     def roots(self) -> list[str]:
@@ -52,8 +55,13 @@ def has_late_numbers(graph: fx.GraphModule) -> bool:
 
 
 def parts_of(graph: fx.GraphModule) -> list[Part]:
-    """In the order in which they run. Numbers that Python computes are computed in each part that needs them."""
+    """In the order in which they run. Numbers that Python computes are computed in each part that needs them, floats of which
+    something is late before: kernels take them as they are."""
     nodes = list(graph.graph.nodes)
+    for node in nodes:
+        size = node.meta.get("size")
+        if is_computed_number(node) and size.kind is float and is_late_number(size):
+            node.meta["size"], node.meta["late"] = late_root(size), True
     levels = levels_of(nodes)
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
@@ -62,13 +70,43 @@ def parts_of(graph: fx.GraphModule) -> list[Part]:
         parts.append(Part(False, [node for node in own if is_late(node)]))
     results = results_of(graph)
     parts.append(Part(False, [node for node in results if is_computed_number(node)]))
-    parts = [part for part in parts if part.nodes]
+    parts = [part for part in parts if not all(map(sets_grad_mode, part.nodes))]
+    modes = grad_modes(nodes)
+    for part in parts:
+        part.grad_modes = modes.get(part.nodes[0], (None, None))[0], modes.get(part.nodes[-1], (None, None))[1]
     for part in parts:
         part.inputs = list(needed(part.nodes, nodes))
     for at, part in enumerate(parts):
         read = {node for later in parts[at + 1 :] for node in later.inputs} | set(results)
         part.outputs = [node for node in part.nodes if node in read or (is_late(node) and "size" in node.meta)]
     return parts
+
+
+def sets_grad_mode(node: fx.Node) -> bool:
+    return node.target is torch._C._set_grad_enabled
+
+
+def grad_modes(nodes: Sequence[fx.Node]) -> dict[fx.Node, tuple[bool | None, bool | None]]:
+    """Grad mode before and after each node; None where it is as it was at the start."""
+    at_start = torch.is_grad_enabled()
+    mode, modes = None, {}
+    for node in nodes:
+        before = mode
+        if sets_grad_mode(node):
+            mode = None if node.args[0] == at_start else node.args[0]
+        modes[node] = before, mode
+    return modes
+
+
+def is_late_number(size: Size) -> bool:
+    return not size.scope.late.isdisjoint(root.name for root in roots_of([size]))
+
+
+def late_root(size: Size) -> Size:
+    """The same number, as one that nothing is known of."""
+    name = next(name for at in itertools.count() if (name := f"u{at}") not in size.scope.roots)
+    size.scope.late.add(name)
+    return size.scope.root(name, size.hint)
 
 
 def is_late(node: fx.Node) -> bool:
@@ -143,7 +181,7 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
                 if given not in part.inputs:
                     part.inputs.append(given)
     graph = fx.Graph()
-    part.copies = {}
+    part.copies, results = {}, set(results_of(whole))
     for node in part.inputs:
         copy = part.copies[node] = graph.placeholder(node.name)
         copy.meta = dict(node.meta)
@@ -153,11 +191,33 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
             part.copies[node] = graph.node_copy(node, copied)
         return part.copies[node]
 
+    begins, ends = part.grad_modes
+    if begins is not None:
+        graph.call_function(torch._C._set_grad_enabled, (begins,))
     for node in part.nodes:
         copied(node)
-    graph.output(tuple(part.copies[node] for node in part.outputs))
+    if ends is not None:
+        graph.call_function(torch._C._set_grad_enabled, (not ends,))
+    ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
+    graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
     part.graph = fx.GraphModule(whole, graph)
     return True
+
+
+def is_differentiated(node: fx.Node, part: Part, results: set[fx.Node]) -> bool:
+    """Whether gradients may come back to what a part gives: not where only numbers are read out of it."""
+    if not part.is_kernels or node in results or not getattr(node.meta.get("example_value"), "requires_grad", False):
+        return True
+    own = set(part.nodes)
+    others = [user for user in node.users if user not in own]
+    return any(not is_late(user) or getattr(user.meta.get("example_value"), "requires_grad", True) for user in others
+               if "size" not in user.meta)
+
+
+def _detached(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    detached = graph.call_method("detach", (node,))
+    detached.meta = {**node.meta, "example_value": node.meta["example_value"].detach()}
+    return detached
 
 
 def describe(part: Part, scope: Scope) -> None:

@@ -9,6 +9,7 @@ their arguments stay, used or not, and those that do something else besides (see
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -92,9 +93,13 @@ class GraphBuilder:
 
     def late_number(self, function: Callable[..., Any], arguments: tuple, example: Any) -> fx.Node:
         """What Python makes of numbers that the graph finds when it runs."""
-        node = self.call("call_function", function, arguments, {})
-        self.describe(node, example, None)
-        node.meta["late"] = True
+        key = function, arguments
+        node = self.numbers.get(key)
+        if node is None:
+            node = self.call("call_function", function, arguments, {})
+            self.describe(node, example, None)
+            node.meta["late"] = True
+            self._remember_number(key, node)
         return node
 
     def late_root(self, node: fx.Node, size: Size) -> None:
@@ -230,9 +235,12 @@ class GraphBuilder:
             tells_sizes = [user for user in node.users if _only_tells_a_size(user)]
             is_unread = len(tells_sizes) == len(node.users) and not _only_tells_a_size(node)
             if node.op not in ("output", "placeholder") and is_unread and node not in self.kept and may_go(node):
-                for user in tells_sizes:
-                    self.graph.erase_node(user)
-                self.graph.erase_node(node)
+                self._erase(node)
+
+    def _erase(self, node: fx.Node) -> None:
+        for user in list(node.users):
+            self._erase(user)
+        self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:
         """Those that a node reads, and the numbers that their sizes are written in."""
@@ -255,7 +263,11 @@ class GraphBuilder:
 
 def _only_tells_a_size(node: fx.Node) -> bool:
     """Whether a number is there for the sizes that are written in it: it goes with the tensor that it is of."""
-    return node.target == "size" and "late" in node.meta and not node.users
+    if "late" not in node.meta:
+        return False
+    if node.target is operator.getitem:
+        return bool(node.users) and all(map(_only_tells_a_size, node.users))
+    return node.target == "size" and not node.users
 
 
 def by_object(target: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +21,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.metadata import META
-from dynascope.capture.reasons import DataDependentBranch, ForeignCall, TorchCallFails
+from dynascope.capture.reasons import DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
@@ -34,7 +34,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
-from dynascope.sizes import Relation, Size
+from dynascope.sizes import Relation, Size, fix
 from dynascope.sizes.expression import INFINITY
 from dynascope.sizes.size import relation_of
 
@@ -61,11 +61,11 @@ class LateResult:
 
 
 def are_served(machine: Machine) -> bool:
-    """What compiles the graph must understand it, and no state of torch's may be changed between the parts of the graph."""
-    return (
+    """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
+    return bool(
         machine.options.differentiates
         and not machine.options.settled
-        and machine.state_at_entry == TorchState.now()
+        and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
         and not any(frame.delivery == "nested" for frame in machine.frames)
         and not machine.checkpoints
     )
@@ -98,7 +98,7 @@ def number_at(machine: Machine, node: torch.fx.Node, kind: type, dtype: torch.dt
 
 
 def undecided(machine: Machine) -> None:
-    raise Break(DataDependentBranch(machine.expression(), machine.place()))
+    raise Break(DataDependentValue(machine.expression(), "item"))
 
 
 def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
@@ -109,8 +109,8 @@ def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
     kind = kind_of_items(example.dtype)
     if example.dim() != 1 or example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
         return None
-    if machine.extents.vary and not isinstance(machine.extents.sizes(tensor)[0], int):
-        return None
+    if machine.extents.vary:
+        fix(machine.extents.sizes(tensor)[0])
     node = machine.graph.call("call_method", "tolist", (tensor.node,), {})
     machine.graph.describe(node, None, None)
     node.meta["late"] = True
@@ -268,6 +268,29 @@ def repeated_dimension(arguments: tuple, keywords: Mapping[str, Any]) -> int | N
     return arguments[2] if len(arguments) > 2 else keywords.get("dim")
 
 
+def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, ...]) -> Found | None:
+    """Of all elements; of rows (`dim`) it stays a break."""
+    given = dict(zip(names, arguments[1:], strict=False)) | dict(keywords)
+    tensor = arguments[0]
+    if given.pop("dim", None) is not None or not given.keys() <= set(names) or not tensor.dim() or tensor.requires_grad:
+        return None
+    has_inverse, has_counts = bool(given.get("return_inverse")), bool(given.get("return_counts"))
+
+    def made(arguments: tuple, keywords: Mapping[str, Any], count: int) -> Any:
+        values = torch.empty(count, dtype=arguments[0].dtype, device=META)
+        inverse = [torch.empty(arguments[0].shape, dtype=torch.long, device=META)] if has_inverse else []
+        found = (values, *inverse, *([indices(count)] if has_counts else []))
+        return found if len(found) > 1 else values
+
+    return made, 0 if has_inverse or has_counts else None, 0, None
+
+
+def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    if len(arguments) != 1 or not keywords.keys() <= {"minlength"}:
+        return None
+    return lambda arguments, keywords, count: indices(count), None, 0, None
+
+
 Found = tuple[Make, int | None, int, torch.Tensor | None]
 """How the result is made, which of several tensors tells the size, in which dimension, and what is counted."""
 RULES: dict[str, Callable[[tuple, Mapping[str, Any]], Found | None]] = {
@@ -277,6 +300,13 @@ RULES: dict[str, Callable[[tuple, Mapping[str, Any]], Found | None]] = {
     "masked_select": of_masked_select,
     "getitem": of_item,
     "__getitem__": of_item,
+    "unique": lambda arguments, keywords: of_unique(
+        arguments, keywords, ("sorted", "return_inverse", "return_counts", "dim")
+    ),
+    "unique_consecutive": lambda arguments, keywords: of_unique(
+        arguments, keywords, ("return_inverse", "return_counts", "dim")
+    ),
+    "bincount": of_bincount,
     "repeat_interleave": of_repeat_interleave,
 }
 

@@ -31,7 +31,8 @@ def truth(machine: Machine, value: Value) -> bool:
     """Known now, or a break: the tensor's value decides."""
     value = machine.realize(value)
     if isinstance(value, SymbolicNumber):
-        value = machine.known(value) if isinstance(value, ConditionValue) else value
+        if isinstance(value, ConditionValue):
+            raise Break(DataDependentBranch(machine.expression(), machine.place()))
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
