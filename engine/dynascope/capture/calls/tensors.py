@@ -427,8 +427,6 @@ class Operation:
             node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
-                if torch.is_grad_enabled():
-                    guard_leaf(self.machine, tensor)
         return self.result(node, example, device)
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
