@@ -290,3 +290,13 @@ def test_a_check_that_fails_raises_as_in_eager():
     assert same(outcome(compiled, x, 0), outcome(refused, x, 0))
     x[1, 3] = 2
     assert outcome(compiled, x, 0) == outcome(refused, x, 0) == (RuntimeError, "too far")
+
+
+def of_another_shape(x):
+    return torch.masked_select(x, x[:, :3] > 0)
+
+
+@pytest.mark.expects("data-dependent-shape")
+def test_what_eager_refuses_is_refused():
+    compiled = dynascope.compile(of_another_shape)
+    assert same(outcome(compiled, torch.ones(3, 4), 0), outcome(of_another_shape, torch.ones(3, 4), 0))

@@ -133,9 +133,12 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
     if found is None or not are_served(machine) or not same_devices(operation):
         return None
     make, item, dimension, counted = found
+    try:
+        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
+    except (RuntimeError, IndexError):
+        return None  # the operator itself says what is wrong
     known = counted_before(machine, operation, counted)
     size = machine.sizes.late(int, COUNT, 0) if known is None else known
-    example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
     node = machine.graph.call(*operation.graph_target(), operation.arguments, operation.keywords)
     machine.sizes.scope.undecided = lambda relation: undecided(machine)
     device = operation.device()
