@@ -183,7 +183,8 @@ class Worker:
         from shrinking import shrink
         from tensor_programs import of_varying_sizes, random_program, with_autograd, with_late_numbers
 
-        write = {"sizes": of_varying_sizes, "autograd": with_autograd, "late": with_late_numbers}.get(self.way.partition("-")[0], random_program)
+        ways = {"sizes": of_varying_sizes, "autograd": with_autograd, "late": with_late_numbers}
+        write = ways.get(self.way.partition("-")[0], random_program)
         program = write(seed)
         failure = self.fails(program)
         if failure is None:

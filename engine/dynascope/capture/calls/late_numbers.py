@@ -60,6 +60,13 @@ class LateResult:
         return self.make(arguments, keywords, values[self.name])
 
 
+def has_late_size(name: str) -> bool:
+    """Whether how many elements the function gives may depend on what tensors hold: torch's tags say so, of overloads."""
+    packet = getattr(torch.ops.aten, name.strip("_"), None)
+    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    return name in RULES or any(torch.Tag.dynamic_output_shape in each.tags for each in overloads)
+
+
 def are_served(machine: Machine) -> bool:
     """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
     return bool(

@@ -71,9 +71,6 @@ if TYPE_CHECKING:
 # Methods whose result is a Python value out of the tensor's data.
 VALUE_METHODS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__"})
 VALUE_METHODS |= {"equal", "allclose", "is_nonzero", "data_ptr", "__complex__", "__contains__"}
-# Operations whose result size depends on the data.
-SHAPE_OPERATIONS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
-SHAPE_OPERATIONS |= {"getitem", "__getitem__", "where", "repeat_interleave"}
 # Methods that answer from the metadata alone.
 METADATA_METHODS = frozenset(
     [
@@ -522,7 +519,7 @@ class Operation:
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
         if not about_meta:
             return TorchCallFails(self.machine.expression(), text)
-        if self.name in SHAPE_OPERATIONS:
+        if late_numbers.has_late_size(self.name):
             return DataDependentShape(self.name, self.machine.expression())
         if self.name in VALUE_METHODS or "item()" in text:
             return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
