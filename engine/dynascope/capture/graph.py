@@ -9,6 +9,7 @@ their arguments stay, used or not, and those that do something else besides (see
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -89,6 +90,23 @@ class GraphBuilder:
             self.describe(node, hint_of(node.meta["size"]), None)
             self._remember_number(key, node)
         return node
+
+    def late_number(self, function: Callable[..., Any], arguments: tuple, example: Any) -> fx.Node:
+        """What Python makes of numbers that the graph finds when it runs."""
+        key = function, arguments
+        node = self.numbers.get(key)
+        if node is None:
+            node = self.call("call_function", function, arguments, {})
+            self.describe(node, example, None)
+            node.meta["late"] = True
+            self._remember_number(key, node)
+        return node
+
+    def late_root(self, node: fx.Node, size: Size) -> None:
+        """The node gives a root its value."""
+        self.describe(node, size.hint, None)
+        node.meta["size"], node.meta["late"] = size, True
+        self._remember_number(size.expression, node)
 
     def _remember_number(self, key: Any, node: fx.Node) -> None:
         self.numbers[key] = node
@@ -175,6 +193,8 @@ class GraphBuilder:
             if not node.users:
                 self.graph.erase_node(node)
         self._remove_unused()
+        for node in self.kept:
+            node.meta["kept"] = True
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
@@ -229,8 +249,15 @@ class GraphBuilder:
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op not in ("output", "placeholder") and not node.users and node not in self.kept and may_go(node):
-                self.graph.erase_node(node)
+            tells_sizes = [user for user in node.users if _only_tells_a_size(user)]
+            is_unread = len(tells_sizes) == len(node.users) and not _only_tells_a_size(node)
+            if node.op not in ("output", "placeholder") and is_unread and node not in self.kept and may_go(node):
+                self._erase(node)
+
+    def _erase(self, node: fx.Node) -> None:
+        for user in list(node.users):
+            self._erase(user)
+        self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:
         """Those that a node reads, and the numbers that their sizes are written in."""
@@ -249,6 +276,15 @@ class GraphBuilder:
         root = self.graph._root
         for node in reversed(placeholders):
             root.append(node)
+
+
+def _only_tells_a_size(node: fx.Node) -> bool:
+    """Whether a number is there for the sizes that are written in it: it goes with the tensor that it is of."""
+    if "late" not in node.meta:
+        return False
+    if node.target is operator.getitem:
+        return bool(node.users) and all(map(_only_tells_a_size, node.users))
+    return node.target == "size" and not node.users
 
 
 def by_object(target: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ import torch
 
 from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import libraries
+from dynascope.capture.calls import late_numbers, libraries
 from dynascope.capture.calls.refusals import check_types, is_pointwise, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
@@ -71,9 +71,6 @@ if TYPE_CHECKING:
 # Methods whose result is a Python value out of the tensor's data.
 VALUE_METHODS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__"})
 VALUE_METHODS |= {"equal", "allclose", "is_nonzero", "data_ptr", "__complex__", "__contains__"}
-# Operations whose result size depends on the data.
-SHAPE_OPERATIONS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
-SHAPE_OPERATIONS |= {"getitem", "__getitem__", "where", "repeat_interleave"}
 # Methods that answer from the metadata alone.
 METADATA_METHODS = frozenset(
     [
@@ -226,6 +223,9 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     name = name_of(method)
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
+    if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
+        if (found := as_number(machine, name, arguments[0])) is not None:
+            return found
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
@@ -236,6 +236,20 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
+
+
+def as_number(machine: Machine, name: str, value: Value) -> Value | None:
+    """The number in a tensor, which only the run of the graph knows; None where that is a break."""
+    tensor = machine.realize(value)
+    if name == "tolist":
+        return late_numbers.list_of(machine, tensor)
+    found = late_numbers.number_of(machine, tensor)
+    if found is None or name == "item":
+        return found
+    return machine.sizes.compute(int if name == "__int__" else float, (found,))
 
 
 def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
@@ -397,6 +411,8 @@ class Operation:
             raise Break(TensorSubclass("quantized tensor", self.machine.expression()))
         self.refuse_types()
         self.refuse_offsets()
+        if (found := late_numbers.recorded(self.machine, self)) is not None:
+            return found
         example = self.run_on_meta()
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
@@ -413,6 +429,7 @@ class Operation:
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         if written or self.has_effect():
             self.machine.graph.keep(node)
+            node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
         return self.result(node, example, device)
@@ -527,7 +544,7 @@ class Operation:
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
         if not about_meta:
             return TorchCallFails(self.machine.expression(), text)
-        if self.name in SHAPE_OPERATIONS:
+        if late_numbers.has_late_size(self.name):
             return DataDependentShape(self.name, self.machine.expression())
         if self.name in VALUE_METHODS or "item()" in text:
             return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
