@@ -96,9 +96,26 @@ def _serve(pipe: Any, samples: int, seed: int) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     while (unit := pipe.recv()) is not None:
         try:
-            pipe.send(list(differences(unit, samples, seed)))
+            lines = list(differences(unit, samples, seed))
         except Exception as error:
-            pipe.send([f"the suite itself: {type(error).__name__}: {' '.join(str(error).split())[:160]}"])
+            lines = [f"the suite itself: {type(error).__name__}: {' '.join(str(error).split())[:160]}"]
+        if not (stopped := _is_stopped(unit)):
+            pipe.send((lines, True))
+            continue
+        # Eager stops the device too where inputs are wrong on purpose, or indices are too large for other sizes.
+        pipe.send(([] if unit.kind in ("errors", "sizes") else [f"stops the device: {stopped}"], False))
+        return
+
+
+def _is_stopped(unit: Unit) -> str:
+    """What stopped the GPU, which then serves this process no more."""
+    if torch.device(unit.device).type != "cuda":
+        return ""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        return str(error).split("\n")[0]
+    return ""
 
 
 def _run(todo: list[Unit], options: argparse.Namespace) -> Any:
@@ -117,8 +134,11 @@ def _run(todo: list[Unit], options: argparse.Namespace) -> Any:
                 continue
             if worker.pipe in ready:
                 try:
-                    lines = worker.pipe.recv()
+                    lines, serves = worker.pipe.recv()
                     yield unit, "wrong", lines
+                    if not serves:
+                        worker.process.join()
+                        worker = workers[position] = _Worker(context, options)
                 except (EOFError, OSError):
                     worker.process.join()
                     yield unit, "fatal", [f"the process ended with {worker.process.exitcode}"]

@@ -37,7 +37,7 @@ def meta_of(tensor: torch.Tensor) -> torch.Tensor:
         else:
             meta.copy_(torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True))
         if tensor._is_view() and not tensor.is_leaf:
-            meta = meta.view_as(meta)
+            meta = torch.ops.aten.alias(meta)
             torch._C._autograd._set_creation_meta(meta, torch._C._autograd._get_creation_meta(tensor))
     return meta
 

@@ -15,7 +15,15 @@ from typing import Any
 import torch
 
 from dynascope.grad.metadata import Rule, common_device, joined, kept_strides, layouts_by_torch, overloads, rule
-from dynascope.grad.shapes import broadcast, channels_last_strides, floating, fresh, iterator_strides, promoted
+from dynascope.grad.shapes import (
+    as_promoted,
+    broadcast,
+    channels_last_strides,
+    floating,
+    fresh,
+    iterator_strides,
+    promoted,
+)
 from dynascope.grad.tape import Layout, Value, contiguous_strides, leaves
 from dynascope.grad.views import Builder, with_strides
 from dynascope.sizes import hints_of
@@ -70,7 +78,8 @@ def _power_of_number(base: Any, exponent: Value) -> Layout:
 def _copysign(a: Value, b: Value) -> Layout:
     sizes = broadcast(a.sizes, b.sizes)
     device = a.device if a.sizes or a.device.type != "cpu" else b.device
-    return Layout(sizes, iterator_strides(sizes, [a, b]), floating(promoted((a, b))), device)
+    dtype = floating(promoted((a, b)))
+    return Layout(sizes, iterator_strides(sizes, as_promoted((a, b), dtype)), dtype, device)
 
 
 @eager_layout(*overloads("mvlgamma"))

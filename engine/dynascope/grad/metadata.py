@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from dynascope.grad.reasons import DataDependentResult, DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import (
     ShapeMismatch,
+    as_promoted,
     broadcast,
     channels_last_strides,
     common_device,
@@ -135,7 +136,7 @@ def _as_iterated(target: Any, operands: list[Any], described: tuple[Any, ...]) -
         return described
     sizes = broadcast(*(operand.sizes for operand in operands))
     return tuple(
-        replaced(layout, strides=iterator_strides(sizes, operands))
+        replaced(layout, strides=iterator_strides(sizes, as_promoted(operands)))
         if isinstance(layout, Layout) and layout.sizes == sizes
         else layout
         for layout in described
@@ -260,7 +261,7 @@ COMPARISONS = overloads(
 
 @rule(*PROMOTING)
 def _promoting(a: Any, b: Any, *_: Any, **__: Any) -> Layout:
-    return _pointwise((a, b), promoted((a, b)))
+    return _pointwise(as_promoted((a, b)), promoted((a, b)))
 
 
 @rule(aten.pow.Tensor_Scalar)
@@ -271,13 +272,15 @@ def _power_of_a_number(a: Value, b: Any) -> Layout:
 
 @rule(*overloads("div.Tensor", "div.Scalar", "atan2"))
 def _dividing(a: Any, b: Any) -> Layout:
-    return _pointwise((a, b), floating(promoted((a, b))))
+    dtype = floating(promoted((a, b)))
+    return _pointwise(as_promoted((a, b), dtype), dtype)
 
 
 @rule(*overloads("div.Tensor_mode", "div.Scalar_mode"))
 def _dividing_by_mode(a: Any, b: Any, *, rounding_mode: str | None) -> Layout:
     dtype = promoted((a, b))
-    return _pointwise((a, b), dtype if rounding_mode else floating(dtype))
+    dtype = dtype if rounding_mode else floating(dtype)
+    return _pointwise(as_promoted((a, b), dtype), dtype)
 
 
 @rule(*FLOATING_UNARY)
@@ -297,19 +300,19 @@ def _absolute(a: Value) -> Layout:
 
 @rule(*COMPARISONS)
 def _comparison(a: Any, b: Any = None) -> Layout:
-    return _pointwise((a, b), torch.bool)
+    return _pointwise(as_promoted((a, b)), torch.bool)
 
 
 @rule(aten.where.self)
 def _where(condition: Value, a: Any, b: Any) -> Layout:
-    return _pointwise((condition, a, b), promoted((a, b)))
+    return _pointwise((condition, *as_promoted((a, b))), promoted((a, b)))
 
 
 @rule(*overloads("clamp", "clamp.Tensor"))
 def _clamp(a: Value, low: Any = None, high: Any = None, **named: Any) -> Layout:
     bounds = [bound for bound in (low, high, named.get("min"), named.get("max")) if bound is not None]
     tensors = [bound for bound in bounds if isinstance(bound, Value)]
-    return _pointwise((a, *tensors), promoted((a, *bounds)))
+    return _pointwise(as_promoted((a, *tensors)), promoted((a, *bounds)))
 
 
 def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -85,6 +86,22 @@ def iterator_strides(shape: Sizes, given: Sequence[Value | int | float]) -> Size
         if all(same(o.strides, first) for o in operands) and is_dense(shape, first):
             return first
     return _permuted_strides(shape, [_expanded_strides(o, shape) for o in operands])
+
+
+def as_promoted(given: Sequence[Any], dtype: torch.dtype | None = None) -> list[Any]:
+    """Operands as TensorIterator sees them on the CPU: what has another type than is computed in is copied first, and a copy of
+    elements that share places, or of memory with holes, is dense."""
+    present = [operand for operand in given if operand is not None]
+    dtype = dtype or promoted(present)
+    return [
+        Value(replace(operand.layout, strides=iterator_strides(operand.sizes, [operand])))
+        if isinstance(operand, Value)
+        and operand.dtype != dtype
+        and operand.device.type == "cpu"
+        and not is_dense(operand.sizes, operand.strides)
+        else operand
+        for operand in present
+    ]
 
 
 def _is_shape_of_all(shape: Sizes, given: Sequence[Value | int | float]) -> bool:

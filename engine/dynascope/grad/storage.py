@@ -11,13 +11,13 @@ its parent's when it is read; a write replaces the values of all of them at once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
-from dynascope.grad.shapes import is_dense
+from dynascope.grad.shapes import is_dense, iterator_strides
 from dynascope.grad.tape import Sizes, Value
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
@@ -87,8 +87,9 @@ class Memory:
         cell = self.cells[tensor.untyped_storage()._cdata]
         cell.writes += 1
         sizes, strides = self.observe((tuple(tensor.shape), tensor.stride()))
-        if is_dense(sizes, strides):
-            value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
+        if not is_dense(sizes, strides):
+            strides = iterator_strides(sizes, [Value(replace(value.layout, strides=strides))])
+        value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
         geometry = geometry_of(tensor)
         known = {geometry: value}
         while geometry != cell.root:

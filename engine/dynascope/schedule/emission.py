@@ -55,7 +55,10 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
                 _store(builder, node, result, symbols, numbers[result.value])
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
-    body = with_whole_reductions(without_unused(builder.body), columns)
+    used = without_unused(builder.body)
+    if not used:  # what read it turned out not to need it
+        return []
+    body = with_whole_reductions(used, columns)
     body, rows, columns = shaped(body, rows, columns)
     device = unit.members[0][0].device
     if columns or device.type != "cpu":

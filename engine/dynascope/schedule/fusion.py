@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
@@ -94,6 +96,8 @@ class _FusionState:
         self.borders: list[Border] = []
         self.kept = buffers_seen_outside(program)
         self.symbol_count = 0
+        self.last_in_order: Unit | None = None
+        """The latest library call of those that run in the order of the program."""
 
     # -- placing ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +110,12 @@ class _FusionState:
             self._place_loops(node)
         else:
             node = self._expand_scatter(node) if isinstance(node, ScatterNode) else node
-            self._found(Unit(alone=node, before=self._before(node)), node)
+            unit = Unit(alone=node, before=self._before(node))
+            if isinstance(node, ExternCall) and _runs_in_order(node):
+                if (last := self.last_in_order) is not None:
+                    unit.before |= last.mask | last.before
+                self.last_in_order = unit
+            self._found(unit, node)
 
     def _remember(self, node: LoopNode) -> None:
         for result in node.results:
@@ -326,6 +335,14 @@ class _FusionState:
 
     def _note_refusal(self, unit: Unit, node: LoopNode, reason: Reason) -> None:
         self.borders.append(NotFused(self._producer_in(unit, node), node.origin.node, reason, node.origin))
+
+
+def _runs_in_order(call: ExternCall) -> bool:
+    """Whether it draws random numbers, writes, or may do anything: others of its kind see that it ran before them."""
+    operator = call.operator
+    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in ("aten", "prims"):
+        return True
+    return operator._schema.is_mutable or torch.Tag.nondeterministic_seeded in operator.tags
 
 
 @dataclass(frozen=True, slots=True)

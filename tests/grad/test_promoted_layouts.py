@@ -1,0 +1,52 @@
+"""The order of memory of results of operands that are copied to another type first, and of tensors that are written."""
+
+import dynascope
+import pytest
+import torch
+
+SHAPES = {
+    "transposed": lambda: torch.randn(3, 4).t(),
+    "rows apart": lambda: torch.randn(4, 6)[:, ::2],
+    "one row, expanded": lambda: torch.randn(1, 3).expand(4, 3),
+    "one column, expanded": lambda: torch.randn(4, 1).expand(4, 3),
+    "contiguous": lambda: torch.randn(4, 3),
+}
+OPERATORS = (torch.add, torch.gt, torch.div, torch.atan2, torch.copysign, torch.maximum)
+
+
+def of_type(tensor, dtype):
+    """The same places in memory: `to` alone would make what is expanded dense."""
+    base = tensor._base if tensor._base is not None else tensor
+    return base.to(dtype).as_strided(tensor.size(), tensor.stride())
+
+
+@pytest.mark.parametrize("first", SHAPES)
+@pytest.mark.parametrize("dtypes", [(torch.bfloat16, torch.float32), (torch.int64, torch.float32), (torch.int64,) * 2])
+def test_operands_of_other_types_are_dense_when_the_result_is_laid_out(first, dtypes):
+    seconds = [of_type(make(), dtypes[1]) for make in SHAPES.values()]
+    one = of_type(SHAPES[first](), dtypes[0])
+
+    def program(one, *seconds):
+        return [operator(*pair) for operator in OPERATORS for other in seconds for pair in ((one, other), (other, one))]
+
+    found = dynascope.compile(program)(one, *seconds)
+    assert [each.stride() for each in found] == [each.stride() for each in program(one, *seconds)]
+
+
+def test_what_is_computed_from_a_written_tensor_with_holes_takes_after_it():
+    def program(x, y):
+        x.copy_(y)
+        return torch.expm1(x)
+
+    x, y = torch.randn(3, 3).t()[:2], torch.ones(2, 3, dtype=torch.int64)
+    assert dynascope.compile(program)(x, y).stride() == program(x, y).stride() == (1, 2)
+
+
+def test_a_reduction_that_nothing_needs_after_all():
+    def program(x):
+        for _ in range(3):
+            x = torch.argmin(x)
+        return x
+
+    x = torch.randn(3, 8)
+    assert dynascope.compile(program)(x) == program(x)
