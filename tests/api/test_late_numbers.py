@@ -94,6 +94,11 @@ def second_of_two(x):
     return torch.nonzero(x > 0, as_tuple=True)[1] * 2
 
 
+def offsets(x):
+    a, b = torch.where(x > 0)
+    return a.storage_offset(), b.storage_offset(), b.stride(), (x > 0).nonzero().stride()
+
+
 def unique(x):
     rounded = x.round()
     values, inverse, counts = torch.unique(rounded, return_inverse=True, return_counts=True)
@@ -263,7 +268,7 @@ def key(x):
 
 DECIDED = {branch: "data-dependent-branch", while_loop: "data-dependent-branch", assertion: "data-dependent-branch"}
 DECIDED |= {empty_or_not: "data-dependent-branch", text: "data-dependent-value", turns: "data-dependent-value"}
-DECIDED |= {key: "data-dependent-value"}
+DECIDED |= {key: "data-dependent-value", offsets: "data-dependent-value"}
 
 
 @pytest.mark.parametrize("function", DECIDED, ids=lambda function: function.__name__)

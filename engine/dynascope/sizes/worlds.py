@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
+from dynascope.sizes.reach import lowest
 from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.size import Scope, Size, hint_of
 
@@ -47,10 +48,15 @@ Row = tuple[int | float, ...]
 
 class Worlds:
     """Values of the roots: the hints first, then three others. `varied` are the roots that differ among them, each by multiples
-    of its number in `steps`, or of 1."""
+    of its number in `steps`, or of 1. With `reaches_down` the last are the least that relations allow: what fits there too need not
+    be asked whether it does."""
 
     def __init__(
-        self, scope: Scope, varied: Iterable[str] | None = None, steps: Mapping[str, int] = MappingProxyType({})
+        self,
+        scope: Scope,
+        varied: Iterable[str] | None = None,
+        steps: Mapping[str, int] = MappingProxyType({}),
+        reaches_down: bool = False,
     ) -> None:
         self.scope, self.steps = scope, steps
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
@@ -60,6 +66,13 @@ class Worlds:
             found = self._other(number)
             if found is not None:
                 self.values.append(found)
+        if reaches_down and self.are_enough:
+            least = lowest(scope, {name: self._below(name) for name in self.varied})
+            if least not in self.values:
+                self.values[-1] = least
+
+    def _below(self, name: str) -> range:
+        return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
 
     @property
     def are_enough(self) -> bool:
