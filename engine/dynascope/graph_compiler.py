@@ -37,6 +37,7 @@ from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
 from dynascope.runtime.operators import run_operators
+from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
 
 
@@ -122,7 +123,7 @@ def _compile_parts(
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
     parts, notes, compiled = parts_of(graph), [], []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
-    scope = next(node.meta["size"].scope for node in roots.values())
+    scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:

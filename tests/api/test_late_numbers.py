@@ -135,6 +135,11 @@ def unread(x):
     return x * 2
 
 
+def unread_and_empty(x):
+    x[:, :0].flatten().tolist()
+    return x * 2
+
+
 def checked(x):
     n = (x > 0).sum().item()
     torch._check(n >= 0)
@@ -144,7 +149,7 @@ def checked(x):
 
 SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
 SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
-SERVED += [repeated, written, set_to_nothing, drawn, unread, checked]
+SERVED += [repeated, written, set_to_nothing, drawn, unread, unread_and_empty, checked]
 
 
 @pytest.mark.compiler
