@@ -22,7 +22,7 @@ import torch
 from torch import fx
 
 from dynascope.capture.journal import Journal
-from dynascope.capture.raising import raises_unused
+from dynascope.capture.raising import is_written_over, raises_unused
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame, UserStack
@@ -143,6 +143,12 @@ class GraphBuilder:
         self.kept.add(node)
         self.journal.record(lambda: self.kept.discard(node))
 
+    def counts_write(self, node: fx.Node) -> None:
+        """The tensor counts as written once more: graphs that run operator by operator have eager's versions."""
+        counted = self.call("call_function", torch.autograd.graph.increment_version, (node,), {})
+        self.describe(counted, None, None)
+        self.keep(counted)
+
     def leave_out(self, nodes: Sequence[fx.Node]) -> None:
         """Nodes that another one does the work of: they are there while the program is followed, and leave at the end."""
         for node in nodes:
@@ -217,7 +223,10 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if node in needed:
+            if is_written_over(node) and raises_unused(node):
+                needed.update(node.all_input_nodes)
+                found.append(self._copied(node))
+            elif node in needed:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):
                 needed.update(node.all_input_nodes)
@@ -229,6 +238,14 @@ class GraphBuilder:
                 else:
                     self.kept.add(node)
         return found[::-1]
+
+    def _copied(self, node: fx.Node) -> fx.Node:
+        """What the node computes, where it is written over later."""
+        with self.graph.inserting_after(node):
+            copied = self.call("call_method", "clone", (node,), {})
+        copied.meta["user_stack"], copied.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
+        self.describe(copied, node.meta["example_value"], node.meta.get("device"))
+        return copied
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):

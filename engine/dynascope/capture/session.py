@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     objects,
     optimizers,
     profiling,
+    recurrent,
     torch_state,
     views_in_place,
 )

@@ -20,7 +20,7 @@ import torch
 from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
-from dynascope.capture.calls.refusals import check_types, writes_unevenly
+from dynascope.capture.calls.refusals import check_types, is_pointwise, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -307,6 +307,12 @@ def offset_of_input(machine: Machine, tensor: TensorValue) -> int:
 
 
 # Operations told a place in the storage, and the position of that argument.
+_ACROSS_DEVICES = """
+    copy_ to type_as getitem setitem __getitem__ __setitem__ index_put index_put_ fill_ index_fill index_fill_
+    _pack_padded_sequence tensor_split lstm gru rnn_tanh rnn_relu
+"""
+ACROSS_DEVICES = frozenset(_ACROSS_DEVICES.split())
+"""Operations that take tensors of several devices, beside the pointwise ones, which take numbers of the CPU."""
 PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
 
 
@@ -415,6 +421,8 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
+        if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
+            raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written):
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
@@ -466,12 +474,29 @@ class Operation:
             raise Break(ForeignCall(self.name, "its operand does not begin where its storage begins"))
 
     def refuse_types(self) -> None:
-        """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
-        is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
-            refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
-            if refusal is not None:
-                raise Break(TorchCallFails(self.machine.expression(), refusal))
+        """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
+        tensors do not tell."""
+        if not self.tensors or self.own_operators or isinstance(self.target, CustomFunction):
+            return
+        devices = {tensor.device: None for tensor in self.tensors}
+        first = next(iter(devices))
+        refusal = None
+        if len(devices) > 1:
+            if not self.takes_several_devices():
+                refusal = f"its tensors are on {' and '.join(map(str, devices))}"
+        elif first.type in ("cpu", "cuda"):
+            refusal = self.machine.in_plain_mode(
+                lambda: check_types(self.target, self.examples, self.named_examples, first)
+            )
+        if refusal is not None:
+            raise Break(TorchCallFails(self.machine.expression(), refusal))
+
+    def takes_several_devices(self) -> bool:
+        if self.name in ACROSS_DEVICES:
+            return True
+        accelerators = {tensor.device for tensor in self.tensors if tensor.device.type != "cpu"}
+        numbers_only = all(tensor.example.dim() == 0 for tensor in self.tensors if tensor.device.type == "cpu")
+        return len(accelerators) == 1 and numbers_only and is_pointwise(self.target)
 
     def run_on_meta(self) -> Any:
         """The result on meta tensors. The class of failure says whose fault it is."""
@@ -593,6 +618,10 @@ class Operation:
             graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)
             items.append(self.result(item, example, device))
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
+
+
+def is_inference(tensor: TensorValue) -> bool:
+    return tensor.object is not None and tensor.object.is_inference()
 
 
 def numbers_of_size(value: Value) -> list[Value]:
