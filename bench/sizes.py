@@ -75,10 +75,8 @@ def time_stages() -> None:
     for name in MODELS:
         sides = {dynamic: [stage_seconds(name, dynamic) for _ in range(7)] for dynamic in (True, False)}
         symbolic, static = (statistics.median(sum(each.values()) for each in sides[way]) for way in (True, False))
-        stages = [
-            f"{stage} {statistics.median(e.get(stage, 0) for e in sides[True]) * 1e3:.0f} / {statistics.median(e.get(stage, 0) for e in sides[False]) * 1e3:.0f}"
-            for stage in sides[True][0]
-        ]
+        medians = {way: {s: statistics.median(e.get(s, 0) for e in sides[way]) * 1e3 for s in sides[way][0]} for way in sides}
+        stages = [f"{stage} {ms:.0f} / {medians[False].get(stage, 0):.0f}" for stage, ms in medians[True].items()]
         ratios.append(symbolic / static)
         rows.append([name, f"{symbolic * 1e3:.0f}", f"{static * 1e3:.0f}", f"{ratios[-1]:.2f}", ", ".join(stages)])
         print(" | ".join(rows[-1]), flush=True)

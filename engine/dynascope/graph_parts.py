@@ -263,6 +263,9 @@ def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
 def describe_computed(part: Part) -> None:
     """The same of what kernels give: differentiation has said the sizes, and memory is dense in the order in which it is now,
     which is asked of each tensor when it is there."""
+    for node in part.nodes:
+        if "sizes" in part.copies[node].meta:
+            node.meta["sizes"] = part.copies[node].meta["sizes"]
     for node in part.outputs:
         sizes = part.copies[node].meta.get("sizes")
         if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:

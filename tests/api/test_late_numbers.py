@@ -310,3 +310,11 @@ def of_another_shape(x):
 def test_what_eager_refuses_is_refused():
     compiled = dynascope.compile(of_another_shape)
     assert same(outcome(compiled, torch.ones(3, 4), 0), outcome(of_another_shape, torch.ones(3, 4), 0))
+
+
+def test_graphs_say_which_sizes_they_find():
+    explanation = dynascope.explain(dynascope.compile(of_a_mask))(torch.randn(4, 5))
+    (graph,) = explanation.report.graphs
+    text = {text.stage: text.text for text in graph.texts}["torch"]
+    assert "u0: int = getitem.size(0)" in text and "f32[u0 - 1]" in text
+    assert graph.kernels
