@@ -28,6 +28,7 @@ from dynascope.graph_parts import (
     is_computed_number,
     joined,
     parts_of,
+    writes_last,
     writes_what_others_read,
 )
 from dynascope.graph_parts import build as build_part
@@ -69,6 +70,13 @@ class CompiledGraph:
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
     """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+    writes_last: bool = False
+    """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
+
+    @property
+    def writes_inputs(self) -> bool:
+        """Whether it may have written to inputs when it raises. Kernels do at their end."""
+        return self.pair is None and not self.writes_last
 
     @property
     def has_kernels(self) -> bool:
@@ -136,7 +144,7 @@ def _compile_parts(
             describe_computed(part)
         else:
             describe(part, scope)
-    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled))
+    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
 
 
 def _compile_kernels(

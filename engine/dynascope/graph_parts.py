@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
@@ -295,6 +296,15 @@ def writes_what_others_read(part: Part) -> bool:
     storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
     written = {each.meta["example_value"].untyped_storage()._cdata for node in part.nodes for each in node.meta.get("writes", ())}
     return any(storages.count(storage) > 1 for storage in written)
+
+
+def writes_last(parts: Sequence[Part]) -> bool:
+    """Whether the first part that writes is one of kernels, whatever it is given, and nothing that comes after it can raise."""
+    writing = next((at for at, part in enumerate(parts) if any(node.meta.get("writes") for node in part.nodes)), None)
+    if writing is None:
+        return True
+    has_kernels = parts[writing].compiled is not None and check_of(parts[writing]) is None
+    return has_kernels and not any(may_raise(node) for part in parts[writing + 1 :] for node in part.nodes)
 
 
 # The whole again

@@ -16,10 +16,11 @@ from dynascope.autograd_functions import CustomFunction, gradients
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
-    abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin
+    abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin argwhere
     avg_pool1d avg_pool2d baddbmm batch_norm bmm cat celu chunk clamp clamp_max clamp_min clone contiguous conv1d
     conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d copy cos cumsum detach div dropout elu empty
     empty_like eq exp expand expand_as fill flatten flip float floordiv full full_like ge gelu getattr group_norm gt
+    item nonzero numel size tolist unique unique_consecutive
     half hardsigmoid hardswish hardtanh instance_norm int interpolate invert layer_norm le leaky_relu linear log
     log_softmax logical_and logical_not logical_or long logsumexp lt masked_fill matmul max max_pool1d max_pool2d
     maximum mean min minimum mish mm mod mse_loss mul narrow ne neg norm normalize not_ ones ones_like or_ pad permute
