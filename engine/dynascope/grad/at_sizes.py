@@ -52,11 +52,13 @@ def for_all_sizes(program: Program, run: Run) -> Any:
             scope.log.take_back(relied_on)
         return None
 
+    tried = None
     for reaches_down in (True, False):
         worlds = Worlds(scope, names, reaches_down=reaches_down)
-        found = recorded(worlds) if worlds.are_enough else None
+        found = recorded(worlds) if worlds.are_enough and worlds.values != tried else None
         if found is not None:
             return found
+        tried = worlds.values
     needed = _sizes_needed(names, program, scope, run)
     if needed and (found := _within_extents(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
         return found
@@ -77,7 +79,7 @@ def _within_extents(
     hint, root = scope.hints[name], scope.roots[name]
     shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
     sizes = {size for shape in shapes for size in shape}
-    bounds = sorted({bound for size in sizes for bound in near(size) if bound > hint + COUNT})
+    bounds = sorted({bound for size in sizes for bound in near(size) if bound >= hint + COUNT - 1})
     relied_on, binding, best = len(scope.log), scope.binding, None
 
     def recorded_up_to(bound: int) -> Any | None:
@@ -100,8 +102,8 @@ def _within_extents(
 
 
 def near(size: int) -> Collection[int]:
-    """What a number may be at the most that is cut off at a size: as it is, with a bit added, or doubled."""
-    return size, size - 1, size - 2, size // 2, size // 2 - 1
+    """What a number may be at the most that is cut off at a size: as it is, with a bit added, or times a few."""
+    return size, size - 1, size - 2, *(size // part - less for part in (2, 3, 4, 8) for less in (0, 1))
 
 
 def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:

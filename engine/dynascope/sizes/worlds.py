@@ -149,12 +149,25 @@ class Worlds:
             return (value,) * len(self.values)
         return tuple(evaluate(value.expression, values) for values in self.values)
 
+    @cached_property
+    def _known_floats(self) -> dict[Row, Size]:
+        """Rows of floats that the program computed of its numbers."""
+        return {}
+
     def learn(self, values: Iterable[Any]) -> None:
         """Sizes that are likely to come back."""
-        known = self._known
         for value in values:
-            if isinstance(value, Size) and value.kind is int and len(known) < MOST_KNOWN:
-                known.setdefault(self.row(value), value)
+            if isinstance(value, Size) and len(self._known) < MOST_KNOWN:
+                if value.kind is int:
+                    self._known.setdefault(self.row(value), value)
+                elif (row := self._row_of_floats(value)) is not None:
+                    self._known_floats.setdefault(row, value)
+
+    def _row_of_floats(self, value: Size) -> Row | None:
+        try:
+            return self.row(value)
+        except (ArithmeticError, ValueError):
+            return None
 
     def expression(self, row: Row) -> Size | int | float | None:
         """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
@@ -162,7 +175,7 @@ class Worlds:
         if all(number == first and type(number) is type(first) for number in row):
             return first
         integers = all(type(number) is int for number in row)
-        known = self._known.get(row)
+        known = self._known.get(row) if integers else self._known_floats.get(row)
         if known is None:
             known = next(
                 (found for form in (FORMS if integers else FORMS_OF_FLOATS) if (found := form(self, row)) is not None),
