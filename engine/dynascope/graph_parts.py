@@ -245,8 +245,10 @@ def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
         example = other.meta["example_value"]
         if "sizes" not in other.meta:
             return example
-        sizes, strides = (numbers_at(tuple(other.meta[name]), values) for name in ("sizes", "strides"))
-        return torch.empty_strided(sizes, strides, dtype=example.dtype, device="meta")
+        sizes = numbers_at(tuple(other.meta["sizes"]), values)
+        if "strides" not in other.meta:  # how the result lies is asked when it is there
+            return torch.empty(sizes, dtype=example.dtype, device="meta")
+        return torch.empty_strided(sizes, numbers_at(tuple(other.meta["strides"]), values), dtype=example.dtype, device="meta")
 
     with torch.no_grad():
         return late.made(fx.map_arg(node.args, at), fx.map_arg(node.kwargs, at), values)
@@ -284,9 +286,10 @@ def describe_computed(part: Part) -> None:
 def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:
     strides: list[Any] = list(now)
     step: Any = 1
-    for dimension in sorted(range(len(sizes)), key=lambda d: (now[d], hint_of(sizes[d]) != 1)):
-        strides[dimension] = step
-        step = step * sizes[dimension]
+    for dimension in sorted(range(len(sizes)), key=now.__getitem__):
+        if hint_of(sizes[dimension]) != 1:
+            strides[dimension] = step
+            step = step * sizes[dimension]
     return tuple(strides)
 
 
