@@ -318,3 +318,22 @@ def test_graphs_say_which_sizes_they_find():
     text = {text.stage: text.text for text in graph.texts}["torch"]
     assert "u0: int = getitem.size(0)" in text and "f32[u0 - 1]" in text
     assert graph.kernels
+
+
+def reduced_and_unread(x):
+    i = (x > 0).nonzero()
+    i.argmax()
+    return x * 2
+
+
+def placed_and_unread(x):
+    x.view(-1)[(x > 0).sum().item() + 2]
+    return x * 2
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("function", [reduced_and_unread, placed_and_unread])
+def test_what_raises_unread_raises(function):
+    compiled = dynascope.compile(function)
+    for x in (torch.ones(3, 4), -torch.ones(3, 4), torch.eye(3)):
+        assert same(outcome(compiled, x, 0), outcome(function, x, 0))

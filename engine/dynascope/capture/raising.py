@@ -86,11 +86,32 @@ def may_raise(node: fx.Node) -> bool:
     """Whether the values in a tensor can make the operator raise."""
     if node.op not in ("call_function", "call_method"):
         return False
+    if places_late_number(node) or reduces_late_size(node):
+        return True
     if node.target in (operator.getitem, operator.setitem):
         return holds_tensor(node.args[1])
     if isinstance(node.target, CustomFunction):
         return any(map(may_raise, node.target.forward.graph.nodes))
     return operator_name(node) not in NEVER_RAISES
+
+
+def places_late_number(node: fx.Node) -> bool:
+    """Whether a size or place is a number that only the run of the graph knows, which may be one that there is none of."""
+    numbers = [other for other in node.all_input_nodes if "late" in other.meta and "size" in other.meta]
+    return any(other.meta["size"].kind is int for other in numbers) and operator_name(node) not in OF_ELEMENTS
+
+
+def reduces_late_size(node: fx.Node) -> bool:
+    """Whether something is reduced of which there may be no element."""
+    return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
+
+
+OF_ELEMENTS = frozenset(
+    "add sub mul div truediv floordiv mod pow rsub eq ne lt le gt ge clamp clamp_min clamp_max maximum minimum where fill masked_fill "
+    "lerp addcmul addcdiv neg float int size item tolist _check".split()
+)
+"""They take a number as any other element."""
+REDUCTIONS = frozenset("max min amax amin argmax argmin aminmax median nanmedian mode kthvalue cummax cummin".split())
 
 
 def holds_tensor(index: Any) -> bool:
@@ -110,6 +131,8 @@ def raises_unused(node: fx.Node) -> bool:
         return True
     if not may_raise(node):
         return False
+    if places_late_number(node) or reduces_late_size(node):
+        return True
     return node.target is operator.getitem or any(part in operator_name(node) for part in LOOKS)
 
 
