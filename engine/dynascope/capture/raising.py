@@ -106,12 +106,14 @@ def reduces_late_size(node: fx.Node) -> bool:
     return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
 
 
-OF_ELEMENTS = frozenset(
-    "add sub mul div truediv floordiv mod pow rsub eq ne lt le gt ge clamp clamp_min clamp_max maximum minimum where fill masked_fill "
-    "lerp addcmul addcdiv neg float int size item tolist _check".split()
-)
+_OF_ELEMENTS = """
+    add sub mul div truediv floordiv mod pow rsub eq ne lt le gt ge clamp clamp_min clamp_max maximum minimum where fill masked_fill
+    lerp addcmul addcdiv neg float int size item tolist _check
+"""
+OF_ELEMENTS = frozenset(_OF_ELEMENTS.split())
 """They take a number as any other element."""
-REDUCTIONS = frozenset("max min amax amin argmax argmin aminmax median nanmedian mode kthvalue cummax cummin".split())
+_REDUCTIONS = "max min amax amin argmax argmin aminmax median nanmedian mode kthvalue cummax cummin"
+REDUCTIONS = frozenset(_REDUCTIONS.split())
 
 
 def holds_tensor(index: Any) -> bool:
