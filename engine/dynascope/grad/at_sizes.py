@@ -38,8 +38,8 @@ def for_all_sizes(program: Program, run: Run) -> Any:
                 raise
     scope = scope_of(program.inputs)
     assert scope is not None
-    pinned = scope.pinned()  # guards say what they are
-    names = [name for name in roots_in(program.inputs) if name not in pinned]
+    pinned = scope.pinned(scope.binding)  # guards say what they are
+    names = [name for name in roots_in(program.inputs) if name not in pinned] or roots_in(program.inputs)
     _rely_on_usual_numbers(scope, names)
     relied_on = len(scope.log)
     if scope.binding is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from dynascope.sizes import expression as exact
@@ -46,9 +47,9 @@ class Scope:
         root = self.roots[name]
         return Size(exact.of_root(root), hint, self)
 
-    def pinned(self) -> frozenset[str]:
-        """Roots that are relied on to be what they are now."""
-        constants = (relation for relation, _ in self.log if isinstance(relation.right, (int, float)))
+    def pinned(self, count: int | None = None) -> frozenset[str]:
+        """Roots that are relied on to be what they are now, by the first `count` relations or all."""
+        constants = (relation for relation, _ in islice(self.log, count) if isinstance(relation.right, (int, float)))
         said = {relation.left for relation in constants if relation.operator in ("==", "is") and not relation.holds_not}
         return frozenset(name for name, root in self.roots.items() if said and (root in said or exact.of_root(root) in said))
 
