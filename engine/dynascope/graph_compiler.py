@@ -84,7 +84,8 @@ class CompiledGraph:
 
     def phases(self) -> Iterator[tuple[Phase, CompiledAten]]:
         for graph in self.parts or (self,):
-            for phase, made in (("forward", graph.forward), ("backward", graph.backward)):
+            phases: tuple[tuple[Phase, CompiledAten | None], ...] = (("forward", graph.forward), ("backward", graph.backward))
+            for phase, made in phases:
                 if made is not None:
                     yield phase, made
 
