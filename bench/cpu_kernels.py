@@ -80,12 +80,14 @@ def measure(case: cpu_programs.Case, options: argparse.Namespace):
     return [case.name, *micro, *ratios], measured
 
 
-def compiled_call(case: cpu_programs.Case, function: Callable, inputs: tuple) -> Callable[[], object]:
+def compiled_call(
+    case: cpu_programs.Case, function: Callable, inputs: tuple, dynamic: bool | None = None
+) -> Callable[[], object]:
     """Ours, once called. A case whose kernels were not made runs as eager's operators: its figure would say nothing."""
     recorder = recording.Recorder()
     before = recording.use(recorder)
     try:
-        call = case.call(dynascope.compile(function, options=case.options), inputs)
+        call = case.call(dynascope.compile(function, options=case.options, dynamic=dynamic), inputs)
         call()
     finally:
         recording.use(before)

@@ -1,13 +1,18 @@
 """Sizes that vary: how often models are compiled for ten shapes, and what a call of varying sizes costs beside a static one.
 
-    python bench/sizes.py
+    python bench/sizes.py                       all, into RESULTS.md
+    python bench/sizes.py compilations stages   two of: compilations, stages, kernels
 
 Lengths 7, 8, 9, 16, 33, 64 in batches of 4, then batches 1, 2, 3, 5 of length 16. A compilation is a graph that a backend gets.
+Stages: seconds from capture to the kernels' text of a call whose batch and length are symbolic, beside the same with static ones.
+Kernels: one warm call of each case of `cpu_kernels.py`, static / symbolic, at the same sizes.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
 from pathlib import Path
 
 import dynascope
@@ -23,6 +28,11 @@ SHAPES = [*((4, length) for length in (7, 8, 9, 16, 33, 64)), *((batch, 16) for 
 
 def main() -> None:
     torch.set_num_threads(1)
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
+
+
+def count_compilations() -> None:
     torch._dynamo.config.recompile_limit = 64
     rows = [[name, *(str(compilations(name, *way)) for way in WAYS), warm(name)] for name in MODELS]
     columns = ["model", *(f"{side}, dynamic={dynamic}" for side, (_, dynamic) in zip(SIDES, WAYS, strict=True))]
@@ -58,6 +68,66 @@ def warm(name: str) -> str:
     with torch.no_grad():
         measured = compare({"varying": lambda: varying(x), "static": lambda: static(x)})
     return str(measured.ratio("varying", "static"))
+
+
+def time_stages() -> None:
+    rows, ratios = [], []
+    for name in MODELS:
+        sides = {dynamic: [stage_seconds(name, dynamic) for _ in range(7)] for dynamic in (True, False)}
+        symbolic, static = (statistics.median(sum(each.values()) for each in sides[way]) for way in (True, False))
+        medians = {way: {s: statistics.median(e.get(s, 0) for e in sides[way]) * 1e3 for s in sides[way][0]} for way in sides}
+        stages = [f"{stage} {ms:.0f} / {medians[False].get(stage, 0):.0f}" for stage, ms in medians[True].items()]
+        ratios.append(symbolic / static)
+        rows.append([name, f"{symbolic * 1e3:.0f}", f"{static * 1e3:.0f}", f"{ratios[-1]:.2f}", ", ".join(stages)])
+        print(" | ".join(rows[-1]), flush=True)
+    rows.append(["geomean", "", "", f"{statistics.geometric_mean(ratios):.2f}", ""])
+    columns = ["model", "symbolic, ms", "static, ms", "symbolic / static", "by stage, ms"]
+    note = "Median of 7 first calls in one process; building (the system's compiler) left out."
+    write_section("Stages of symbolic captures", "python bench/sizes.py stages", columns, rows, note)
+
+
+VARYING = {"convolutions": (0, 2)}
+"""The dimensions of batch and length, where they are not the first two."""
+
+
+def stage_seconds(name: str, dynamic: bool) -> dict[str, float]:
+    make, given = MODELS[name]
+    torch.manual_seed(0)
+    model, x = dynascope.compile(make(), dynamic=None if dynamic else False), given(5, 24)
+    for dimension in VARYING.get(name, (0, 1)) if dynamic else ():
+        dynascope.mark_dynamic(x, dimension)
+    found: dict[str, float] = {}
+    for function in dynascope.explain(model)(x).report.functions:
+        for entry in function.entries:
+            for stage, seconds in entry.seconds.items():
+                if stage != "build":
+                    found[stage] = found.get(stage, 0.0) + seconds
+    return found
+
+
+def compare_kernels() -> None:
+    import cpu_kernels
+    import cpu_programs
+
+    rows, ratios = [], []
+    for case in cpu_programs.CASES:
+        torch.manual_seed(0)
+        function, inputs = case.make()
+        calls = {
+            way: cpu_kernels.compiled_call(case, function, inputs, dynamic=way == "symbolic")
+            for way in ("symbolic", "static")
+        }
+        measured = compare(calls, clock=time.thread_time)
+        ratio = measured.ratio("static", "symbolic")
+        ratios.append(ratio.median)
+        rows.append([case.name, *(f"{measured.median(way) * 1e6:.1f}" for way in calls), str(ratio)])
+        print(" | ".join(rows[-1]), flush=True)
+    rows.append(["geomean", "", "", f"{statistics.geometric_mean(ratios):.3f}"])
+    columns = ["case", "symbolic, us", "static, us", "static / symbolic"]
+    write_section("Symbolic kernels", "python bench/sizes.py kernels", columns, rows, "One thread, its processor time.")
+
+
+PARTS = {"compilations": count_compilations, "stages": time_stages, "kernels": compare_kernels}
 
 
 if __name__ == "__main__":

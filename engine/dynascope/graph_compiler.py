@@ -28,6 +28,7 @@ from dynascope.graph_parts import (
     is_computed_number,
     joined,
     parts_of,
+    writes_last,
     writes_what_others_read,
 )
 from dynascope.graph_parts import build as build_part
@@ -37,6 +38,7 @@ from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
 from dynascope.runtime.operators import run_operators
+from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
 
 
@@ -68,6 +70,13 @@ class CompiledGraph:
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
     """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+    writes_last: bool = False
+    """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
+
+    @property
+    def writes_inputs(self) -> bool:
+        """Whether it may have written to inputs when it raises. Kernels do at their end."""
+        return self.pair is None and not self.writes_last
 
     @property
     def has_kernels(self) -> bool:
@@ -75,7 +84,8 @@ class CompiledGraph:
 
     def phases(self) -> Iterator[tuple[Phase, CompiledAten]]:
         for graph in self.parts or (self,):
-            for phase, made in (("forward", graph.forward), ("backward", graph.backward)):
+            phases: tuple[tuple[Phase, CompiledAten | None], ...] = (("forward", graph.forward), ("backward", graph.backward))
+            for phase, made in phases:
                 if made is not None:
                     yield phase, made
 
@@ -122,7 +132,7 @@ def _compile_parts(
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
     parts, notes, compiled = parts_of(graph), [], []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
-    scope = next(node.meta["size"].scope for node in roots.values())
+    scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:
@@ -135,7 +145,7 @@ def _compile_parts(
             describe_computed(part)
         else:
             describe(part, scope)
-    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled))
+    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
 
 
 def _compile_kernels(

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
@@ -244,8 +245,10 @@ def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
         example = other.meta["example_value"]
         if "sizes" not in other.meta:
             return example
-        sizes, strides = (numbers_at(tuple(other.meta[name]), values) for name in ("sizes", "strides"))
-        return torch.empty_strided(sizes, strides, dtype=example.dtype, device="meta")
+        sizes = numbers_at(tuple(other.meta["sizes"]), values)
+        if "strides" not in other.meta:  # how the result lies is asked when it is there
+            return torch.empty(sizes, dtype=example.dtype, device="meta")
+        return torch.empty_strided(sizes, numbers_at(tuple(other.meta["strides"]), values), dtype=example.dtype, device="meta")
 
     with torch.no_grad():
         return late.made(fx.map_arg(node.args, at), fx.map_arg(node.kwargs, at), values)
@@ -263,6 +266,9 @@ def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
 def describe_computed(part: Part) -> None:
     """The same of what kernels give: differentiation has said the sizes, and memory is dense in the order in which it is now,
     which is asked of each tensor when it is there."""
+    for node in part.nodes:
+        if "sizes" in part.copies[node].meta:
+            node.meta["sizes"] = part.copies[node].meta["sizes"]
     for node in part.outputs:
         sizes = part.copies[node].meta.get("sizes")
         if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:
@@ -280,9 +286,10 @@ def describe_computed(part: Part) -> None:
 def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:
     strides: list[Any] = list(now)
     step: Any = 1
-    for dimension in sorted(range(len(sizes)), key=lambda d: (now[d], hint_of(sizes[d]) != 1)):
-        strides[dimension] = step
-        step = step * sizes[dimension]
+    for dimension in sorted(range(len(sizes)), key=now.__getitem__):
+        if hint_of(sizes[dimension]) != 1:
+            strides[dimension] = step
+            step = step * sizes[dimension]
     return tuple(strides)
 
 
@@ -292,6 +299,15 @@ def writes_what_others_read(part: Part) -> bool:
     storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
     written = {each.meta["example_value"].untyped_storage()._cdata for node in part.nodes for each in node.meta.get("writes", ())}
     return any(storages.count(storage) > 1 for storage in written)
+
+
+def writes_last(parts: Sequence[Part]) -> bool:
+    """Whether the first part that writes is one of kernels, whatever it is given, and nothing that comes after it can raise."""
+    writing = next((at for at, part in enumerate(parts) if any(node.meta.get("writes") for node in part.nodes)), None)
+    if writing is None:
+        return True
+    has_kernels = parts[writing].compiled is not None and check_of(parts[writing]) is None
+    return has_kernels and not any(may_raise(node) for part in parts[writing + 1 :] for node in part.nodes)
 
 
 # The whole again

@@ -242,7 +242,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             freed = outcome.graph.freed
             function = with_freed_history(graph.function, freed) if freed else graph.function
             function = _checked(function, outcome.graph, state)
-            run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.pair is None)
+            run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.writes_inputs)
         code = assemble(
             outcome,
             run,

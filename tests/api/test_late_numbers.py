@@ -94,6 +94,11 @@ def second_of_two(x):
     return torch.nonzero(x > 0, as_tuple=True)[1] * 2
 
 
+def offsets(x):
+    a, b = torch.where(x > 0)
+    return a.storage_offset(), b.storage_offset(), b.stride(), (x > 0).nonzero().stride()
+
+
 def unique(x):
     rounded = x.round()
     values, inverse, counts = torch.unique(rounded, return_inverse=True, return_counts=True)
@@ -130,6 +135,11 @@ def unread(x):
     return x * 2
 
 
+def unread_and_empty(x):
+    x[:, :0].flatten().tolist()
+    return x * 2
+
+
 def checked(x):
     n = (x > 0).sum().item()
     torch._check(n >= 0)
@@ -139,7 +149,7 @@ def checked(x):
 
 SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
 SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
-SERVED += [repeated, written, set_to_nothing, drawn, unread, checked]
+SERVED += [repeated, written, set_to_nothing, drawn, unread, unread_and_empty, checked]
 
 
 @pytest.mark.compiler
@@ -263,7 +273,7 @@ def key(x):
 
 DECIDED = {branch: "data-dependent-branch", while_loop: "data-dependent-branch", assertion: "data-dependent-branch"}
 DECIDED |= {empty_or_not: "data-dependent-branch", text: "data-dependent-value", turns: "data-dependent-value"}
-DECIDED |= {key: "data-dependent-value"}
+DECIDED |= {key: "data-dependent-value", offsets: "data-dependent-value"}
 
 
 @pytest.mark.parametrize("function", DECIDED, ids=lambda function: function.__name__)
@@ -300,3 +310,30 @@ def of_another_shape(x):
 def test_what_eager_refuses_is_refused():
     compiled = dynascope.compile(of_another_shape)
     assert same(outcome(compiled, torch.ones(3, 4), 0), outcome(of_another_shape, torch.ones(3, 4), 0))
+
+
+def test_graphs_say_which_sizes_they_find():
+    explanation = dynascope.explain(dynascope.compile(of_a_mask))(torch.randn(4, 5))
+    (graph,) = explanation.report.graphs
+    text = {text.stage: text.text for text in graph.texts}["torch"]
+    assert "u0: int = getitem.size(0)" in text and "f32[u0 - 1]" in text
+    assert graph.kernels
+
+
+def reduced_and_unread(x):
+    i = (x > 0).nonzero()
+    i.argmax()
+    return x * 2
+
+
+def placed_and_unread(x):
+    x.view(-1)[(x > 0).sum().item() + 2]
+    return x * 2
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("function", [reduced_and_unread, placed_and_unread])
+def test_what_raises_unread_raises(function):
+    compiled = dynascope.compile(function)
+    for x in (torch.ones(3, 4), -torch.ones(3, 4), torch.eye(3)):
+        assert same(outcome(compiled, x, 0), outcome(function, x, 0))

@@ -339,3 +339,9 @@ def test_twenty_lengths_and_one_entry_each_for_0_and_1(name, dynamic, most):
             x = given(4, length)
             torch.testing.assert_close(compiled(x), model(x), equal_nan=True, rtol=1e-4, atol=1e-5)
     assert len(made) <= most
+
+
+def test_where_a_part_begins_in_memory_varies_too():
+    compiled = dynascope.compile(lambda x: ((x * 2).view(-1)[x.shape[0] :].storage_offset(), x * 2), backend="eager")
+    for rows in (3, 4, 7):
+        assert compiled(torch.ones(rows, 4))[0] == rows

@@ -3,6 +3,7 @@
 import dynascope
 import pytest
 import torch
+from dynascope import repeatable
 from torch import nn
 from torch.nn import functional as F
 
@@ -301,3 +302,23 @@ def test_the_gradient_of_a_leaf_by_itself():
 
     w = torch.ones(3, requires_grad=True)
     torch.testing.assert_close(dynascope.compile(program, fullgraph=True)(w), torch.full((3,), 2.0))
+
+
+def test_a_step_that_gives_its_loss_as_a_number_keeps_no_copies_of_what_it_writes(monkeypatch):
+    model, made = nn.Linear(4, 4), []
+    monkeypatch.setattr(repeatable, "copy_of_elements", made.append)
+
+    @dynascope.compile
+    def step(x, target):
+        model.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.sub_(parameter.grad, alpha=0.1)
+        return loss.item()
+
+    x, target = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    losses = [step(x, target) for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2] and made == []
+    assert len(dynascope.explain(step)(x, target).graphs) == 1

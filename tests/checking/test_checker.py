@@ -43,6 +43,18 @@ def test_values_and_gradients_of_every_line(recorder):
     assert w.grad is not None
 
 
+def test_lines_whose_sizes_depend_on_data(recorder):
+    @dynascope.compile
+    def f(x):
+        y = x[x > 0]
+        z = y * 2 + y.shape[0]
+        return z.sum() * x.max().item()
+
+    f(torch.randn(4, 8))
+    facts, notes = checked(recorder)
+    assert {"y", "z"} <= {fact.name for fact in facts} and not any(fact.differs for fact in facts) and not notes
+
+
 def wrong(graph, inputs):
     """A backend whose tanh is not quite one."""
     for node in graph.graph.nodes:

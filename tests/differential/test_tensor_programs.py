@@ -3,7 +3,7 @@
 import pytest
 from shrinking import shrink
 from tensor_checking import Different, check
-from tensor_programs import Program, of_varying_sizes, random_program, with_autograd
+from tensor_programs import Program, of_varying_sizes, random_program, with_autograd, with_late_numbers
 
 FIRST = 0
 """Seeds are fixed: the gate does not fail by chance. A failure names its seed, and its program stands in the message."""
@@ -62,6 +62,13 @@ def test_capture_of_autograd_inside(part, tmp_path):
 @pytest.mark.compiler
 def test_kernels_of_autograd_inside(tmp_path):
     run([*range(100, 106), 202], tmp_path, "dynascope", with_autograd)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("seed", [5000, 5024, 6041, 7098, 9102])
+def test_kernels_of_late_numbers(seed, tmp_path):
+    """All but the first failed once."""
+    run([seed], tmp_path, "dynascope", with_late_numbers)
 
 
 @pytest.mark.parametrize("seed", [1199, 1235])

@@ -116,6 +116,8 @@ class GraphBuilder:
         self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None
     ) -> fx.Node:
         node = self.graph.create_node(kind, target, arguments, keywords, name)
+        if any("late" in other.meta or "may_be_empty" in other.meta for other in node.all_input_nodes):
+            node.meta["may_be_empty"] = True
         self.journal.record(lambda: self.graph.erase_node(node))
         node.meta["user_stack"] = stack = self.user_stack()
         node.meta["stack_trace"] = stack_text(stack)

@@ -16,10 +16,11 @@ from dynascope.autograd_functions import CustomFunction, gradients
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
-    abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin
+    abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin argwhere
     avg_pool1d avg_pool2d baddbmm batch_norm bmm cat celu chunk clamp clamp_max clamp_min clone contiguous conv1d
     conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d copy cos cumsum detach div dropout elu empty
     empty_like eq exp expand expand_as fill flatten flip float floordiv full full_like ge gelu getattr group_norm gt
+    item nonzero numel size tolist unique unique_consecutive
     half hardsigmoid hardswish hardtanh instance_norm int interpolate invert layer_norm le leaky_relu linear log
     log_softmax logical_and logical_not logical_or long logsumexp lt masked_fill matmul max max_pool1d max_pool2d
     maximum mean min minimum mish mm mod mse_loss mul narrow ne neg norm normalize not_ ones ones_like or_ pad permute
@@ -85,11 +86,34 @@ def may_raise(node: fx.Node) -> bool:
     """Whether the values in a tensor can make the operator raise."""
     if node.op not in ("call_function", "call_method"):
         return False
+    if places_late_number(node) or reduces_late_size(node):
+        return True
     if node.target in (operator.getitem, operator.setitem):
         return holds_tensor(node.args[1])
     if isinstance(node.target, CustomFunction):
         return any(map(may_raise, node.target.forward.graph.nodes))
     return operator_name(node) not in NEVER_RAISES
+
+
+def places_late_number(node: fx.Node) -> bool:
+    """Whether a size or place is a number that only the run of the graph knows, which may be one that there is none of."""
+    numbers = [other for other in node.all_input_nodes if "late" in other.meta and "size" in other.meta]
+    return any(other.meta["size"].kind is int for other in numbers) and operator_name(node) not in OF_ELEMENTS
+
+
+def reduces_late_size(node: fx.Node) -> bool:
+    """Whether something is reduced of which there may be no element."""
+    return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
+
+
+_OF_ELEMENTS = """
+    add sub mul div truediv floordiv mod pow rsub eq ne lt le gt ge clamp clamp_min clamp_max maximum minimum where fill masked_fill
+    lerp addcmul addcdiv neg float int size item tolist _check
+"""
+OF_ELEMENTS = frozenset(_OF_ELEMENTS.split())
+"""They take a number as any other element."""
+_REDUCTIONS = "max min amax amin argmax argmin aminmax median nanmedian mode kthvalue cummax cummin"
+REDUCTIONS = frozenset(_REDUCTIONS.split())
 
 
 def holds_tensor(index: Any) -> bool:
@@ -109,6 +133,8 @@ def raises_unused(node: fx.Node) -> bool:
         return True
     if not may_raise(node):
         return False
+    if places_late_number(node) or reduces_late_size(node):
+        return True
     return node.target is operator.getitem or any(part in operator_name(node) for part in LOOKS)
 
 

@@ -136,7 +136,7 @@ def with_all_values(module: fx.GraphModule) -> tuple[fx.GraphModule, tuple[str, 
             continue
         with graph.inserting_after(known[node]):
             made = graph.call_method("clone", (known[node],))
-        made.meta = dict(node.meta)
+        made.meta = {key: value for key, value in node.meta.items() if key not in ("late", "late_result", "kept", "writes")}
         names.append(node.name)
         copied.append(made)
     graph.output([*(output if isinstance(output, (list, tuple)) else [output]), *copied])

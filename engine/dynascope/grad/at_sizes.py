@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from dynascope.grad.inputs import has_integers, roots_in, scope_of, sizes_vary
+from dynascope.grad.inputs import InputFacts, has_integers, roots_in, scope_of, sizes_vary
 from dynascope.grad.program import Program
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
+from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
 from dynascope.sizes.reach import keep_above
@@ -37,7 +38,8 @@ def for_all_sizes(program: Program, run: Run) -> Any:
                 raise
     scope = scope_of(program.inputs)
     assert scope is not None
-    names = roots_in(program.inputs)
+    pinned = scope.pinned(scope.binding)  # guards say what they are
+    names = [name for name in roots_in(program.inputs) if name not in pinned] or roots_in(program.inputs)
     _rely_on_usual_numbers(scope, names)
     relied_on = len(scope.log)
     if scope.binding is None:
@@ -50,10 +52,14 @@ def for_all_sizes(program: Program, run: Run) -> Any:
             scope.log.take_back(relied_on)
         return None
 
-    found = recorded(worlds) if (worlds := Worlds(scope, names)).are_enough else None
-    if found is not None:
-        return found
-    needed = _sizes_needed(program, scope, run)
+    tried = None
+    for reaches_down in (True, False):
+        worlds = Worlds(scope, names, reaches_down=reaches_down)
+        found = recorded(worlds) if worlds.are_enough and worlds.values != tried else None
+        if found is not None:
+            return found
+        tried = worlds.values
+    needed = _sizes_needed(names, program, scope, run)
     if needed and (found := _within_extents(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
         return found
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
@@ -66,13 +72,14 @@ def _within_extents(
 ) -> Any | None:
     """Where a slice is cut at the end of a tensor: what is recorded for numbers up to a size in the program, the largest one for
     which that goes."""
-    if len(needed) != 1:
+    (name, *others) = needed
+    extents = [e for given in program.inputs if isinstance(given, InputFacts) for e in given.layout.sizes]
+    if others or name in names_of(extents):
         return None
-    (name,) = needed
     hint, root = scope.hints[name], scope.roots[name]
     shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
     sizes = {size for shape in shapes for size in shape}
-    bounds = sorted({bound for size in sizes for bound in near(size) if bound > hint + COUNT})
+    bounds = sorted({bound for size in sizes for bound in near(size) if bound >= hint + COUNT - 1})
     relied_on, binding, best = len(scope.log), scope.binding, None
 
     def recorded_up_to(bound: int) -> Any | None:
@@ -95,8 +102,8 @@ def _within_extents(
 
 
 def near(size: int) -> Collection[int]:
-    """What a number may be at the most that is cut off at a size: as it is, with a bit added, or doubled."""
-    return size, size - 1, size - 2, size // 2, size // 2 - 1
+    """What a number may be at the most that is cut off at a size: as it is, with a bit added, or times a few."""
+    return size, size - 1, size - 2, *(size // part - less for part in (2, 3, 4, 8) for less in (0, 1))
 
 
 def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
@@ -123,6 +130,8 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         worlds.scope.worlds = None
 
     def fits(values: Mapping[str, Any]) -> bool:
+        if values in worlds.values:
+            return True
         other = Trail(worlds)
         try:
             _run_at(values, program, run, other)
@@ -142,9 +151,8 @@ def _run_at(values: Mapping[str, Any], program: Program, run: Run, trail: Trail)
         raise DifferentiationRefused(OperatorFailed("the program at other sizes", str(error))) from error
 
 
-def _sizes_needed(program: Program, scope: Scope, run: Run) -> frozenset[str]:
+def _sizes_needed(names: Collection[str], program: Program, scope: Scope, run: Run) -> frozenset[str]:
     """The roots that alone change what the program does; none where it is no single one."""
-    names = roots_in(program.inputs)
     needed = set()
     relied_on = len(scope.log)
     for name in names:

@@ -56,6 +56,9 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
 def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
     varying = next(sizes_in((arguments, keywords)), None)
     if varying is not None:
+        is_pointwise = torch.Tag.pointwise in target.tags  # of any number the results lie alike
+        if is_pointwise and all(size.kind is float for size in sizes_in((arguments, keywords))):
+            return layouts_by_torch(target, hints_of(arguments), hints_of(keywords))
         return _in_worlds(varying.scope, target, arguments, keywords)
     key = _memory_key(target, arguments, keywords)
     known = _MEMORY.get(key) if key is not None else None
@@ -70,7 +73,9 @@ def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str
 
 def _in_worlds(scope: Scope, target: Any, arguments: Any, keywords: Any) -> list[Layout | int | None]:
     """Torch's answers at several sizes, as one form each."""
-    if scope.worlds is None or any(size.kind is float for size in sizes_in((arguments, keywords))):
+    is_pointwise = torch.Tag.pointwise in target.tags
+    floats = any(size.kind is float for size in sizes_in((arguments, keywords)))
+    if scope.worlds is None or (floats and not is_pointwise):
         raise DifferentiationRefused(VaryingNumberNeeded(_name(target), names_of(sizes_in((arguments, keywords)))))
     answers = []
     for values in scope.worlds.values:

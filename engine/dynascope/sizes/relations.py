@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dynascope.sizes.expression import Expression, Polynomial, Root, add, evaluate, negate, roots_in, text
@@ -64,6 +65,7 @@ def is_true_of(relation: Relation, values: Mapping[str, Any]) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096, typed=True)
 def normal(name: str, left: Any, right: Any) -> tuple[str, Any, Any]:
     """Integers with everything that varies on the left where that is shorter: `n + 1 < 5` is `n < 4`."""
     if not (isinstance(left, (Polynomial, int)) and isinstance(right, (Polynomial, int))):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from dynascope.sizes import expression as exact
@@ -46,9 +47,9 @@ class Scope:
         root = self.roots[name]
         return Size(exact.of_root(root), hint, self)
 
-    def pinned(self) -> frozenset[str]:
-        """Roots that are relied on to be what they are now."""
-        constants = (relation for relation, _ in self.log if isinstance(relation.right, (int, float)))
+    def pinned(self, count: int | None = None) -> frozenset[str]:
+        """Roots that are relied on to be what they are now, by the first `count` relations or all."""
+        constants = (relation for relation, _ in islice(self.log, count) if isinstance(relation.right, (int, float)))
         said = {relation.left for relation in constants if relation.operator in ("==", "is") and not relation.holds_not}
         return frozenset(name for name, root in self.roots.items() if said and (root in said or exact.of_root(root) in said))
 
@@ -111,9 +112,15 @@ class Size:
     # Arithmetic
 
     def __add__(self, other: Any) -> Any:
+        if other.__class__ is int and self.expression.__class__ is Polynomial:
+            return self._exactly(exact.add(self.expression, other), self.hint + other) if other else self
+        if other.__class__ is Size and self.expression.__class__ is other.expression.__class__ is Polynomial:
+            return self._exactly(exact.add(self.expression, other.expression), self.hint + other.hint)
         return self._integers("+", exact.add, self, other)
 
     def __radd__(self, other: Any) -> Any:
+        if other.__class__ is int and self.expression.__class__ is Polynomial:
+            return self + other
         return self._integers("+", exact.add, other, self)
 
     def __sub__(self, other: Any) -> Any:
@@ -123,9 +130,15 @@ class Size:
         return self._integers("-", _subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
+        if other.__class__ is int and self.expression.__class__ is Polynomial:
+            return self if other == 1 else self._exactly(exact.multiply(self.expression, other), self.hint * other)
+        if other.__class__ is Size and self.expression.__class__ is other.expression.__class__ is Polynomial:
+            return self._exactly(exact.multiply(self.expression, other.expression), self.hint * other.hint)
         return self._integers("*", exact.multiply, self, other)
 
     def __rmul__(self, other: Any) -> Any:
+        if other.__class__ is int and self.expression.__class__ is Polynomial:
+            return self * other
         return self._integers("*", exact.multiply, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
@@ -234,6 +247,9 @@ class Size:
         if kind_of(left) is int and kind_of(right) is int:
             return self._computed(name, compute, left, right)
         return self._opaque(name, left, right)
+
+    def _exactly(self, expression: Any, hint: int) -> Any:
+        return expression if expression.__class__ is int else Size(expression, hint, self.scope)
 
     def _computed(self, name: str, compute: Callable[..., Any], left: Any, right: Any) -> Any:
         expression = compute(expression_of(left), expression_of(right))

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
+from dynascope.sizes.reach import lowest
 from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.size import Scope, Size, hint_of
 
@@ -47,10 +48,15 @@ Row = tuple[int | float, ...]
 
 class Worlds:
     """Values of the roots: the hints first, then three others. `varied` are the roots that differ among them, each by multiples
-    of its number in `steps`, or of 1."""
+    of its number in `steps`, or of 1. With `reaches_down` the last are the least that relations allow: what fits there too need not
+    be asked whether it does."""
 
     def __init__(
-        self, scope: Scope, varied: Iterable[str] | None = None, steps: Mapping[str, int] = MappingProxyType({})
+        self,
+        scope: Scope,
+        varied: Iterable[str] | None = None,
+        steps: Mapping[str, int] = MappingProxyType({}),
+        reaches_down: bool = False,
     ) -> None:
         self.scope, self.steps = scope, steps
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
@@ -60,6 +66,13 @@ class Worlds:
             found = self._other(number)
             if found is not None:
                 self.values.append(found)
+        if reaches_down and self.are_enough:
+            least = lowest(scope, {name: self._below(name) for name in self.varied})
+            if least not in self.values:
+                self.values[-1] = least
+
+    def _below(self, name: str) -> range:
+        return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
 
     @property
     def are_enough(self) -> bool:
@@ -136,12 +149,25 @@ class Worlds:
             return (value,) * len(self.values)
         return tuple(evaluate(value.expression, values) for values in self.values)
 
+    @cached_property
+    def _known_floats(self) -> dict[Row, Size]:
+        """Rows of floats that the program computed of its numbers."""
+        return {}
+
     def learn(self, values: Iterable[Any]) -> None:
         """Sizes that are likely to come back."""
-        known = self._known
         for value in values:
-            if isinstance(value, Size) and value.kind is int and len(known) < MOST_KNOWN:
-                known.setdefault(self.row(value), value)
+            if isinstance(value, Size) and len(self._known) < MOST_KNOWN:
+                if value.kind is int:
+                    self._known.setdefault(self.row(value), value)
+                elif (row := self._row_of_floats(value)) is not None:
+                    self._known_floats.setdefault(row, value)
+
+    def _row_of_floats(self, value: Size) -> Row | None:
+        try:
+            return self.row(value)
+        except (ArithmeticError, ValueError):
+            return None
 
     def expression(self, row: Row) -> Size | int | float | None:
         """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
@@ -149,7 +175,7 @@ class Worlds:
         if all(number == first and type(number) is type(first) for number in row):
             return first
         integers = all(type(number) is int for number in row)
-        known = self._known.get(row)
+        known = self._known.get(row) if integers else self._known_floats.get(row)
         if known is None:
             known = next(
                 (found for form in (FORMS if integers else FORMS_OF_FLOATS) if (found := form(self, row)) is not None),

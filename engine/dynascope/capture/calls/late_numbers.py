@@ -157,7 +157,7 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
     tensor = node if item is None else value.items[item].node
     if counted is not None:
         machine.graph.journal.set_item(machine.sizes.counts, key_of(operation, counted), size)
-    machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}), size)
+    machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}, str(size)), size)
     return value
 
 

@@ -266,7 +266,8 @@ def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Va
     from dynascope.capture.calls.pure import compute, value_of
 
     if name == "storage_offset" and isinstance(first := machine.realize(arguments[0]), TensorValue):
-        return ConstantValue(first.example.storage_offset() + offset_of_input(machine, first))
+        inside = machine.extents.ask(first, torch.Tensor.storage_offset)
+        return machine.sizes.value(inside + offset_of_input(machine, first))
     if machine.extents.vary and isinstance(first := machine.realize(arguments[0]), TensorValue):
         return asked(machine, method, first, arguments[1:], keywords)
     examples = [to_operand(machine, argument)[1] for argument in arguments]
