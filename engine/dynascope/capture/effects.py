@@ -46,6 +46,8 @@ class Effects:
     globals: tuple[tuple[dict, str, Value], ...]
     own_globals: dict
     state: tuple[Call, ...]
+    said: tuple[Call, ...] = ()
+    """The program's own warnings, in order."""
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
@@ -56,7 +58,7 @@ class Effects:
             yield value
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.globals or self.state)
+        return bool(self.objects or self.globals or self.state or self.said)
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -73,6 +75,7 @@ def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
         tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
         machine.values.globals,
         state,
+        tuple(machine.said),
     )
 
 
@@ -88,7 +91,7 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
             rebuilder.builder.load_constant(owner)
             rebuilder.builder.load_constant(name)
             rebuilder.builder.store_subscript()
-    for function, arguments in effects.state:
+    for function, arguments in (*effects.state, *effects.said):
         call(rebuilder, function, *arguments)
 
 

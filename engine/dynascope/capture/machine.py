@@ -120,6 +120,8 @@ class Machine:
         self.generators: list[GeneratorValue] = []
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
+        self.said: list[tuple[Any, tuple]] = []
+        """The calls that say what the program warned of itself."""
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0
@@ -357,7 +359,7 @@ class Machine:
 
     def doings(self) -> tuple[int, ...]:
         """Differs as soon as the program does something that would be done again if the same code ran again."""
-        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes)
+        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes), len(self.said)
 
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""

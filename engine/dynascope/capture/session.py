@@ -34,6 +34,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     numbers_and_text,
     objects,
     optimizers,
+    own_warnings,
     profiling,
     recurrent,
     torch_state,
