@@ -112,7 +112,8 @@ class Machine:
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
-        self.writes = 0
+        self.rewritten: list[Value] = []
+        """What was written to once more."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node]]] = []
         """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()
@@ -373,6 +374,8 @@ class Machine:
         if not value.changed:
             self.journal.set(value, "changed", True)
             self.journal.append(self.written, value)
+        else:
+            self.journal.append(self.rewritten, value)
 
 
 __all__ = ["STEPS", "GlobalSource", "ItemSource", "Machine", "Returned", "operation"]

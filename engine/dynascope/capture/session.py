@@ -38,6 +38,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     profiling,
     recurrent,
     torch_state,
+    transforms,
     views_in_place,
 )
 from dynascope.capture.calls.generators import closes_quietly

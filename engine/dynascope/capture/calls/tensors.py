@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import libraries
 from dynascope.capture.calls.refusals import check_types, writes_unevenly
@@ -452,7 +452,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
         is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
+        if is_cpu and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
             refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
@@ -469,7 +469,7 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        is_followed = isinstance(self.target, CustomFunction)  # what its passes warn of was noted there
+        is_followed = isinstance(self.target, HOLDS_GRAPH)  # what its passes warn of was noted there
         for warning in () if is_followed else given:
             self.note_warning(warning)
         return result
