@@ -51,7 +51,34 @@ def groups_left_early(x):
     return x, kept, [list(group) for group in every]
 
 
-PROGRAMS = [by_class, named_tuple_made, groups, groups_left_early]
+def deque_inside(x):
+    d = collections.deque([x])
+    d.append(x + 1)
+    d.appendleft(x * 2)
+    first = d.popleft()
+    d.extend([x, x * 3])
+    d.rotate()
+    d[1] = x * 5
+    return first, len(d), list(d), d, d[0], bool(d), [t.sum() for t in d.copy()]
+
+
+def deque_with_a_limit(x):
+    d = collections.deque(maxlen=2)
+    for k in range(4):
+        d.append(x * k)
+    d.extendleft([x, x * 7, x * 8])
+    return d, [t for t in d]  # noqa: C416
+
+
+def empty_deque(x):
+    d = collections.deque()
+    try:
+        d.pop()
+    except IndexError as error:
+        return x, str(error), 3 in d
+
+
+PROGRAMS = [deque_inside, deque_with_a_limit, empty_deque, by_class, named_tuple_made, groups, groups_left_early]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -66,7 +93,8 @@ def assert_equal(mine, theirs):
     assert type(mine) is type(theirs)
     if isinstance(mine, torch.Tensor):
         assert torch.equal(mine, theirs)
-    elif isinstance(mine, (list, tuple)):
+    elif isinstance(mine, (list, tuple, collections.deque)):
+        assert getattr(mine, "maxlen", None) == getattr(theirs, "maxlen", None)
         assert len(mine) == len(theirs)
         for one, other in zip(mine, theirs, strict=True):
             assert_equal(one, other)
@@ -86,3 +114,27 @@ def test_a_function_that_is_registered_later_is_seen():
     assert torch.equal(dispatch(X), X + 1)
     scaled.register(torch.Tensor, lambda value: value * 3)
     assert torch.equal(dispatch(X), X * 3 + 1)
+
+
+def stacked(x, frames):
+    frames.append(x)
+    return torch.stack(list(frames)).sum(0)
+
+
+def test_frames_of_a_full_deque_are_one_graph():
+    mine = collections.deque([X * k for k in range(3)], maxlen=3)
+    theirs = mine.copy()
+    dispatch = compiled(stacked)
+    for k in range(4):
+        assert torch.equal(dispatch(X * k + 1, mine), stacked(X * k + 1, theirs))
+        assert_equal(mine, theirs)
+    assert dispatch.compilation.codes == [] and len(dispatch.captures) == 1
+
+
+def test_a_deque_that_grows_is_left_to_python():
+    mine, theirs = collections.deque(), collections.deque()
+    dispatch = compiled(stacked)
+    for k in range(4):
+        assert torch.equal(dispatch(X * k + 1, mine), stacked(X * k + 1, theirs))
+        assert_equal(mine, theirs)
+    assert set(dispatch.compilation.codes) == {"foreign-value", "unsupported-attribute"}

@@ -120,7 +120,7 @@ def changed_items(value: DictValue) -> list[tuple[Value, Value]] | None:
 
 
 def written_to_list(value: ListValue) -> Iterable[Value]:
-    tail = changed_tail(value)
+    tail = None if value.instance is not None and value.instance.cls is collections.deque else changed_tail(value)
     return value.items if tail is None else tail
 
 
@@ -132,6 +132,9 @@ def written_to_dictionary(value: DictValue) -> Iterable[Value]:
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
+    if value.instance is not None and value.instance.cls is collections.deque:
+        rebuilder.fill_deque(value)
+        return
     if value.instance is not None:
         # Whatever a subclass makes of `[]`.
         builder.load_function(list.extend if tail is not None else list.__setitem__)

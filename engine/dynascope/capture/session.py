@@ -27,6 +27,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     checkpointing,
     constructors,
     containers,
+    deques,
     differentiation,
     introspection,
     iterators,
