@@ -146,8 +146,10 @@ def logs(row):
         lambda x: torch.vmap(logs)(x) + 1,
         lambda x: torch.vmap(lambda row: row.add_(1))(x * 1) + 1,
         lambda x: torch.vmap(lambda row: row * 2, chunk_size=2)(x) + 1,
+        lambda x: func.grad(lambda a: (a * a.detach().sum().item()).sum())(x) + 1,
+        lambda x: func.grad(lambda a: (a[a > 0] * 2).sum())(x) + 1,
     ],
-    ids=["effects", "writes to what it is given", "chunks"],
+    ids=["effects", "writes to what it is given", "chunks", "a number", "a size"],
 )
 def test_what_is_left_to_torch_is_one_break(program):
     dispatch = compiled(program)

@@ -100,6 +100,7 @@ class Body:
         if before != (machine.global_writes, len(machine.said)) or not as_before:
             raise self.cannot("its function changes objects of the program")
         self.nodes = self.nodes_made()
+        self.check_numbers()
         return result
 
     def nodes_made(self) -> list[fx.Node]:
@@ -112,6 +113,13 @@ class Body:
             if node.op != "placeholder" and "size" not in node.meta and node not in own and not graph.is_left_out(node):
                 found.append(node)
         return found[::-1]
+
+    def check_numbers(self) -> None:
+        """A number out of a tensor stays in the graph of the capture, where what is inside has no contents."""
+        inside = {*self.nodes, *(value.node for value in self.inner)}
+        for node in inside:
+            if any("size" in user.meta or user.op == "placeholder" for user in node.users if user not in inside):
+                raise self.cannot("its function takes a number out of a tensor")
 
     def lifted(self, results: list[TensorValue]) -> list[fx.Node]:
         """What the function reads besides its arguments."""
