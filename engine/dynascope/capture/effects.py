@@ -22,6 +22,7 @@ from dynascope.capture.values import (
     DELETED,
     CellValue,
     ConstantValue,
+    DataValue,
     DictValue,
     GradientValue,
     InstanceValue,
@@ -206,6 +207,12 @@ def write_gradient(rebuilder: Rebuilder, value: GradientValue) -> None:
     rebuilder.builder.store_attribute("grad")
 
 
+def write_data(rebuilder: Rebuilder, value: DataValue) -> None:
+    rebuilder.load(value.content)
+    rebuilder.load(value.tensor)
+    rebuilder.builder.store_attribute("data")
+
+
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
     rebuilder.load(value.content)
     if isinstance(value.source, CellSource):
@@ -259,6 +266,7 @@ WRITTEN = {
     InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
     CellValue: lambda value: (value.content,),
     GradientValue: lambda value: (value.tensor, value.content),
+    DataValue: lambda value: (value.tensor, value.content),
 }
 WRITERS = {
     IteratorValue: write_iterator,
@@ -269,4 +277,5 @@ WRITERS = {
     InstanceValue: write_instance,
     CellValue: write_cell,
     GradientValue: write_gradient,
+    DataValue: write_data,
 }

@@ -43,6 +43,7 @@ from dynascope.capture.values import (
     NONE,
     ConditionValue,
     ConstantValue,
+    DataValue,
     FunctionValue,
     GeneratorValue,
     GradientValue,
@@ -121,6 +122,7 @@ class Machine:
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
+        self.assigned: dict[TensorValue, DataValue] = {}
         self.rewritten: list[Value] = []
         """What was written to once more."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node]]] = []

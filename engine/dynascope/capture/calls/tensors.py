@@ -33,7 +33,7 @@ from dynascope.capture.metadata import (
     result_device,
 )
 from dynascope.capture.operators_called import inside_on_meta
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradients, tensor_data
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     DataDependentShape,
@@ -385,6 +385,7 @@ class Operation:
         self.named_examples = {key: pair[1] for key, pair in named.items()}
         self.own_operators = libraries.own_operators(target)
         self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
+        tensor_data.check_read(machine, self.tensors)
         self.name_default_device()
 
     def name_default_device(self) -> None:
