@@ -25,7 +25,37 @@ def twice(x, y):
 
 def read_later(x, y):
     x.data = y * 2
-    return x + 1
+    return x + 1, x.view(2, 2), torch.stack([y, y]) * x[0]
+
+
+def read_in_a_list(x, y):
+    x.data = y * 2
+    return torch.stack([x, y])
+
+
+def written_later(x, y):
+    x.data = y
+    x.add_(1)
+    return y * 2
+
+
+def written_through_a_view(x, y):
+    x.data = y
+    x[:2].mul_(5)
+    return y * 2
+
+
+def source_written_later(x, y):
+    x.data = y
+    y.add_(1)
+    return x * 2
+
+
+def assigned_again(x, y):
+    x.data = y * 2
+    z = x + 1
+    x.data = z * 2
+    return x + z
 
 
 def of_another_shape(x, y):
@@ -39,7 +69,14 @@ def read_as_a_view(x, y):
     return z
 
 
-@pytest.mark.parametrize("program", [simple, gives_it_back, twice, read_as_a_view, read_later, of_another_shape])
+BREAKS = (read_in_a_list, written_later, of_another_shape)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [simple, gives_it_back, twice, read_as_a_view, read_later, read_in_a_list, written_later]
+    + [written_through_a_view, source_written_later, assigned_again, of_another_shape],
+)
 def test_as_eager(program):
     dispatch = compiled(program)
     for turn in range(3):
@@ -50,7 +87,7 @@ def test_as_eager(program):
             result = function(x, y)
             seen.append((str(result), str(x), str(y), x.data_ptr() == y.data_ptr(), result is x, x.data_ptr() == before))
         assert seen[0] == seen[1]
-    breaks = ["tensor-attribute"] if program in (read_later, of_another_shape) else []
+    breaks = ["tensor-attribute"] if program in BREAKS else []
     assert dispatch.compilation.codes == breaks
 
 

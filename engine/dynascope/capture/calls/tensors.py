@@ -362,6 +362,16 @@ def fixed(machine: Machine, value: Value) -> Value:
     return value
 
 
+def now_held(machine: Machine, value: Value) -> Value:
+    """A tensor whose `.data` the program has set, as what it holds since: `Operation` sees that nothing writes there."""
+    known = machine.assigned.get(machine.realize(value))
+    if known is None or known.tensor.example.requires_grad:
+        return value
+    detached = apply_method(machine, torch.Tensor.detach, [known.content], {})
+    machine.journal.set_item(machine.assigned, detached, known)
+    return detached
+
+
 class Operation:
     """One call of torch, on its way to being a node."""
 
@@ -370,6 +380,8 @@ class Operation:
     ) -> None:
         self.machine, self.kind, self.target, self.name = machine, kind, target, name
         prepare = (lambda value: fixed(machine, value)) if name in OF_CONTENTS else machine.realize
+        if machine.assigned:
+            arguments = [now_held(machine, argument) for argument in arguments]
         self.values = [prepare(argument) for argument in arguments]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
@@ -421,6 +433,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
+        tensor_data.check_not_written(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written):

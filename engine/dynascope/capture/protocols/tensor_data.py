@@ -1,6 +1,6 @@
-"""`x.data = y`: the tensor gets other memory when the graph has run. Until then nothing reads it any more.
+"""`x.data = y`: the tensor gets other memory when the graph has run. Until then it is read as that, if it requires no grad.
 
-    p.data = p.data * 0.9 + q * 0.1      an effect; a later `p + 1` in the same function is a break
+    p.data = p.data * 0.9 + q * 0.1      an effect; a later `p + 1` of a parameter in the same function is a break
 """
 
 from __future__ import annotations
@@ -40,7 +40,15 @@ def fits(tensor: TensorValue, item: TensorValue) -> bool:
 
 
 def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
-    if machine.assigned and any(tensor in machine.assigned for tensor in tensors):
+    """`tensors` are those that an operator is given; what stands for an assigned one is there by a name of its own."""
+    for tensor in tensors if machine.assigned else ():
+        if (known := machine.assigned.get(tensor)) is not None and known.tensor is tensor:
+            raise Break(TensorAttribute("data"))
+
+
+def check_not_written(machine: Machine, written: list[TensorValue]) -> None:
+    """A write would be one to both."""
+    if machine.assigned and any(tensor in machine.assigned for tensor in written):
         raise Break(TensorAttribute("data"))
 
 
