@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.capture.plan import PASSES
@@ -83,7 +83,7 @@ def records_writes(nodes: list[fx.Node]) -> bool:
 def draws_numbers(node: fx.Node) -> bool:
     if node.op not in ("call_function", "call_method"):
         return False
-    if isinstance(node.target, CustomFunction):
+    if isinstance(node.target, HOLDS_GRAPH):
         return any(map(draws_numbers, node.target.forward.graph.nodes))
     return isinstance(node.target, torch._ops.OpOverload) or any(part in operator_name(node) for part in DRAWS)
 

@@ -15,9 +15,6 @@ OPTIMIZERS = [
 ]
 
 
-double_sums = torch.vmap(lambda row: row.sum() * 2)
-
-
 @pytest.mark.parametrize("make_optimizer", OPTIMIZERS)
 def test_a_whole_training_step_breaks_nowhere(make_optimizer):
     def train(compile_step):
@@ -42,24 +39,6 @@ def test_a_whole_training_step_breaks_nowhere(make_optimizer):
     torch.testing.assert_close(captured_parameters, parameters)
     assert function.compilation.codes == []
     assert function.refused == []
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: double_sums(x + 1) * 3,
-        lambda x: torch.func.grad(lambda t: (t**3).sum())(x + 1) * 3,
-    ],
-    ids=["vmap", "grad"],
-)
-def test_what_torch_runs_itself_is_one_break(function):
-    x = torch.randn(3, 2)
-    dispatch = compiled(function)
-    for _ in range(2):
-        torch.testing.assert_close(dispatch(x), function(x))
-    places = {captured.exit.span for captured in dispatch.captures if hasattr(captured.exit, "span")}
-    assert len(places) == 1 and not dispatch.refused
-    assert {graph.operations for graph in dispatch.graphs} == {1}
 
 
 def test_a_missing_key_of_a_default_dictionary_is_added_outside():

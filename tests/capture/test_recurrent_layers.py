@@ -50,7 +50,7 @@ def test_equal_to_eager_with_gradients(name):
     dispatch = compiled(function)
     dispatch(x)
     assert dispatch.compilation.codes == [] and len(dispatch.graphs) == 1
-    assert any(node.target is getattr(torch, layer.mode.lower()) for node in dispatch.graphs[0].module.graph.nodes)
+    assert sum(each.op == "call_function" for each in dispatch.graphs[0].module.graph.nodes) < 12
 
 
 def test_loss_and_step_are_one_graph():
@@ -120,3 +120,15 @@ def test_operands_that_do_not_fit_raise_in_torchs_words():
     with dynascope.expected("recurrent-layer"), pytest.raises(RuntimeError) as mine:
         dynascope.compile(function)(x, state)
     assert str(mine.value) == str(theirs.value)
+
+
+def test_many_lengths():
+    layer = nn.GRU(3, 4)
+
+    def function(x):
+        return layer(x)[0].square().sum()
+
+    mine = dynascope.compile(function)
+    for length in (5, 6, 7, 9):
+        x = torch.randn(length, 2, 3)
+        torch.testing.assert_close(mine(x), function(x))

@@ -6,5 +6,8 @@ Capture makes them, the recording of programs looks inside, and they know neithe
 from dynascope.autograd_functions.custom_function import CustomFunction
 from dynascope.autograd_functions.freed import with_freed_history
 from dynascope.autograd_functions.gradients import gradients
+from dynascope.autograd_functions.transforms import Transformed
 
-__all__ = ["CustomFunction", "gradients", "with_freed_history"]
+HOLDS_GRAPH = (CustomFunction, Transformed)
+"""Targets of nodes that hold a graph, `forward`, which runs when they are called."""
+__all__ = ["HOLDS_GRAPH", "CustomFunction", "Transformed", "gradients", "with_freed_history"]

@@ -22,6 +22,7 @@ from dynascope.capture.values import (
     DELETED,
     CellValue,
     ConstantValue,
+    DataValue,
     DictValue,
     GradientValue,
     InstanceValue,
@@ -46,6 +47,8 @@ class Effects:
     globals: tuple[tuple[dict, str, Value], ...]
     own_globals: dict
     state: tuple[Call, ...]
+    said: tuple[Call, ...] = ()
+    """The program's own warnings, in order."""
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
@@ -56,7 +59,7 @@ class Effects:
             yield value
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.globals or self.state)
+        return bool(self.objects or self.globals or self.state or self.said)
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -73,6 +76,7 @@ def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
         tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
         machine.values.globals,
         state,
+        tuple(machine.said),
     )
 
 
@@ -88,7 +92,7 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
             rebuilder.builder.load_constant(owner)
             rebuilder.builder.load_constant(name)
             rebuilder.builder.store_subscript()
-    for function, arguments in effects.state:
+    for function, arguments in (*effects.state, *effects.said):
         call(rebuilder, function, *arguments)
 
 
@@ -117,7 +121,7 @@ def changed_items(value: DictValue) -> list[tuple[Value, Value]] | None:
 
 
 def written_to_list(value: ListValue) -> Iterable[Value]:
-    tail = changed_tail(value)
+    tail = None if value.instance is not None and value.instance.cls is collections.deque else changed_tail(value)
     return value.items if tail is None else tail
 
 
@@ -129,6 +133,9 @@ def written_to_dictionary(value: DictValue) -> Iterable[Value]:
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
+    if value.instance is not None and value.instance.cls is collections.deque:
+        rebuilder.fill_deque(value)
+        return
     if value.instance is not None:
         # Whatever a subclass makes of `[]`.
         builder.load_function(list.extend if tail is not None else list.__setitem__)
@@ -200,6 +207,12 @@ def write_gradient(rebuilder: Rebuilder, value: GradientValue) -> None:
     rebuilder.builder.store_attribute("grad")
 
 
+def write_data(rebuilder: Rebuilder, value: DataValue) -> None:
+    rebuilder.load(value.content)
+    rebuilder.load(value.tensor)
+    rebuilder.builder.store_attribute("data")
+
+
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
     rebuilder.load(value.content)
     if isinstance(value.source, CellSource):
@@ -253,6 +266,7 @@ WRITTEN = {
     InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
     CellValue: lambda value: (value.content,),
     GradientValue: lambda value: (value.tensor, value.content),
+    DataValue: lambda value: (value.tensor, value.content),
 }
 WRITERS = {
     IteratorValue: write_iterator,
@@ -263,4 +277,5 @@ WRITERS = {
     InstanceValue: write_instance,
     CellValue: write_cell,
     GradientValue: write_gradient,
+    DataValue: write_data,
 }

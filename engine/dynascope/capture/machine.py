@@ -43,6 +43,7 @@ from dynascope.capture.values import (
     NONE,
     ConditionValue,
     ConstantValue,
+    DataValue,
     FunctionValue,
     GeneratorValue,
     GradientValue,
@@ -121,7 +122,9 @@ class Machine:
         self.global_writes: dict[tuple[int, str], tuple[dict, Value]] = {}
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
-        self.writes = 0
+        self.assigned: dict[TensorValue, DataValue] = {}
+        self.rewritten: list[Value] = []
+        """What was written to once more."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node]]] = []
         """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()
@@ -129,6 +132,8 @@ class Machine:
         self.generators: list[GeneratorValue] = []
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
+        self.said: list[tuple[Any, tuple]] = []
+        """The calls that say what the program warned of itself."""
         self.keys: dict[type, dict[Source, None]] = {}
         self.handled: Value = NONE
         self.catchers = 0
@@ -368,7 +373,7 @@ class Machine:
 
     def doings(self) -> tuple[int, ...]:
         """Differs as soon as the program does something that would be done again if the same code ran again."""
-        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes)
+        return len(self.graph.graph.nodes), len(self.tensor_writes), len(self.global_writes), len(self.said)
 
     def write(self, value: Any) -> None:
         """Notes that the program changes a mutable value, so that the change is made outside too."""
@@ -382,6 +387,8 @@ class Machine:
         if not value.changed:
             self.journal.set(value, "changed", True)
             self.journal.append(self.written, value)
+        else:
+            self.journal.append(self.rewritten, value)
 
 
 __all__ = ["STEPS", "GlobalSource", "ItemSource", "Machine", "Returned", "operation"]

@@ -13,7 +13,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture.metadata import META
 from dynascope.meta_kernels import autocast
 
@@ -67,7 +67,7 @@ class OnMeta(TorchDispatchMode):
 
 def inside_on_meta(target: Any) -> AbstractContextManager[Any]:
     """What a custom function's own graphs make, they make on meta; others are told by their arguments."""
-    return OnMeta() if isinstance(target, CustomFunction) else nullcontext()
+    return OnMeta() if isinstance(target, HOLDS_GRAPH) else nullcontext()
 
 
 class _Watch(OnMeta):

@@ -184,10 +184,15 @@ class Outside:
     def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue:
         """What an object of a subclass of `base` holds, read as `base` does; its type is guarded already."""
         object, source = instance.object, instance.source
-        if base is list:
+        if base is collections.deque:
+            self.machine.guards.add(source, LengthIs(len(object)))
+            self.machine.guards.add(AttributeSource(source, "maxlen"), Equals(object.maxlen))
+            items = [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
+            value: DictValue | ListValue = ListValue(items, source, object)
+        elif base is list:
             self.machine.guards.add(source, LengthIs(list.__len__(object)))
             items = [self.lazy(item, ItemSource(source, at, base)) for at, item in enumerate(list.__iter__(object))]
-            value: DictValue | ListValue = ListValue(items, source, object)
+            value = ListValue(items, source, object)
         else:
             value = self._filled(object, source, base, lambda key: ItemSource(source, key, base))
             if base is types.MappingProxyType:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction, gradients
+from dynascope.autograd_functions import HOLDS_GRAPH, gradients
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
@@ -90,7 +90,7 @@ def may_raise(node: fx.Node) -> bool:
         return True
     if node.target in (operator.getitem, operator.setitem):
         return holds_tensor(node.args[1])
-    if isinstance(node.target, CustomFunction):
+    if isinstance(node.target, HOLDS_GRAPH):
         return any(map(may_raise, node.target.forward.graph.nodes))
     return operator_name(node) not in NEVER_RAISES
 
@@ -127,7 +127,7 @@ def raises_unused(node: fx.Node) -> bool:
     device = node.meta.get("device")
     if device is not None and device.type != "cpu":
         return False
-    if isinstance(node.target, CustomFunction):
+    if isinstance(node.target, HOLDS_GRAPH):
         return any(map(raises_unused, node.target.forward.graph.nodes))
     if refused_by_real_tensors_only(node):
         return True

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.protocols.contents import longest
 from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
@@ -591,6 +592,7 @@ class Rebuilder:
             self.call_constant(new, *value.arguments)
         else:
             new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
+            new = collections.deque if value.cls is collections.deque else new
             self.call_constant(new.__new__, ConstantValue(value.cls))
         self._keep(value)
         self.fill_instance(value)
@@ -606,7 +608,9 @@ class Rebuilder:
     def fill_instance(self, value: InstanceValue) -> None:
         """What an object of a subclass of dict or list holds, put there without the class's own methods."""
         contents = value.contents
-        if isinstance(contents, ListValue):
+        if value.cls is collections.deque:
+            self.fill_deque(contents)
+        elif isinstance(contents, ListValue):
             self.builder.load_function(list.extend)
             self.load(value)
             self.builder.build_tuple(self.load_all(contents.items))
@@ -616,6 +620,15 @@ class Rebuilder:
             for key, item in contents.items.values():
                 self.call_constant(contents.cls.__setitem__, value, key, item)
                 self.builder.pop()
+
+    def fill_deque(self, contents: ListValue) -> None:
+        """Made anew where it is: that empties it first."""
+        self.builder.load_function(collections.deque.__init__)
+        self.load(contents)
+        self.builder.build_tuple(self.load_all(contents.items))
+        self.builder.load_constant(longest(contents))
+        self.builder.call(3)
+        self.builder.pop()
 
     def make_again(self, source: MadeSource) -> None:
         with self.builder.callee():

@@ -27,6 +27,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     checkpointing,
     constructors,
     containers,
+    deques,
     differentiation,
     introspection,
     iterators,
@@ -35,9 +36,11 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     numbers_and_text,
     objects,
     optimizers,
+    own_warnings,
     profiling,
     recurrent,
     torch_state,
+    transforms,
     views_in_place,
 )
 from dynascope.capture.calls.generators import closes_quietly
@@ -80,6 +83,7 @@ from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     CellValue,
+    DataValue,
     DictValue,
     FunctionValue,
     GradientValue,
@@ -364,7 +368,7 @@ class Session:
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
         for written in machine.written:
-            if isinstance(written, (CellValue, GradientValue)):
+            if isinstance(written, (CellValue, DataValue, GradientValue)):
                 continue
             for other in outside:
                 if other is not written and written.source is not None and type(other) is type(written):

@@ -403,6 +403,18 @@ class GradientValue(MutableValue):
         self.tensor, self.content = tensor, NONE
 
 
+class DataValue(MutableValue):
+    """What the program put into `tensor.data`."""
+
+    __slots__ = ("content", "tensor")
+    python_type = torch.Tensor
+
+    def __init__(self, tensor: TensorValue) -> None:
+        super().__init__(tensor.source)
+        self.tensor: TensorValue = tensor
+        self.content: Value = tensor
+
+
 class FunctionValue(MutableValue):
     """A Python function. `object` is the real one for functions from outside; others are made by the program."""
 

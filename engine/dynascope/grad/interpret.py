@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import CustomFunction, Transformed
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.numbers import symbol
 from dynascope.grad.reasons import (
@@ -28,6 +28,7 @@ from dynascope.grad.record import Recorder
 from dynascope.grad.tape import Origin
 from dynascope.grad.torch_rules import RULES
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.sizes import Size
 
 
@@ -107,6 +108,9 @@ def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: R
         return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
     if isinstance(node.target, CustomFunction):
         return node.target.applied(lambda graph, inputs: _run_inside(graph, inputs, recorder), arguments)
+    if isinstance(node.target, Transformed):
+        with without_saved_tensors_hooks():  # transforms take none
+            return node.target(*arguments)
     return node.target(*arguments, **keywords)
 
 

@@ -47,6 +47,10 @@ _PHASES_CHECKED = {aten.linalg_eig.default, aten._linalg_eigh.default, aten._lin
 values of the tangents tell."""
 
 
+_ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
+"""What forward-mode differentiation asks, and no graph holds."""
+
+
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
@@ -129,6 +133,9 @@ class Recorder(TorchDispatchMode):
     # -- recording one operator
 
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if func in _ABOUT_SIZES:
+            with torch.utils._python_dispatch._disable_current_modes():
+                return func(*args, **kwargs)
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)

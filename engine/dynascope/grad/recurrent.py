@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.meta_kernels.recurrent import BACKWARD, FORWARD, LAYERS, Call, call_of
+from dynascope.meta_kernels.recurrent import BACKWARD, CALLED, FORWARD, LAYERS, Call, call_of
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -41,4 +41,4 @@ def _layer(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-RULES: dict[Any, Callable[..., Any]] = {function: _layer(function) for function in LAYERS}
+RULES: dict[Any, Callable[..., Any]] = {CALLED[function]: _layer(function) for function in LAYERS}

@@ -182,6 +182,21 @@ def _backward_meta(history: torch.Tensor, operands: Any, tangents: Any, needed: 
     return [torch.empty_like(operand) for operand, wanted in zip(operands, needed, strict=True) if wanted]
 
 
+class Layer:
+    """What a graph calls: torch's function, which on meta tensors takes no steps, however many there are."""
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.__name__, self.__module__ = function, function.__name__, __name__
+
+    def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        call = call_of(self.function, arguments)
+        if call is not None and call.input.is_meta and fits(call):
+            return described(call)
+        return self.function(*arguments)
+
+
+CALLED = {function: Layer(function) for function in LAYERS}
+
 LIBRARY.impl("recurrent", _forward, "CompositeExplicitAutograd")
 LIBRARY.impl("recurrent", _forward_meta, "Meta")
 LIBRARY.impl("recurrent_backward", _backward, "CompositeExplicitAutograd")

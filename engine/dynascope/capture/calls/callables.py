@@ -6,6 +6,8 @@ import functools
 import operator
 import types
 import typing
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +15,7 @@ import torch
 from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute, value_of
-from dynascope.capture.calls.registry import meaning, object_meaning
+from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
@@ -31,6 +33,7 @@ from dynascope.capture.values import (
 )
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import MadeSource
+from dynascope.guards.state_calls import CallReturns
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -114,6 +117,31 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
         raise Break(ForeignCall(name_of_cached(function), "what it remembers is no constant"))
     make = functools.partial(function.object, **named) if named else function.object
     return machine.outside.realize(found, MadeSource(found, make, tuple(map(again, given[:count], known))))
+
+
+def single_dispatch(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
+    """`functools.singledispatch`: the function that is registered for the class of the first argument, as a guard asks again."""
+    if not arguments:
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    cls = machine.realize(arguments[0]).python_type
+    found = function.object.dispatch(cls)
+    machine.guards.add_state(CallReturns(Dispatch(function.object.dispatch, cls), found))
+    return machine.call(machine.outside.fixed(found, found.__qualname__), arguments, keywords)
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """What is asked again: which function there is for a class."""
+
+    dispatch: Callable[[type], Any]
+    cls: type
+    __name__ = "dispatch"
+
+    def __call__(self) -> Any:
+        return self.dispatch(self.cls)
+
+
+MEANINGS_OF_CODE[functools.singledispatch(single_dispatch).__code__] = single_dispatch
 
 
 def lasting(value: Value) -> Any:

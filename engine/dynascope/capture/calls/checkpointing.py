@@ -38,10 +38,10 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     if machine.object_of(reentrant) and not any(map(requires_grad, map(machine.realize, given))):
         raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))
     graph = machine.graph
-    before = len(machine.tensor_writes), len(machine.global_writes), len(machine.written)
+    before = changes(machine)
     start = len(graph.graph.nodes)
     result = machine.realize(machine.call_now(function, given, rest))
-    if before != (len(machine.tensor_writes), len(machine.global_writes), len(machine.written)):
+    if before != changes(machine):
         raise Break(ForeignCall("checkpoint", "what its function changes is changed again in the backward pass"))
     if torch.is_grad_enabled():
         made = list(graph.graph.nodes)[start:]
@@ -52,6 +52,10 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
         graph.make_again([node for node in made if node not in kept])
         machine.journal.append(machine.checkpoints, (before[0], made))
     return result
+
+
+def changes(machine: Machine) -> tuple[int, ...]:
+    return len(machine.tensor_writes), len(machine.global_writes), len(machine.written), len(machine.said)
 
 
 def check_unchanged(machine: Machine) -> None:

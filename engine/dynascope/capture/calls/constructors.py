@@ -13,7 +13,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import items
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import DataDependentValue, ForeignValue
+from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
@@ -107,6 +107,18 @@ def dict_fromkeys(machine: Machine, arguments: Arguments, keywords: Keywords) ->
     for key in elements(machine, arguments[0]):
         items.put(machine, made, key, arguments[1] if len(arguments) > 1 else NONE)
     return made
+
+
+@meaning(collections.namedtuple)
+def named_tuple(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """The class is made once, when it is captured: all that it is made of is known."""
+    known = [constant_of(machine.known(each)) for each in arguments]
+    named = {name: constant_of(machine.known(each)) for name, each in keywords.items()}
+    if any(type(each) is NotConstant for each in (*known, *named.values())):
+        raise Break(ForeignCall("collections.namedtuple", "it is made of something that is no constant"))
+    named.setdefault("module", machine.frames[-1].globals.get("__name__", "__main__"))
+    made = compute(machine, collections.namedtuple, tuple(known), named).value
+    return machine.outside.fixed(made, made.__name__)
 
 
 @meaning(slice)

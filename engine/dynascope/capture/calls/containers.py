@@ -58,8 +58,9 @@ def method(*classes: type) -> Callable[[Any], Any]:
             values[0] = container_of(machine, values[0])
             return function(machine, *values, **keywords)
 
+        name = function.__name__
         for cls in classes:
-            MEANINGS[getattr(cls, function.__name__.removesuffix("_"))] = run
+            MEANINGS[getattr(cls, name if name.endswith("__") else name.removesuffix("_"))] = run
         return function
 
     return register

@@ -18,7 +18,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import functions_of, storage_of
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
@@ -94,6 +94,7 @@ def accumulate(
 def differentiate(
     machine: Machine, outputs: list[Value], inputs: list[Value], tangents: list[Value], retain: Value, create: Value
 ) -> list[Value]:
+    tensor_data.check_differentiated(machine)
     if machine.sizes.scope.late or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     for value in (*outputs, *inputs):

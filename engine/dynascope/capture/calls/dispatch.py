@@ -20,7 +20,14 @@ from dynascope.capture.calls import python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
-from dynascope.capture.calls.registry import CALLABLE_OBJECTS, CONSTRUCTORS, FOLDABLE, FOLDABLE_TYPES, MEANINGS
+from dynascope.capture.calls.registry import (
+    CALLABLE_OBJECTS,
+    CONSTRUCTORS,
+    FOLDABLE,
+    FOLDABLE_TYPES,
+    MEANINGS,
+    MEANINGS_OF_CODE,
+)
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.calls.state_reads import reads_state, state_read
 from dynascope.capture.calls.tensors import (
@@ -71,6 +78,8 @@ def call_function(machine: Machine, function: FunctionValue, arguments: Argument
     meaning = MEANINGS.get(function.object) if function.object is not None else None
     if meaning is not None:
         return by_meaning(machine, function.object, meaning, arguments, keywords)
+    if function.code in MEANINGS_OF_CODE and function.object is not None:
+        return MEANINGS_OF_CODE[function.code](machine, function, arguments, keywords)
     return python.enter(machine, function, arguments, keywords)
 
 

@@ -255,6 +255,29 @@ def filter_false(function, iterable, /):
             yield item
 
 
+def groupby_(iterable, key=None):
+    items = iter(iterable)
+    waiting = []
+    turns = []
+
+    def take():
+        for item in items:
+            waiting.append((item if key is None else key(item), item))
+            return True
+        return False
+
+    def group(turn, shared):
+        while turn == len(turns) and (waiting or take()) and waiting[0][0] == shared:
+            yield waiting.pop()[1]
+
+    while waiting or take():
+        shared = waiting[0][0]
+        turns.append(shared)
+        yield shared, group(len(turns), shared)
+        while (waiting or take()) and waiting[0][0] == shared:
+            waiting.pop()
+
+
 def cycle_(iterable, /):
     saved = []
     for item in iterable:
@@ -293,6 +316,7 @@ STAND_FOR = {
     compress_.__code__: itertools.compress,
     filter_false.__code__: itertools.filterfalse,
     cycle_.__code__: itertools.cycle,
+    groupby_.__code__: itertools.groupby,
     islice_.__code__: itertools.islice,
     map_.__code__: map,
     map_one.__code__: map,

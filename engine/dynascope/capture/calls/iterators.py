@@ -247,6 +247,7 @@ for _thing, _python, *_at in (
     (itertools.pairwise, equivalents.pairwise_, 0),
     (itertools.filterfalse, equivalents.filter_false, 1),
     (itertools.cycle, equivalents.cycle_, 0),
+    (itertools.groupby, equivalents.groupby_, 0),
     (collections._count_elements, equivalents.count_elements),
 ):
     _equivalent(_thing, _python, *_at)

@@ -28,6 +28,9 @@ class Layer(Operation):
     def refuse_types(self) -> None:
         """`recurrent.fits` has looked."""
 
+    def graph_target(self) -> tuple[str, Any]:
+        return "call_function", recurrent.CALLED[self.target]
+
     def run_on_meta(self) -> Any:
         call = recurrent.call_of(self.target, self.examples)
         if self.keywords or call is None or not recurrent.fits(call) or self.is_cast():

@@ -10,6 +10,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ Meaning = Callable[[Any, list, dict], Any]
 
 # What calling this very object does.
 MEANINGS: dict[Any, Meaning] = {}
+# What calling a function with this code does, given its value: functions that a decorator makes.
+MEANINGS_OF_CODE: dict[CodeType, Callable[[Any, Any, list, dict], Any]] = {}
 # What calling this class does.
 CONSTRUCTORS: dict[type, Meaning] = {}
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
 from dynascope.capture.calls.refusals import check_types, is_pointwise, writes_unevenly
@@ -33,7 +33,7 @@ from dynascope.capture.metadata import (
     result_device,
 )
 from dynascope.capture.operators_called import inside_on_meta
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradients, tensor_data
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import (
     DataDependentShape,
@@ -363,6 +363,16 @@ def fixed(machine: Machine, value: Value) -> Value:
     return value
 
 
+def now_held(machine: Machine, value: Value) -> Value:
+    """A tensor whose `.data` the program has set, as what it holds since: `Operation` sees that nothing writes there."""
+    known = machine.assigned.get(machine.realize(value))
+    if known is None or known.tensor.example.requires_grad:
+        return value
+    detached = apply_method(machine, torch.Tensor.detach, [known.content], {})
+    machine.journal.set_item(machine.assigned, detached, known)
+    return detached
+
+
 class Operation:
     """One call of torch, on its way to being a node."""
 
@@ -371,6 +381,8 @@ class Operation:
     ) -> None:
         self.machine, self.kind, self.target, self.name = machine, kind, target, name
         prepare = (lambda value: fixed(machine, value)) if name in OF_CONTENTS else machine.realize
+        if machine.assigned:
+            arguments = [now_held(machine, argument) for argument in arguments]
         self.values = [prepare(argument) for argument in arguments]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
@@ -386,6 +398,7 @@ class Operation:
         self.named_examples = {key: pair[1] for key, pair in named.items()}
         self.own_operators = libraries.own_operators(target)
         self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
+        tensor_data.check_read(machine, self.tensors)
         self.name_default_device()
 
     def name_default_device(self) -> None:
@@ -421,6 +434,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
+        tensor_data.check_not_written(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written):
@@ -476,7 +490,7 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
         tensors do not tell."""
-        if not self.tensors or self.own_operators or isinstance(self.target, CustomFunction):
+        if not self.tensors or self.own_operators or isinstance(self.target, HOLDS_GRAPH):
             return
         devices = {tensor.device: None for tensor in self.tensors}
         first = next(iter(devices))
@@ -510,7 +524,7 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
-        is_followed = isinstance(self.target, CustomFunction)  # what its passes warn of was noted there
+        is_followed = isinstance(self.target, HOLDS_GRAPH)  # what its passes warn of was noted there
         for warning in () if is_followed else given:
             self.note_warning(warning)
         return result

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradients, tensor_data
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -41,6 +41,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(value, TensorValue) and name == "grad":
         gradients.write(machine, value, item)
+        return None
+    if isinstance(value, TensorValue) and name == "data":
+        tensor_data.write(machine, value, item)
         return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))

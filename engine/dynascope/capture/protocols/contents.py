@@ -18,15 +18,21 @@ from dynascope.capture.values import DictValue, InstanceValue, ListValue, Value
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-CONTAINERS = (collections.OrderedDict, dict, list, types.MappingProxyType)
+CONTAINERS = (collections.OrderedDict, dict, list, collections.deque, types.MappingProxyType)
 
 
 def base_in_c(cls: type) -> type | None:
     """The container in C that the class is one of; None for others, and where asking for the length is the user's code."""
     base = next((base for base in cls.__mro__ if base in CONTAINERS), None)
-    if base is None or issubclass(cls, collections.defaultdict):
+    if base is None or issubclass(cls, collections.defaultdict) or (base is collections.deque and cls is not base):
         return None
     return None if base is list and isinstance(lookup(cls, "__len__"), types.FunctionType) else base
+
+
+def longest(contents: ListValue) -> int | None:
+    """The greatest length of a deque that holds this."""
+    instance = contents.instance
+    return instance.arguments[0].value if instance.object is None else instance.object.maxlen
 
 
 def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
@@ -36,5 +42,7 @@ def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
     if value.contents is None and value.object is not None and (base := base_in_c(value.cls)) is not None:
         if base is types.MappingProxyType and not is_fixed(value.source):
             return None
+        if base is collections.deque and value.object.maxlen != len(value.object):
+            return None  # it may grow: its length would be another at each call
         value.contents = machine.outside.contents(value, base)
     return value.contents

@@ -1,0 +1,158 @@
+"""`collections.deque`: an object whose contents are a list, with an end that falls off where it has a greatest length.
+
+One from outside that may still grow is left to Python (`contents_of`).
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument
+from dynascope.capture.calls.containers import count, index, method, remove, reverse
+from dynascope.capture.calls.objects import holding
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols import items
+from dynascope.capture.protocols.contents import longest
+from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.reasons import ProgramRaises
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    Value,
+    boolean,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+DEQUE = collections.deque
+
+
+@meaning(DEQUE)
+def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    limit = machine.object_of(argument(arguments, keywords, 1, "maxlen", NONE))
+    given = argument(arguments, keywords, 0, "iterable", ListValue([]))
+    held = elements(machine, given)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise Break(ProgramRaises("ValueError", machine.expression()))
+    return made(held[-limit:] if limit else [] if limit == 0 else held, limit)
+
+
+def made(held: list[Value], limit: int | None) -> InstanceValue:
+    value = InstanceValue(DEQUE)
+    value.arguments = (ConstantValue(limit),)
+    return holding(value, ListValue(list(held)))
+
+
+def put(machine: Machine, value: ListValue, held: list[Value], *, at_left: bool = False) -> Value:
+    """New contents, which may be too many."""
+    limit = longest(value)
+    if limit is not None and len(held) > limit:
+        held = held[:limit] if at_left else held[len(held) - limit :]
+    items.replace(machine, value, held)
+    return NONE
+
+
+@method(DEQUE)
+def append(machine: Machine, value: ListValue, item: Value) -> Value:
+    return put(machine, value, [*value.items, item])
+
+
+@method(DEQUE)
+def appendleft(machine: Machine, value: ListValue, item: Value) -> Value:
+    return put(machine, value, [item, *value.items], at_left=True)
+
+
+@method(DEQUE)
+def extend(machine: Machine, value: ListValue, more: Value) -> Value:
+    return put(machine, value, [*value.items, *elements(machine, more)])
+
+
+@method(DEQUE)
+def extendleft(machine: Machine, value: ListValue, more: Value) -> Value:
+    return put(machine, value, [*elements(machine, more)[::-1], *value.items], at_left=True)
+
+
+@method(DEQUE)
+def pop(machine: Machine, value: ListValue) -> Value:
+    return taken(machine, value, -1)
+
+
+@method(DEQUE)
+def popleft(machine: Machine, value: ListValue) -> Value:
+    return taken(machine, value, 0)
+
+
+def taken(machine: Machine, value: ListValue, at: int) -> Value:
+    if not value.items:
+        raise machine.throw(IndexError, "pop from an empty deque")
+    left = list(value.items)
+    item = left.pop(at)
+    items.replace(machine, value, left)
+    return item
+
+
+@method(DEQUE)
+def clear(machine: Machine, value: ListValue) -> Value:
+    items.replace(machine, value, [])
+    return NONE
+
+
+@method(DEQUE)
+def rotate(machine: Machine, value: ListValue, steps: Value = ConstantValue(1)) -> Value:  # noqa: B008
+    turned = collections.deque(value.items)
+    turned.rotate(machine.object_of(steps))
+    items.replace(machine, value, list(turned))
+    return NONE
+
+
+@method(DEQUE)
+def copy(machine: Machine, value: ListValue) -> Value:
+    return made(value.items, longest(value))
+
+
+@method(DEQUE)
+def __len__(machine: Machine, value: ListValue) -> Value:
+    return ConstantValue(len(value.items))
+
+
+@method(DEQUE)
+def __iter__(machine: Machine, value: ListValue) -> Value:
+    """Over what it holds now: who changes it meanwhile is told so by Python."""
+    return IteratorValue(tuple(value.items))
+
+
+@method(DEQUE)
+def __contains__(machine: Machine, value: ListValue, item: Value) -> Value:
+    return boolean(items.contains(machine, value, item))
+
+
+@method(DEQUE)
+def __getitem__(machine: Machine, value: ListValue, key: Value) -> Value:
+    return value.items[place(machine, value, key)]
+
+
+@method(DEQUE)
+def __setitem__(machine: Machine, value: ListValue, key: Value, item: Value) -> Value:
+    changed = list(value.items)
+    changed[place(machine, value, key)] = item
+    items.replace(machine, value, changed)
+    return NONE
+
+
+def place(machine: Machine, value: ListValue, key: Value) -> int:
+    at = items.index_of(machine, key, "deque")
+    if not isinstance(at, int):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    if not -len(value.items) <= at < len(value.items):
+        raise machine.throw(IndexError, "deque index out of range")
+    return at
+
+
+for _shared in (count, index, remove, reverse):
+    method(DEQUE)(_shared)

@@ -1,0 +1,484 @@
+"""`torch.func`: what a transform is applied to is followed once, and becomes the graph of one node.
+
+    vmap(f)(x)       f is followed for a row of x; the node maps its graph over all rows
+    grad(f)(x)       f is followed for x; the node differentiates its graph
+
+A transformed function that the program makes is a partial one; those made outside are Python that ends in torch's `vmap_impl` and its
+like. What f makes in the graph of the capture leaves it at the end, as of a custom function. It changes nothing outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._functorch import eager_transforms
+from torch._functorch import vmap as mapping
+
+from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.autograd_functions import copied, read_by
+from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
+from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.effects import changed_items, changed_tail
+from dynascope.capture.histories import storage_of
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import (
+    ConstantValue,
+    DictValue,
+    FunctionValue,
+    ListValue,
+    NotConstant,
+    PartialValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+Leaf = Callable[[Value, Any], Value]
+
+
+class Body:
+    """A function that a transform is applied to, on its way to being a graph."""
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        self.machine, self.name = machine, name
+        self.start = next(iter(reversed(machine.graph.graph.nodes)), None)
+        self.inputs: list[TensorValue] = []
+        """What the transform is about, and what stands for each inside."""
+        self.inner: list[TensorValue] = []
+        self.nodes: list[fx.Node] = []
+
+    def cannot(self, why: str) -> Break:
+        return Break(ForeignCall(f"torch.func.{self.name}", why))
+
+    # Arguments
+
+    def row(self, value: Value, dim: Any) -> Value:
+        """One of what a tensor is mapped over."""
+        if not isinstance(value, TensorValue) or not -value.example.dim() <= dim < value.example.dim():
+            raise self.cannot("it is mapped over something that has no such dimension")
+        return self.stand_in(value, torch.select, (value.node, dim, 0), lambda: torch.select(value.example, dim, 0))
+
+    def variable(self, value: Value, _: Any) -> Value:
+        """A tensor that is differentiated."""
+        if not isinstance(value, TensorValue) or not value.example.is_floating_point():
+            raise self.cannot("it differentiates by something other than tensors of floats")
+        return self.stand_in(
+            value, torch.empty_like, (value.node,), lambda: torch.empty_like(value.example, requires_grad=True)
+        )
+
+    def stand_in(self, value: TensorValue, function: Any, arguments: tuple, make: Callable[[], torch.Tensor]) -> Value:
+        graph = self.machine.graph
+        node = graph.call("call_function", function, arguments, {}, f"inside_{value.node.name}")
+        graph.keep(node)
+        inside = self.machine.tensor(node, self.machine.in_plain_mode(make), value.device)
+        self.inputs.append(value)
+        self.inner.append(inside)
+        return inside
+
+    # Following
+
+    def follow(self, function: Value, arguments: list[Value], keywords: Keywords | None = None) -> Value:
+        machine = self.machine
+        written, rewritten = len(machine.written), len(machine.rewritten)
+        before = dict(machine.global_writes), len(machine.said)
+        result = machine.realize(machine.call_now(function, arguments, keywords or {}))
+        touched = [*machine.written[written:], *machine.rewritten[rewritten:]]
+        earlier = machine.written[:written]
+        is_again = self.name == "vjp"  # it was followed for its value before
+        as_before = not touched if is_again else all(is_as_before(value, earlier) for value in touched)
+        if before != (machine.global_writes, len(machine.said)) or not as_before:
+            raise self.cannot("its function changes objects of the program")
+        self.nodes = self.nodes_made()
+        self.check_numbers()
+        return result
+
+    def nodes_made(self) -> list[fx.Node]:
+        graph = self.machine.graph
+        own = {value.node for value in self.inner}
+        found = []
+        for node in reversed(graph.graph.nodes):
+            if node is self.start:
+                break
+            if node.op != "placeholder" and "size" not in node.meta and node not in own and not graph.is_left_out(node):
+                found.append(node)
+        return found[::-1]
+
+    def check_numbers(self) -> None:
+        """A number out of a tensor stays in the graph of the capture, where what is inside has no contents."""
+        inside = {*self.nodes, *(value.node for value in self.inner)}
+        for node in inside:
+            if any("size" in user.meta or user.op == "placeholder" for user in node.users if user not in inside):
+                raise self.cannot("its function takes a number out of a tensor")
+
+    def lifted(self, results: list[TensorValue]) -> list[fx.Node]:
+        """What the function reads besides its arguments."""
+        own = {*self.nodes, *(value.node for value in self.inner)}
+        read = dict.fromkeys((*read_by(self.nodes), *(value.node for value in results)))
+        return [node for node in read if node not in own]
+
+    def made(
+        self, results: list[TensorValue], target: Callable[[fx.GraphModule, int], Any], more: list[Value]
+    ) -> list[Value]:
+        """The results of the node. `more` are inputs of the transform that the function does not see."""
+        lifted = self.lifted(results)
+        self.check_writes(lifted)
+        graph = copied(self.nodes, [*(value.node for value in self.inner), *lifted], [value.node for value in results])
+        operands = [*self.inputs, *more]
+        for node in self.nodes:
+            self.machine.graph.keep(node)
+        self.machine.graph.leave_out([*(value.node for value in self.inner), *self.nodes])
+        found = apply_function(
+            self.machine, target(graph, len(operands)), [*operands, *map(self.value_of, lifted)], {}
+        )
+        return list(self.machine.realize(found).items)
+
+    def check_writes(self, lifted: list[fx.Node]) -> None:
+        storages = {storage_of(node) for node in (*lifted, *(value.node for value in (*self.inner, *self.inputs)))} - {None}
+        written = {node for node in self.nodes if node in self.machine.graph.kept}
+        for tensor in self.machine.tensor_writes if written else ():
+            if tensor.example.untyped_storage()._cdata in storages:
+                raise self.cannot("its function changes a tensor from outside in place")
+
+    def value_of(self, node: fx.Node) -> Value:
+        if "size" in node.meta:
+            return SymbolicNumber(node.meta["size"], self.machine.graph)
+        example = node.meta["example_value"]
+        if not isinstance(example, torch.Tensor):
+            raise self.cannot("it reads several results of an operator outside")
+        return TensorValue(node, example, node.meta["device"])
+
+    def tensors(self, value: Value) -> list[TensorValue]:
+        """The tensors in a result, in order."""
+        found: list[TensorValue] = []
+        rebuilt(self.machine, value, None, lambda leaf, _: found.append(self.checked(leaf)) or leaf)
+        return found
+
+    def checked(self, leaf: Value) -> TensorValue:
+        if not isinstance(leaf, TensorValue):
+            raise self.cannot("its function returns something other than tensors")
+        return leaf
+
+    def filled(self, value: Value, items: Iterator[Value]) -> Value:
+        """The same structure, with other tensors."""
+        return rebuilt(self.machine, value, None, lambda leaf, _: next(items))
+
+
+def is_as_before(value: Value, changed_before: list[Value]) -> bool:
+    """Whether an object is the function's own, or holds what it held: `functional_call` puts tensors into a module and back."""
+    if any(value is each for each in changed_before):
+        return False
+    if value.source is None:
+        return True
+    if isinstance(value, DictValue):
+        return changed_items(value) == []
+    return isinstance(value, ListValue) and changed_tail(value) == []
+
+
+def rebuilt(machine: Machine, value: Value, told: Any, leaf: Leaf) -> Value:
+    """A structure of tuples, lists and dicts with each leaf as `leaf(value, told)` gives it; `told` is a constant of the same
+    structure, or one for all of a part."""
+    value = machine.realize(value)
+    if isinstance(value, (TupleValue, ListValue)):
+        each = told if isinstance(told, (tuple, list)) else [told] * len(value.items)
+        if len(each) != len(value.items):
+            raise Break(ForeignCall("torch.func", "what it is told has another structure than its arguments"))
+        items = [rebuilt(machine, item, part, leaf) for item, part in zip(value.items, each, strict=True)]
+        return ListValue(items) if isinstance(value, ListValue) else TupleValue(tuple(items), value.cls)
+    if isinstance(value, DictValue) and value.instance is None:
+        made = DictValue({}, value.cls)
+        for key, (known, item) in value.items.items():
+            part = told.get(key) if isinstance(told, dict) else told
+            made.items[key] = (known, rebuilt(machine, item, part, leaf))
+        return made
+    return leaf(value, told)
+
+
+@contextmanager
+def with_gradients(machine: Machine) -> Iterator[None]:
+    """Inside, gradients are recorded, whatever the program has set outside."""
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(True)
+    machine.journal.record(lambda: torch._C._set_grad_enabled(before))
+    yield
+    torch._C._set_grad_enabled(before)
+    machine.journal.record(lambda: torch._C._set_grad_enabled(True))
+
+
+def known(machine: Machine, value: Value) -> Any:
+    found = constant_of(machine.known(value))
+    if type(found) is NotConstant:
+        raise Break(ForeignCall("torch.func", "it is told something that is no constant"))
+    return found
+
+
+# vmap
+
+
+@meaning(mapping.vmap_impl)
+def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    function, in_dims, out_dims, randomness, chunk_size, *given = arguments
+    if known(machine, chunk_size) is not None:
+        raise Break(ForeignCall("torch.func.vmap", "it works in chunks"))
+    body = Body(machine, "vmap")
+    dims = known(machine, in_dims)
+
+    def opened(value: Value, dim: Any) -> Value:
+        return value if dim is None else body.row(value, dim)
+
+    rows = rebuilt(machine, TupleValue(tuple(given)), dims, opened)
+    named = {name: rebuilt(machine, value, 0, opened) for name, value in keywords.items()}
+    if not body.inputs:
+        raise body.cannot("nothing is mapped over")
+    in_dims_of_inputs = tuple(dims_of(machine, TupleValue(tuple(given)), dims)) + tuple(
+        dim for value in keywords.values() for dim in dims_of(machine, value, 0)
+    )
+    result = body.follow(function, list(rows.items), named)
+    outs: list[Any] = []
+    results: list[TensorValue] = []
+    rebuilt(
+        machine,
+        result,
+        known(machine, out_dims),
+        lambda leaf, dim: outs.append(dim) or results.append(body.checked(leaf)) or leaf,
+    )
+    chosen = known(machine, randomness)
+    made = body.made(
+        results, lambda graph, count: Mapped("vmap", graph, count, in_dims_of_inputs, tuple(outs), chosen), []
+    )
+    return body.filled(result, iter(made))
+
+
+def dims_of(machine: Machine, value: Value, dims: Any) -> list[int]:
+    found: list[int] = []
+    rebuilt(machine, value, dims, lambda leaf, dim: leaf if dim is None else found.append(dim) or leaf)
+    return found
+
+
+# grad
+
+
+def gradient(machine: Machine, function: Value, argnums: Any, has_aux: bool, given: list[Value], named: Keywords) -> Any:
+    """The gradients by the arguments, the value, and what the function gives besides."""
+    body = Body(machine, "grad")
+    with with_gradients(machine):
+        places = argnums if isinstance(argnums, tuple) else (argnums,)
+        places = tuple(place + len(given) if place < 0 else place for place in places)
+        if not all(0 <= place < len(given) for place in places) or len(set(places)) != len(places):
+            raise body.cannot("it has no such argument")
+        variables = {place: rebuilt(machine, given[place], None, body.variable) for place in places}
+        result = body.follow(function, [variables.get(at, value) for at, value in enumerate(given)], named)
+    aux: Value | None = None
+    value = result
+    if has_aux:
+        if not isinstance(result, TupleValue) or len(result.items) != 2:
+            raise body.cannot("its function does not return two things")
+        value, aux = (machine.realize(item) for item in result.items)
+    results = [body.checked(value), *(body.tensors(aux) if aux is not None else [])]
+    made = iter(body.made(results, lambda graph, count: Differentiated("grad", graph, count), []))
+    by_place = [body.filled(given[place], made) for place in places]
+    gradients = TupleValue(tuple(by_place)) if isinstance(argnums, tuple) else by_place[0]
+    return gradients, next(made), None if aux is None else body.filled(aux, made)
+
+
+@meaning(eager_transforms.grad_impl)
+def grad_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    gradients, _, aux = gradient_of(machine, arguments)
+    return gradients if aux is None else TupleValue((gradients, aux))
+
+
+@meaning(eager_transforms.grad_and_value_impl)
+def grad_and_value_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    gradients, value, aux = gradient_of(machine, arguments)
+    return TupleValue((gradients, value if aux is None else TupleValue((value, aux))))
+
+
+def gradient_of(machine: Machine, arguments: Arguments) -> Any:
+    function, argnums, has_aux, given, named = (machine.realize(each) for each in arguments)
+    options = known(machine, argnums), bool(known(machine, has_aux))
+    return gradient(machine, function, *options, list(given.items), {key: item for key, (_, item) in named.items.items()})
+
+
+# vjp and jvp
+
+
+@meaning(torch.func.vjp)
+def vjp(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """The function's value, and what pulls cotangents back: a node each time it is called."""
+    if keywords:
+        raise Break(ForeignCall("torch.func.vjp", "it gives something besides"))
+    function, *primals = arguments
+    value = machine.realize(machine.call_now(function, primals))
+    pull = PartialValue(ConstantValue(Pullback()), (function, TupleValue(tuple(primals))), {})
+    return TupleValue((value, pull))
+
+
+class Pullback:
+    """What `vjp` gives, as the program may keep it."""
+
+    def __call__(self, function: Any, primals: tuple, cotangents: Any) -> Any:
+        return torch.func.vjp(function, *primals)[1](cotangents)
+
+
+@object_meaning(Pullback)
+def pulled(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    function, primals, cotangents = (machine.realize(each) for each in arguments[:3])
+    body = Body(machine, "vjp")
+    with with_gradients(machine):
+        variables = rebuilt(machine, primals, None, body.variable)
+        results = body.tensors(body.follow(function, list(variables.items)))
+    given = body.tensors(cotangents)
+    if len(given) != len(results):
+        raise body.cannot("there is not one cotangent for each result")
+    made = body.made(results, lambda graph, count: Pulled("vjp", graph, count, len(results)), list(given))
+    return body.filled(primals, iter(made))
+
+
+@meaning(torch.func.jvp)
+def jvp(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if keywords or len(arguments) != 3:
+        raise Break(ForeignCall("torch.func.jvp", "it gives something besides"))
+    function, primals, tangents = (machine.realize(each) for each in arguments)
+    body = Body(machine, "jvp")
+    variables = rebuilt(machine, primals, None, body.variable)
+    result = body.follow(function, list(variables.items))
+    given = body.tensors(tangents)
+    if len(given) != len(body.inputs):
+        raise body.cannot("there is not one tangent for each argument")
+    made = iter(body.made(body.tensors(result), lambda graph, count: Pushed("jvp", graph, count), list(given)))
+    return TupleValue((body.filled(result, made), body.filled(result, made)))
+
+
+# jacrev, jacfwd
+
+
+def jacobian(machine: Machine, transform: Any, function: Value, argnums: Any, given: list[Value]) -> Value:
+    body = Body(machine, transform.__name__)
+    with with_gradients(machine):
+        places = argnums if isinstance(argnums, tuple) else (argnums,)
+        if not all(type(place) is int and 0 <= place < len(given) for place in places):
+            raise body.cannot("it has no such argument")
+        variables = {place: body.variable(machine.realize(given[place]), None) for place in places}
+        result = body.follow(function, [variables.get(at, value) for at, value in enumerate(given)])
+    results = body.tensors(result)
+    made = iter(body.made(results, lambda graph, count: Jacobian(transform.__name__, graph, count, transform), []))
+
+    def matrices(leaf: Value, _: Any) -> Value:
+        parts = tuple(next(made) for _ in places)
+        return TupleValue(parts) if isinstance(argnums, tuple) else parts[0]
+
+    return rebuilt(machine, result, None, matrices)
+
+
+# Transformed functions
+
+
+def mapped_function(
+    function: Any, in_dims: Any, out_dims: Any, randomness: Any, chunks: Any, *given: Any, **named: Any
+) -> Any:
+    return torch.func.vmap(function, in_dims, out_dims, randomness, chunk_size=chunks)(*given, **named)
+
+
+def gradient_function(function: Any, argnums: Any, has_aux: Any, *given: Any, **named: Any) -> Any:
+    return torch.func.grad(function, argnums, has_aux)(*given, **named)
+
+
+def value_function(function: Any, argnums: Any, has_aux: Any, *given: Any, **named: Any) -> Any:
+    return torch.func.grad_and_value(function, argnums, has_aux)(*given, **named)
+
+
+def reverse_function(function: Any, argnums: Any, has_aux: Any, chunks: Any, *given: Any) -> Any:
+    return torch.func.jacrev(function, argnums, has_aux=has_aux, chunk_size=chunks)(*given)
+
+
+def forward_function(function: Any, argnums: Any, has_aux: Any, randomness: Any, *given: Any) -> Any:
+    return torch.func.jacfwd(function, argnums, has_aux, randomness=randomness)(*given)
+
+
+meaning(mapped_function)(vmap_impl)
+
+
+@meaning(gradient_function)
+def call_gradient(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return grad_impl(machine, [*arguments[:3], *packed(arguments[3:], keywords)], {})
+
+
+@meaning(value_function)
+def call_value(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return grad_and_value_impl(machine, [*arguments[:3], *packed(arguments[3:], keywords)], {})
+
+
+def packed(given: list[Value], named: Keywords) -> tuple[Value, Value]:
+    return TupleValue(tuple(given)), DictValue({name: (ConstantValue(name), value) for name, value in named.items()})
+
+
+def _jacobian(function: Any, transform: Any, plain: tuple[Any, ...]) -> None:
+    @meaning(function)
+    def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        inside, argnums, *options = arguments[: 2 + len(plain)]
+        if keywords or tuple(known(machine, option) for option in options) != plain:
+            raise Break(ForeignCall(f"torch.func.{transform.__name__}", "it works in chunks, or gives something besides"))
+        return jacobian(machine, transform, inside, known(machine, argnums), list(arguments[2 + len(plain) :]))
+
+
+_jacobian(reverse_function, torch.func.jacrev, (False, None))
+_jacobian(forward_function, torch.func.jacfwd, (False, "error"))
+
+
+def _transform(makers: tuple, function: Any, **options: Any) -> None:
+    """Making a transformed function: a partial one, told all that the transform is told."""
+
+    def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        told = {**dict(zip(("func", *options), arguments, strict=False)), **keywords}
+        if "func" not in told or not told.keys() <= {"func", *options}:
+            raise Break(ForeignCall("torch.func", "it is told something that is not known"))
+        given = [told.get(name, ConstantValue(default)) for name, default in options.items()]
+        return PartialValue(machine.outside.fixed(function, function.__name__), (told["func"], *given), {})
+
+    meaning(*dict.fromkeys(makers))(make)
+
+
+_transform(
+    (torch.vmap, torch.func.vmap), mapped_function, in_dims=0, out_dims=0, randomness="error", chunk_size=None
+)
+_transform((torch.func.grad,), gradient_function, argnums=0, has_aux=False)
+_transform((torch.func.grad_and_value,), value_function, argnums=0, has_aux=False)
+_transform((torch.func.jacrev,), reverse_function, argnums=0, has_aux=False, chunk_size=None)
+_transform((torch.func.jacfwd,), forward_function, argnums=0, has_aux=False, randomness="error")
+
+
+@meaning(torch.func.hessian)
+def hessian(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    argnums = keywords.get("argnums") or (arguments[1] if len(arguments) > 1 else ConstantValue(0))
+    inner = machine.call_now(ConstantValue(torch.func.jacrev), [arguments[0], argnums])
+    return machine.call_now(ConstantValue(torch.func.jacfwd), [inner, argnums])
+
+
+def _made_outside(transform: Any) -> None:
+    """A function that `jacrev` or `jacfwd` gave to the program before."""
+    code = next((each for each in transform.__code__.co_consts if getattr(each, "co_name", "") == "wrapper_fn"), None)
+    if code is None:
+        return
+
+    def call(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Value:
+        cells = {cell.name: machine.realize(cell.content) for cell in function.closure if cell.content is not None}
+        plain = all(known(machine, cells[name]) in (None, False) for name in ("has_aux", "chunk_size") if name in cells)
+        if keywords or not plain:
+            raise Break(ForeignCall(transform.__name__, "it works in chunks, or gives something besides"))
+        return jacobian(machine, transform, cells["func"], known(machine, cells["argnums"]), arguments)
+
+    MEANINGS_OF_CODE[code] = call
+
+
+_made_outside(torch.func.jacrev)
+_made_outside(torch.func.jacfwd)

@@ -1,0 +1,58 @@
+"""`x.data = y`: the tensor gets other memory when the graph has run. Until then it is read as that, if it requires no grad.
+
+    p.data = p.data * 0.9 + q * 0.1      an effect; a later `p + 1` of a parameter in the same function is a break
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import DataValue, TensorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
+    item = machine.realize(item)
+    if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item):
+        raise Break(TensorAttribute("data"))
+    known = machine.assigned.get(tensor)
+    if known is None:
+        known = DataValue(tensor)
+        machine.journal.set_item(machine.assigned, tensor, known)
+    machine.journal.set(known, "content", item)
+    machine.write(known)
+
+
+def fits(tensor: TensorValue, item: TensorValue) -> bool:
+    """Whether all that is known of the tensor stays as it was."""
+    one, other = tensor.example, item.example
+    alike = (one.shape, one.stride(), one.dtype, tensor.device) == (
+        other.shape,
+        other.stride(),
+        other.dtype,
+        item.device,
+    )
+    return alike and item is not tensor and one.is_leaf
+
+
+def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
+    """`tensors` are those that an operator is given; what stands for an assigned one is there by a name of its own."""
+    for tensor in tensors if machine.assigned else ():
+        if (known := machine.assigned.get(tensor)) is not None and known.tensor is tensor:
+            raise Break(TensorAttribute("data"))
+
+
+def check_not_written(machine: Machine, written: list[TensorValue]) -> None:
+    """A write would be one to both."""
+    if machine.assigned and any(tensor in machine.assigned for tensor in written):
+        raise Break(TensorAttribute("data"))
+
+
+def check_differentiated(machine: Machine) -> None:
+    """What autograd has kept of the tensor is its new memory then."""
+    if machine.assigned:
+        raise Break(TensorAttribute("data"))

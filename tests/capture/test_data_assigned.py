@@ -1,0 +1,137 @@
+"""`x.data = y`: an effect when the graph has run; what reads `x` after it comes after a break."""
+
+import dynascope
+import pytest
+import torch
+from harness import compiled
+from torch import nn
+
+
+def simple(x, y):
+    x.data = y
+    return y + 1
+
+
+def gives_it_back(x, y):
+    x.data = y * 2
+    return x
+
+
+def twice(x, y):
+    x.data = y * 2
+    x.data = y * 3
+    return y.sum()
+
+
+def read_later(x, y):
+    x.data = y * 2
+    return x + 1, x.view(2, 2), torch.stack([y, y]) * x[0]
+
+
+def read_in_a_list(x, y):
+    x.data = y * 2
+    return torch.stack([x, y])
+
+
+def written_later(x, y):
+    x.data = y
+    x.add_(1)
+    return y * 2
+
+
+def written_through_a_view(x, y):
+    x.data = y
+    x[:2].mul_(5)
+    return y * 2
+
+
+def source_written_later(x, y):
+    x.data = y
+    y.add_(1)
+    return x * 2
+
+
+def assigned_again(x, y):
+    x.data = y * 2
+    z = x + 1
+    x.data = z * 2
+    return x + z
+
+
+def of_another_shape(x, y):
+    x.data = y[:2] * 2
+    return y + 1
+
+
+def read_as_a_view(x, y):
+    z = x.view(-1)
+    x.data = y * 2
+    return z
+
+
+BREAKS = (read_in_a_list, written_later, of_another_shape)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [simple, gives_it_back, twice, read_as_a_view, read_later, read_in_a_list, written_later]
+    + [written_through_a_view, source_written_later, assigned_again, of_another_shape],
+)
+def test_as_eager(program):
+    dispatch = compiled(program)
+    for turn in range(3):
+        seen = []
+        for function in (program, dispatch):
+            x, y = torch.arange(4.0) + turn, torch.ones(4) * turn
+            before = x.data_ptr()
+            result = function(x, y)
+            seen.append((str(result), str(x), str(y), x.data_ptr() == y.data_ptr(), result is x, x.data_ptr() == before))
+        assert seen[0] == seen[1]
+    breaks = ["tensor-attribute"] if program in BREAKS else []
+    assert dispatch.compilation.codes == breaks
+
+
+def test_one_tensor_by_two_names():
+    def program(x, w, y):
+        x.data = y * 2
+        return w + 1
+
+    dispatch = compiled(program)
+    x, w, y = torch.zeros(2), torch.zeros(2), torch.ones(2)
+    assert torch.equal(dispatch(x, w, y), torch.ones(2))
+    x = torch.zeros(2)
+    assert torch.equal(dispatch(x, x, y), torch.full((2,), 3.0))
+
+
+def test_an_average_of_parameters_is_one_graph():
+    def average(model, other):
+        for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+            mine.data = mine.data * 0.9 + theirs * 0.1
+
+    function = dynascope.compile(average)
+    results = []
+    for each in (average, function):
+        torch.manual_seed(0)
+        model, other = nn.Linear(3, 2), nn.Linear(3, 2)
+        for _ in range(3):
+            each(model, other)
+        results.append([*model.parameters()])
+        assert all(parameter.is_leaf and parameter.requires_grad for parameter in model.parameters())
+    torch.testing.assert_close(*results)
+
+
+def test_differentiated_after_it():
+    weight = nn.Parameter(torch.arange(3.0))
+
+    def program(y):
+        loss = (weight * weight).sum()
+        weight.data = y
+        loss.backward()
+        return loss
+
+    found = []
+    for function in (program, compiled(program)):
+        weight.grad, weight.data = None, torch.arange(3.0)
+        function(torch.full((3,), 5.0))
+        found.append(weight.grad.clone())
+    assert torch.equal(*found)

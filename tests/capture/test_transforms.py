@@ -1,0 +1,181 @@
+"""`torch.func`: transformed functions are one node each, with eager's values and gradients."""
+
+import dynascope
+import pytest
+import torch
+from harness import compiled
+from torch import func, nn
+from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves
+
+torch.manual_seed(0)
+X = torch.randn(4, 4)
+LAYER = nn.Linear(4, 2)
+mapped_outside = torch.vmap(lambda row: row.sin() * row.sum())
+jacobian_outside = func.jacrev(lambda t: t.sin() * t.sum())
+
+
+def with_constants(row):
+    return torch.cat([row, torch.zeros(2), torch.arange(2.0)])
+
+
+def changes_its_own(row):
+    made = row * 2
+    made.add_(1)
+    return made
+
+
+def stops_gradients(a):
+    with torch.no_grad():
+        scale = a * 2
+    return (a * scale).sum()
+
+
+def loss_of(parameters, row):
+    return func.functional_call(LAYER, parameters, (row,)).square().sum()
+
+
+def value_and_pull(x):
+    value, pull = func.vjp(lambda a: a.sin() * 2, x)
+    return value, pull(torch.ones_like(x))[0]
+
+
+def without_recording(x):
+    with torch.no_grad():
+        return func.grad(lambda a: (a * a).sum())(x)
+
+
+def with_closure(x):
+    scale = x[0] * 2
+    return torch.vmap(lambda row: row * scale + LAYER(row).sum())(x)
+
+
+PROGRAMS = {
+    "vmap": lambda x: torch.vmap(lambda row: row.sin() * row.sum())(x * 2) + 1,
+    "of a structure": lambda x: torch.vmap(lambda a, b: (a @ b, {"sum": a + b}), (0, None))(x, x[0])[1]["sum"],
+    "over other dimensions": lambda x: torch.vmap(torch.dot, (0, 1))(x, x),
+    "out of another dimension": lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
+    "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b, (None, 0)), (0, None))(x[0], x[1]),
+    "vmap made outside": lambda x: mapped_outside(x * 2),
+    "with constants": lambda x: torch.vmap(with_constants)(x),
+    "changes its own": lambda x: torch.vmap(changes_its_own)(x),
+    "with a closure": with_closure,
+    "layers at once": lambda x: func.vmap(lambda w, b: F.linear(x, w, b).relu())(
+        torch.stack([LAYER.weight] * 3), torch.stack([LAYER.bias] * 3)
+    ),
+    "grad": lambda x: func.grad(lambda a: (a * a).sum())(x),
+    "grad without recording": without_recording,
+    "stops gradients": lambda x: func.grad(stops_gradients)(x),
+    "grad and value": lambda x: func.grad_and_value(lambda a, b: ((a * b).sum(), a + b), (0, 1), True)(x, x * 2),
+    "grad of grad": lambda x: func.grad(lambda a: func.grad(lambda b: (b**3).sum())(a).sum())(x),
+    "gradients of each row": lambda x: func.vmap(func.grad(loss_of), in_dims=(None, 0))(
+        dict(LAYER.named_parameters()), x
+    ),
+    "vjp": value_and_pull,
+    "jvp": lambda x: func.jvp(lambda a: a.sin() * 2, (x,), (x * 3,)),
+    "jacrev": lambda x: func.jacrev(lambda a: a.sin() * a.sum())(x[0]),
+    "jacrev by two": lambda x: func.jacrev(lambda a, b: {"y": a * b}, (0, 1))(x[0], x[1])["y"],
+    "jacrev made outside": lambda x: jacobian_outside(x[0]),
+    "jacfwd": lambda x: func.jacfwd(lambda a: a.sin() * a.sum())(x[0]),
+    "hessian": lambda x: func.hessian(lambda a: (a**3).sum())(x[0]),
+}
+
+
+def differentiated(function):
+    """Results and gradients of two calls."""
+    found = []
+    for _ in range(2):
+        LAYER.zero_grad()
+        x = X.clone().requires_grad_()
+        results = tree_leaves(function(x))
+        recorded = [each.square().sum() for each in results if each.requires_grad]
+        if recorded:
+            sum(recorded).backward()
+        found += [*results, x.grad, *(parameter.grad for parameter in LAYER.parameters())]
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_with_eagers_values_and_gradients(name):
+    program = PROGRAMS[name]
+    dispatch = compiled(program)
+    for function in (dispatch, dynascope.compile(program)):
+        for mine, theirs in zip(differentiated(function), differentiated(program), strict=True):
+            if theirs is None:
+                assert mine is None
+            else:
+                torch.testing.assert_close(mine, theirs)
+                assert mine.requires_grad == theirs.requires_grad
+    assert dispatch.compilation.codes == [] and not dispatch.refused
+    assert all(len(captured.graph.module.graph.nodes) for captured in dispatch.captures)
+
+
+def test_random_numbers_are_eagers():
+    def program(x):
+        return torch.vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
+
+    dispatch = compiled(program)
+    for function in (dispatch, program):
+        torch.manual_seed(1)
+        result = function(X)
+        torch.manual_seed(1)
+        assert torch.equal(result, program(X))
+
+
+def test_many_sizes():
+    def program(x):
+        return torch.vmap(lambda row: row.reshape(-1, 2).sum(0) * row.shape[0])(x)
+
+    function = dynascope.compile(program)
+    for size in (4, 6, 8, 10):
+        x = torch.arange(float(size * size)).view(size, size)
+        torch.testing.assert_close(function(x), program(x))
+
+
+LOG = []
+
+
+def logs(row):
+    LOG.append(1)
+    return row * 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.vmap(logs)(x) + 1,
+        lambda x: torch.vmap(lambda row: row.add_(1))(x * 1) + 1,
+        lambda x: torch.vmap(lambda row: row * 2, chunk_size=2)(x) + 1,
+        lambda x: func.grad(lambda a: (a * a.detach().sum().item()).sum())(x) + 1,
+        lambda x: func.grad(lambda a: (a[a > 0] * 2).sum())(x) + 1,
+    ],
+    ids=["effects", "writes to what it is given", "chunks", "a number", "a size"],
+)
+def test_what_is_left_to_torch_is_one_break(program):
+    dispatch = compiled(program)
+    for _ in range(2):
+        LOG.clear()
+        mine = dispatch(X), list(LOG)
+        LOG.clear()
+        theirs = program(X), list(LOG)
+        assert torch.equal(mine[0], theirs[0]) and mine[1] == theirs[1]
+    places = {captured.exit.span for captured in dispatch.captures if hasattr(captured.exit, "span")}
+    assert len(places) == 1 and not dispatch.refused
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.vmap(lambda row: torch.rand(3) + row.sum())(x),
+        lambda x: torch.vmap(lambda row: row if row.sum() > 0 else -row)(x),
+        lambda x: func.grad(lambda a: (a * a).sum())(x.long()),
+        lambda x: func.grad(lambda a: a * 2)(x),
+    ],
+    ids=["random numbers", "a branch", "integers", "no number"],
+)
+def test_torchs_own_errors(program):
+    with pytest.raises(RuntimeError) as theirs:
+        program(X)
+    with pytest.raises(RuntimeError) as mine:
+        compiled(program)(X)
+    assert str(mine.value) == str(theirs.value)
