@@ -1,10 +1,13 @@
-"""Mutation of our own code: one comparison, constant, boolean or statement is changed, and the tests of its folder must notice.
+"""Mutation of our own code: one comparison, constant, boolean or statement is changed, and the tests that run it must notice.
 
-    python bench/mutants.py --count 40 --seed 1                     of all folders, one process
-    python bench/mutants.py --folder grad --seconds 600 --processes 15
+    python bench/reach.py .build/reach.json tests/capture tests/grad ...    first: which tests run what (an hour for all of them)
+    python bench/mutants.py --count 200 --seed 1                            of all folders, one process
+    python bench/mutants.py --folder grad --part 2/15                       every 15th of them, from the second
 
-A line for each mutant as JSON: file, line, what was changed, whether a test failed. A mutant runs in a copy of the engine, which
-comes first on the path; the working tree is not touched. At the end: how many were noticed, and those that were not.
+A mutant runs in a copy of the engine, which comes first on the path; the working tree is not touched. Its tests are those that
+reach the changed block, the quickest and some others, as many as take about `SECONDS`; the first that fails ends them. A line for
+each mutant as JSON: file, line, what was changed, the test that failed. At the end: how many were noticed, and those that were not.
+What changes nothing that a program could see stands in `EQUIVALENT`, with its reason.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ import argparse
 import ast
 import concurrent.futures
 import json
-import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,42 +26,39 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TESTS = {
-    "capture": [
-        "tests/capture/test_programs.py",
-        "tests/capture/test_python_protocols.py",
-        "tests/capture/test_seeds.py",
-    ],
-    "grad": ["tests/grad/test_operators.py", "tests/grad/test_differential.py", "tests/grad/test_gradient_strides.py"],
-    "loops": ["tests/loops", "tests/differential/test_lowered_places.py", "tests/differential/test_random_programs.py"],
-    "codegen": ["tests/codegen/test_cpp.py", "tests/differential/test_random_programs.py"],
-}
-LIMIT = 600
+from reach import FOLDERS, ROOT, Table, blocks, tests_command
+
+ENGINE = ROOT / "engine" / "dynascope"
+SECONDS = 60
+"""Of tests for one mutant, as they took when the table was made; a test that takes more than a third is left out."""
+LIMIT = 400
 """Seconds for the tests of one mutant: what hangs is noticed."""
 OPPOSITE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
+READ_BY_CAPTURE = ["tests/capture/test_alive_across_breaks.py", "tests/capture/test_programs.py"]
+"""Tests of functions that capture reads as the program's own: they cannot note that they are reached."""
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+"""By file, function and the change: why no program can tell."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", choices=TESTS, help="of the engine; all four without it")
+    parser.add_argument("--reach", default=".build/reach.json", help="the table that bench/reach.py has made")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", default="0/1", help="i/n: every n-th of the mutants chosen, from the i-th")
+    parser.add_argument("--folder", choices=FOLDERS, help="of the engine; all four without it")
+    parser.add_argument("--only", default="", help="FILE:LINE, separated by commas: all mutants there")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new mutant is begun after them")
     options = parser.parse_args()
+    table: Table = json.loads(Path(options.reach).read_text())
     end = time.monotonic() + options.seconds
-    files = [f for name in TESTS if options.folder in (None, name) for f in (ENGINE / name).rglob("*.py")]
-    places = [
-        (file, number) for file in sorted(files) for number, _ in enumerate(mutations(ast.parse(file.read_text())))
-    ]
-    chosen = random.Random(options.seed).sample(places, min(options.count, len(places)))
     facts = []
     with concurrent.futures.ThreadPoolExecutor(options.processes) as pool:
-        for fact in pool.map(lambda place: examined(*place, end), chosen):
+        for fact in pool.map(lambda place: examined(*place, table, end), chosen(options)):
             if fact is not None:
                 facts.append(fact)
                 print(json.dumps(fact), flush=True)
@@ -67,7 +67,20 @@ def main() -> int:
     return bool(unnoticed)
 
 
-ENGINE = ROOT / "engine" / "dynascope"
+def chosen(options: argparse.Namespace) -> list[tuple[Path, int]]:
+    wanted = {tuple(each.rsplit(":", 1)) for each in options.only.split(",") if each}
+    places = []
+    for file in sorted(f for name in FOLDERS if options.folder in (None, name) for f in (ENGINE / name).rglob("*.py")):
+        tree, own = ast.parse(file.read_text()), str(file.relative_to(ROOT))
+        for number, (node, change) in enumerate(mutations(tree)):
+            if wanted and (own, str(node.lineno)) not in wanted:
+                continue
+            if (own, function_of(tree, node), change) not in EQUIVALENT:
+                places.append((file, number))
+    if wanted:
+        return places
+    part, parts = map(int, options.part.split("/"))
+    return random.Random(options.seed).sample(places, min(options.count, len(places)))[part::parts]
 
 
 def mutations(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
@@ -104,33 +117,69 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def examined(file: Path, number: int, end: float) -> dict | None:
+def function_of(tree: ast.Module, place: ast.AST) -> str:
+    """The name of the innermost function around a node, or nothing."""
+    return next((f.name for f in _around(tree, place) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))), "")
+
+
+def _around(tree: ast.Module, place: ast.AST) -> list[ast.AST]:
+    """From the innermost to the outermost."""
+    found = [n for n in ast.walk(tree) if any(inner is place for inner in ast.walk(n))]
+    return found[::-1]
+
+
+def examined(file: Path, number: int, table: Table, end: float) -> dict | None:
     if time.monotonic() > end:
         return None
-    folder = file.relative_to(ENGINE).parts[0]
+    own = str(file.relative_to(ROOT))
     tree = ast.parse(file.read_text())
     for count, (node, change) in enumerate(mutations(tree)):
         if count == number:
-            fact = {"file": str(file.relative_to(ROOT)), "line": node.lineno, "change": change}
-            return {**fact, "noticed": is_noticed(file, ast.unparse(tree), TESTS[folder])}
+            fact = {"file": own, "line": node.lineno, "function": function_of(tree, node), "change": change}
+            tests = tests_of(tree, node, own, table)
+            said = failed_test(file, ast.unparse(tree), tests)
+            return {**fact, "noticed": said is not None, "by": said, "tests": len(tests)}
     raise AssertionError("the file has changed meanwhile")
 
 
-def is_noticed(file: Path, text: str, tests: list[str]) -> bool:
+def tests_of(tree: ast.Module, place: ast.AST, file: str, table: Table) -> list[str]:
+    """Those that reach the innermost block around the place; of a module's own tables, those that reach its functions."""
+    inside = [b[0].lineno for b in blocks(tree) if any(place is n for statement in b for n in ast.walk(statement))]
+    if file.endswith("equivalents.py"):
+        return READ_BY_CAPTURE
+    reached = table.get(f"{file}:{max(inside)}", {}) if inside else {}
+    if not inside:
+        lines = [b[0].lineno for b in blocks(tree)]
+        for tests in filter(None, (table.get(f"{file}:{line}") for line in lines)):
+            reached = reached | tests
+    quick = [test for test in sorted(reached, key=lambda test: reached[test]) if reached[test] < SECONDS / 3]
+    drawn = random.Random(0).sample(quick, len(quick))
+    found: dict[str, float] = {}
+    for pair in zip(quick, drawn, strict=True):
+        for test in pair:
+            if test not in found and sum(found.values()) + reached[test] < SECONDS:
+                found[test] = reached[test]
+    return list(found)
+
+
+
+def failed_test(file: Path, text: str, tests: list[str]) -> str | None:
+    """The first test that fails with this text in place of the file's."""
+    if not tests:
+        return None
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(ROOT / "engine", Path(place, "engine"), ignore=shutil.ignore_patterns("__pycache__"))
+        engine = Path(place, "engine")
+        shutil.copytree(ROOT / "engine", engine, ignore=shutil.ignore_patterns("__pycache__"))
         Path(place, file.relative_to(ROOT)).write_text(text)
-        paths = [str(Path(place, "engine")), str(ROOT / "server")]
-        surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-        found = f"pythonpath={' '.join([*paths, str(ROOT / 'tests' / 'loops')])}"  # in place of pyproject.toml's
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-o", found, *tests]
+        command, surroundings = tests_command(engine, ["-x", *tests])
         try:
-            ended = subprocess.run(
-                command, cwd=ROOT, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT
-            )
+            ended = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            return True
-        return ended.returncode != 0
+            return "no end"
+    if ended.returncode == 0:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+    return failed.group(1) if failed else f"exit code {ended.returncode}"
 
 
 if __name__ == "__main__":

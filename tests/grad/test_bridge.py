@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dynascope
 import pytest
 import torch
 from compare import compile_graph
@@ -206,3 +207,47 @@ def test_the_gradient_of_an_output_that_repeats_elements():
     (expected,) = torch.autograd.grad(program(x), x, weights)
     (found,) = torch.autograd.grad(compiled(program, [x])(x), x, weights)
     torch.testing.assert_close(found, expected)
+
+
+SEVERAL = {
+    "chunk": lambda x: x.chunk(2),
+    "split": lambda x: x.split([1, 3]),
+    "unbind": lambda x: x.unbind(1),
+    "of a view": lambda x: x.t().unbind(0),
+    "of what is computed": lambda x: (x * 1).chunk(2),
+    "a view of one": lambda x: [x.chunk(2)[0][:1], x[:2]],
+    "the whole": lambda x: x.chunk(1),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", SEVERAL)
+def test_nobody_writes_to_one_of_several_views(name):
+    """Which autograd makes by one node; a view of its own of the same elements may be written to."""
+    program = SEVERAL[name]
+
+    def told(function, position):
+        x = torch.arange(12.0).view(4, 3).requires_grad_()
+        views = function(x * 1)
+        said = [(view.output_nr, view.grad_fn.name(), view._is_view()) for view in views]
+        try:
+            views[position].mul_(2)
+            (gradient,) = torch.autograd.grad(sum(view.sum() for view in views), x)
+        except RuntimeError as error:
+            return said, str(error)
+        return said, gradient.tolist()
+
+    for position in (0, -1):
+        dynascope.reset()
+        assert told(dynascope.compile(program), position) == told(program, position)
+
+
+def test_a_write_to_one_of_several_views_inside():
+    def program(x):
+        first, second = (x * 1).chunk(2)
+        first.add_(1)
+        return first, second
+
+    x = torch.ones(4, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="Output 0 of Split"):
+        dynascope.compile(program)(x)

@@ -25,6 +25,9 @@ PROGRAMS = {
     "expanded": lambda x: x.unsqueeze(0).expand(2, *x.shape).sin(),
     "softmax": lambda x: x.softmax(-1),
     "batch norm": lambda x: F.batch_norm(x.reshape(x.shape[0], -1), None, None, training=True),
+    "one part": lambda x: torch.split(x, x.shape[0])[0],
+    "whole slice": lambda x: torch.ops.aten.slice(x, 0, 0, x.shape[0]),
+    "product": lambda x: (x + 1).prod(),
     "layer norm": lambda x: F.layer_norm(x, x.shape[-1:]),
 }
 LAYOUTS = {
@@ -60,6 +63,47 @@ def test_strides_of_the_gradient(name, layout, is_leaf):
     ours, theirs = gradient(dynascope.compile(program)), gradient(program)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [torch.linalg.householder_product, torch.orgqr, lambda a, t: torch.ormqr(a[:, : len(t)], t, torch.eye(4))],
+)
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_gradients_of_reflectors(function, is_transposed):
+    """Written into zeros that are laid out as the operand, or not there where there is no reflector."""
+
+    def gradients(called, reflectors):
+        torch.manual_seed(0)
+        a, scales = torch.randn(4, 4), torch.rand(reflectors).requires_grad_()
+        a = (a.mT if is_transposed else a).requires_grad_()
+        return torch.autograd.grad(called(a, scales).sum(), (a, scales), allow_unused=True)
+
+    for reflectors in (4, 2, 0):
+        for ours, theirs in zip(
+            gradients(dynascope.compile(function), reflectors), gradients(function, reflectors), strict=True
+        ):
+            assert (ours is None) == (theirs is None)
+            if theirs is not None:
+                torch.testing.assert_close(ours, theirs)
+                assert ours.stride() == theirs.stride()
+
+
+def test_batch_norm_that_says_what_it_keeps_in_half_numbers():
+    """On the CPU the statistics have the parameters' type."""
+
+    def program(x, weight, mean, variance):
+        return torch.ops.aten._batch_norm_with_update(x, weight, weight, mean, variance, 0.1, 1e-5)
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.linspace(-1, 1, 24).view(2, 3, 4).bfloat16().requires_grad_()
+        results = function(x, *(torch.ones(3, dtype=torch.bfloat16) for _ in range(3)))
+        (gradient,) = torch.autograd.grad(results[0].square().sum(), x)
+        found.append((*results, gradient))
+    for theirs, ours in zip(*found, strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])

@@ -24,15 +24,22 @@ DEVICE_METHODS = frozenset(
 
 
 def meta_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor with the metadata of a strided tensor. A leaf if the tensor is one."""
+    """A meta tensor with the metadata of a strided tensor. A leaf if the tensor is one; if it requires grad and is a view, one
+    that autograd lets be written where it lets the tensor."""
     meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
     if tensor.is_conj() or tensor.is_neg():
         meta = _as_lazy(meta, tensor)
-    if tensor.is_leaf or not tensor.requires_grad:
-        return meta.requires_grad_() if tensor.requires_grad else meta
+    if not tensor.requires_grad:
+        return meta
     with torch.enable_grad():
-        leaf = torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True)
-        return meta.copy_(leaf)
+        if tensor.is_leaf or (tensor._is_view() and tensor._base.is_leaf):
+            meta.requires_grad_()
+        else:
+            meta.copy_(torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True))
+        if tensor._is_view() and not tensor.is_leaf:
+            meta = meta.view_as(meta)
+            torch._C._autograd._set_creation_meta(meta, torch._C._autograd._get_creation_meta(tensor))
+    return meta
 
 
 def _as_lazy(meta: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -30,11 +30,13 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     introspection,
     iterators,
+    late_numbers,
     loggers,
     numbers_and_text,
     objects,
     optimizers,
     profiling,
+    recurrent,
     torch_state,
     views_in_place,
 )
@@ -93,7 +95,7 @@ from dynascope.frame.versions import KNOWS_FRAMES, python_name
 from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, IdentityIs, NoneIsAnother, NotSameObject
 from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
-from dynascope.guards.tensor_guard import NoOverlap
+from dynascope.guards.tensor_guard import NoOverlap, WrittenAs
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span, UserStack
@@ -190,7 +192,7 @@ class Session:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
         self.own_cells: list[CellValue] = []
-        self.state_at_entry = TorchState.now()
+        self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
 
     def capture(self) -> Captured | Refused:
@@ -404,6 +406,8 @@ class Session:
         written = {id(storage_owner(tensor, inputs)): tensor for tensor in machine.tensor_writes}
         written = [tensor for tensor in inputs if id(tensor) in written]
         for tensor in written:
+            if tensor.object.requires_grad:
+                machine.guards.add(tensor.source, WrittenAs.of(tensor.object))
             for other in inputs:
                 if other is tensor:
                     continue

@@ -109,12 +109,13 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_show(commands: argparse._SubParsersAction) -> None:
-    from dynascope.command.show import STAGES
+    from dynascope.command.show import OPERATORS, STAGES
 
-    show = commands.add_parser("show", help="run a file and print what one stage made of one function")
+    shown = "run a file and print what one stage made of one function; `show operators [NAME]`: what becomes of each of torch's"
+    show = commands.add_parser("show", help=shown)
     add_program_options(show)
-    show.add_argument("stage", choices=sorted(STAGES), metavar="STAGE", help=", ".join(sorted(STAGES)))
-    show.add_argument("target", metavar="FILE[::FUNCTION]")
+    show.add_argument("stage", choices=sorted([*STAGES, OPERATORS]), metavar="STAGE", help=", ".join(sorted(STAGES)))
+    show.add_argument("target", metavar="FILE[::FUNCTION]", nargs="?", default="")
     show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 

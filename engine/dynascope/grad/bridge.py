@@ -181,18 +181,19 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
 
 
 def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
-    """A view that is returned twice is one object."""
+    """A view that is returned twice is one object; what was split is split once."""
     again = collections.Counter(id(output) for output in pair.outputs if isinstance(output, ViewOf))
     names: dict[int, str] = {}
+    pieces: dict[str, str] = {}
     sources = []
     for output in pair.outputs:
         if again[id(output)] < 2:
-            sources.append(_output_source(output, environment, pair))
+            sources.append(_output_source(output, environment, pair, pieces))
         elif id(output) in names:
             sources.append(names[id(output)])
         else:
             name = names[id(output)] = f"view_{len(names)}"
-            sources.append(f"({name} := {_output_source(output, environment, pair)})")
+            sources.append(f"({name} := {_output_source(output, environment, pair, pieces)})")
     return sources
 
 
@@ -205,7 +206,7 @@ def _copy_back(mutation: Mutation) -> list[str]:
     return ["    with no_grad():", f"        {target}.copy_({value})"]
 
 
-def _output_source(output: Any, environment: dict[str, Any], pair: GradPair) -> str:
+def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pieces: dict[str, str]) -> str:
     if isinstance(output, Computed):
         return f"outputs[{output.index}]"
     if isinstance(output, InputItself):
@@ -217,16 +218,39 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair) -> 
         environment[name] = output.value
         return name
     assert isinstance(output, ViewOf)
-    source = _output_source(output.base, environment, pair) + (".detach()" if output.detached == "before" else "")
-    if output.recipes:
-        source = f"view({source}, {_recipes_source(output.recipes, environment, pair)})"
-    return source + (".detach()" if output.detached == "after" else "")
+    source = _output_source(output.base, environment, pair, pieces)
+    source += ".detach()" if output.detached == "before" else ""
+    done = 0
+    for number, recipe in enumerate(output.recipes):
+        if recipe.piece_of is not None:
+            source = _viewed(source, output.recipes[done:number], environment, pair)
+            source = _piece_source(source, recipe, environment, pair, pieces)
+            done = number + 1
+    return _viewed(source, output.recipes[done:], environment, pair) + (".detach()" if output.detached == "after" else "")
+
+
+def _viewed(source: str, recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
+    return f"view({source}, {_recipes_source(recipes, environment, pair)})" if recipes else source
+
+
+def _piece_source(
+    source: str, recipe: ViewRecipe, environment: dict[str, Any], pair: GradPair, pieces: dict[str, str]
+) -> str:
+    assert recipe.piece_of is not None
+    operator, arguments, number = recipe.piece_of
+    key = f"{source} {operator} {arguments}"
+    if key in pieces:
+        return f"{pieces[key]}[{number}]"
+    pieces[key] = f"pieces_{len(pieces)}"
+    return f"({pieces[key]} := {_viewed(source, (ViewRecipe(operator, arguments),), environment, pair)})[{number}]"
 
 
 def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
     name = f"recipes_{len(environment)}"
     roots = sorted(names_of(sizes_in([recipe.arguments for recipe in recipes])))
     if not roots:
+        known = (name for name, value in environment.items() if name.startswith("recipes_") and value == recipes)
+        name = next(known, name)
         environment[name] = recipes
         return name
     environment[name] = lambda **values: tuple(

@@ -172,6 +172,19 @@ def _batch_norm_without_statistics(
     return _batch_norm(a, weight, bias, None, None, training, *rest)
 
 
+@rule(aten._batch_norm_with_update_functional.default)
+def _batch_norm_with_update(
+    a: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, *rest: Any
+) -> list[Layout | None]:
+    """Results, what is saved, what CUDA's libraries keep (here nothing), and the statistics as they are then."""
+    if a.device.type != "cpu":
+        return layouts_by_torch(
+            aten._batch_norm_with_update_functional.default, (a, weight, bias, mean, variance, *rest), {}
+        )
+    normalized = _batch_norm(a, weight, bias, mean, variance, True)
+    return [*normalized, fresh((0,), torch.uint8, a.device), mean.layout, variance.layout]
+
+
 def batch_norm_strides(a: Value) -> tuple[int, ...]:
     return suggested_strides(a) if a.device.type == "cpu" else iterator_strides(a.sizes, [a])
 

@@ -5,8 +5,9 @@ return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Com
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,8 +29,10 @@ from dynascope.grad.tape import META, Value
 from dynascope.grad.views import ViewRecipe, with_strides
 from dynascope.sizes import Size
 
-ALIAS = (ViewRecipe(torch.ops.aten.alias.default),)
+aten = torch.ops.aten
+ALIAS = (ViewRecipe(aten.alias.default),)
 """The view that a tensor of the same sizes is: another object in the same memory."""
+WHOLE = (ViewRecipe(aten.slice.Tensor, (0, 0, sys.maxsize), (aten.split.Tensor, (2**62,), 0)),)
 
 
 @dataclass(slots=True)
@@ -218,6 +221,17 @@ class _Outputs:
         return self._computed(base, base, OutputOf(position, True)), base
 
 
+def _is_one_of_several(view: torch.Tensor) -> bool:
+    """Autograd lets nobody write in place to one of several views that one call made, nor to a view of it."""
+    return torch._C._autograd._get_creation_meta(view) == torch._C._autograd.CreationMeta.MULTI_OUTPUT_NODE
+
+
+def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
+    """`x[0:]`, or the one part that `x` was split into: its gradient is written into zeros, which are contiguous."""
+    function = output.grad_fn
+    return WHOLE if function is not None and function.name().startswith(("Slice", "Split", "UnsafeSplit")) else ()
+
+
 def autograd_base(output: torch.Tensor) -> torch.Tensor:
     """The tensor whose history a write through `output` belongs to."""
     base = output._base if output._is_view() else output
@@ -228,7 +242,9 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
 def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, base_has_history: bool) -> ViewOf:
     """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not."""
     is_view = output._is_view()
-    recipes = path(cell, output)
+    recipes = path(cell, output) or _whole_part(output)
+    if not (is_view and _is_one_of_several(output)):
+        recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
     if output.requires_grad or (is_view and not base_has_history):
         return ViewOf(base, recipes or ALIAS, "no")
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
@@ -239,7 +255,7 @@ def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
     if value.layout.element_count > 1 or value.strides == output.stride():
         return value
     return recorder.builder.write_view(
-        torch.ops.aten.as_strided.default,
+        aten.as_strided.default,
         value,
         (list(output.shape), list(output.stride())),
         _layout_like(value, output),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.grad import recurrent
 from dynascope.grad.attention import attention
 
 if TYPE_CHECKING:
@@ -171,6 +172,34 @@ def _choosing(name: str) -> Callable[..., Any]:
     return apply
 
 
+class _LaidOutAsInput(torch.autograd.Function):
+    """The input; its gradient lies in memory as `zeros_like(input)` does."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor) -> torch.Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input)
+        return input.view_as(input)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        (input,) = ctx.saved_tensors
+        return None if gradient is None else torch.zeros_like(input).copy_(gradient)
+
+
+def _laid_out_as_input(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """The gradient of the first of at most so many operands. Eager writes that of reflectors column by column into zeros, and
+    divides a product by its factors unless one of them is zero; autograd has other formulas for meta tensors."""
+
+    def apply(recorder: Recorder, input: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+        is_other = len(arguments) >= most or {"dim", "keepdim", "out"} & keywords.keys()
+        if is_other or not isinstance(input, torch.Tensor) or not input.requires_grad:
+            return NotImplemented
+        return function(_LaidOutAsInput.apply(input), *arguments, **keywords)
+
+    return apply
+
+
 CHOOSING = ("max", "min", "median", "nanmedian")
 
 
@@ -204,7 +233,14 @@ RULES: dict[Any, Callable[..., Any]] = {
     "__getitem__": _index,
     "__setitem__": _set_index,
     getattr: _data,
+    **recurrent.RULES,
     **{target: _choosing(name) for name in CHOOSING for target in (name, getattr(torch, name))},
+    **{
+        target: _laid_out_as_input(function, most)
+        for function, most in ((torch.ormqr, 5), (torch.orgqr, 2), (torch.prod, 1))
+        for target in (function, function.__name__)
+    },
+    torch.linalg.householder_product: _laid_out_as_input(torch.linalg.householder_product, 2),
     "to": _to,
     "cuda": _cuda,
     "cpu": _cpu,

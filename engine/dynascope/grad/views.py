@@ -29,12 +29,18 @@ class Builder(Protocol):
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value: ...
 
 
+Piece = tuple[Any, tuple[Any, ...], int]
+"""An operator that returns several views, its arguments after the source, and the number of the view among them."""
+
+
 @dataclass(frozen=True, slots=True)
 class ViewRecipe:
     """One view operator with its arguments after the source."""
 
     operator: Any
     arguments: tuple[Any, ...] = ()
+    piece_of: Piece | None = None
+    """The same view as one of several that one call of an operator makes."""
 
     @staticmethod
     def strided(sizes: Any, strides: Any, offset: int, root: Any) -> ViewRecipe:
@@ -372,12 +378,14 @@ def single_views(operator: Any, sizes: Sizes, arguments: tuple[Any, ...]) -> Cal
     """Recipes for the outputs of an operator that returns several views; None where it returns one."""
     if operator is aten.unbind.int:
         dimension = arguments[0] if arguments else 0
-        return lambda i: ViewRecipe(aten.select.int, (dimension, i))
+        return lambda i: ViewRecipe(aten.select.int, (dimension, i), (operator, (dimension,), i))
     if operator in SPLITS:
         dimension = wrap_dimension(arguments[1] if len(arguments) > 1 else 0, len(sizes))
         size, pieces = sizes[dimension], arguments[0]
         if isinstance(pieces, (int, Size)):
             pieces = [pieces] * (-(-size // pieces) if pieces else 1)
         starts = [sum(pieces[:i]) for i in range(len(pieces) + 1)]
-        return lambda i: ViewRecipe(aten.slice.Tensor, (dimension, starts[i], min(starts[i + 1], size)))
+        return lambda i: ViewRecipe(
+            aten.slice.Tensor, (dimension, starts[i], min(starts[i + 1], size)), (operator, arguments, i)
+        )
     return None

@@ -113,7 +113,7 @@ class StorageOffsetIs(Predicate):
 
 @dataclass(frozen=True)
 class LeafIs(Predicate):
-    """Whether a tensor that requires grad is a leaf: what a program asks, and what forbids writing to it."""
+    """Whether a tensor that requires grad is a leaf."""
 
     leaf: bool
 
@@ -125,6 +125,38 @@ class LeafIs(Predicate):
 
     def failure(self, expression: str, value: torch.Tensor) -> str:
         return f"{expression} is {'a leaf' if value.is_leaf else 'the result of an operation'} now"
+
+
+@dataclass(frozen=True)
+class WrittenAs(Predicate):
+    """What decides whether autograd lets a tensor that requires grad be written: whether it or its base is a leaf, and how
+    a view came about (`unbind` and views made under `no_grad` may not be written)."""
+
+    leaf: bool
+    base_is_leaf: bool
+    creation: str
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> WrittenAs:
+        with torch._C.DisableTorchFunction():
+            if not tensor._is_view():
+                return cls(tensor.is_leaf, False, "")
+            return cls(tensor.is_leaf, tensor._base.is_leaf, str(torch._C._autograd._get_creation_meta(tensor)))
+
+    def holds(self, value: torch.Tensor) -> bool:
+        return WrittenAs.of(value) == self
+
+    def check(self) -> str:
+        return f"is {self._words()}"
+
+    def failure(self, expression: str, value: torch.Tensor) -> str:
+        return f"{expression} is {WrittenAs.of(value)._words()}, and was {self._words()}"
+
+    def _words(self) -> str:
+        if self.leaf or not self.creation:
+            return "a leaf" if self.leaf else "the result of an operation"
+        kind = {"NO_GRAD_MODE": " made under no_grad", "MULTI_OUTPUT_NODE": " among several"}
+        return f"a view{kind.get(self.creation.split('.')[-1], '')} of {'a leaf' if self.base_is_leaf else 'a result'}"
 
 
 @dataclass(frozen=True)

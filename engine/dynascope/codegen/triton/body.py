@@ -154,10 +154,11 @@ class BodyPrinter:
     # ---- one rule for each kind of operation ----
 
     def _load(self, number: int, load: Load) -> None:
-        masks = self.masks(self._index_axes(load.index))
+        pointed = self._index_axes(load.index)
+        masks = self.masks(pointed)
         if load.guard is not None:
             masks.append(self.values[load.guard])
-        place = f"{self._buffers[load.buffer]} + {self._at(load.index)}"
+        place = f"{self._buffers[load.buffer]} + {self._at(load.index)}" + self._widened(self.axes[number] - pointed)
         masked = f", mask={_all(masks)}, other=0" if masks else ""
         stored = self._dtypes[load.buffer]
         self.assign(number, render_cast(f"tl.load({place}{masked})", stored, load.dtype))
@@ -167,8 +168,7 @@ class BodyPrinter:
         place = f"{self._buffers[store.buffer]} + {self._at(store.index)}"
         pointed = self._index_axes(store.index)
         every = axes if store.mode == "set" else frozenset(axis.name for axis in self.tile.axes)
-        if any(axis.name in every - pointed for axis in self.tile.dimensions):
-            place += f" + tl.zeros({self.tile.shape}, tl.int32)"
+        place += self._widened(every - pointed)
         value = self._stored(store)
         masks = self.masks(every)
         masked = f", mask={_all(masks)}" if masks else ""
@@ -176,6 +176,11 @@ class BodyPrinter:
             self.writer.write(f'tl.atomic_add({place}, {value}{masked}, sem="relaxed")', store.origin)
         else:
             self.writer.write(f"tl.store({place}, {value}{masked})", store.origin)
+
+    def _widened(self, axes: frozenset[str]) -> str:
+        """What makes a pointer a block of the whole tile, where a mask or a value varies along `axes` and the pointer does not."""
+        missing = any(axis.name in axes for axis in self.tile.dimensions)
+        return f" + tl.zeros({self.tile.shape}, tl.int32)" if missing else ""
 
     def _stored(self, store: Store) -> str:
         operation = self.body[store.value]
