@@ -235,7 +235,6 @@ def test_what_torch_compiles_itself(tmp_path):
         "def f(x): return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,))\n"
         "print(f(torch.ones(2)), f(-torch.ones(2)))\n",
     )
-    assert ends([*OURS, "program.py"], tmp_path, environment={"DYNASCOPE_STRICT": "0"}.items())[1:] == (
-        "tensor([2., 2.]) tensor([-2., -2.])\n",
-        "",
-    )
+    # What else this machine's torch has to say is in both.
+    expect, lenient = "tensor([2., 2.]) tensor([-2., -2.])\n", {"DYNASCOPE_STRICT": "0"}
+    same_as_python(tmp_path, "program.py", expect=expect, environment=lenient.items())
