@@ -1,12 +1,11 @@
 """Recurrent layers are one node each: eager's numbers, its gradients, its errors."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
-
-import dynascope
 
 LAYERS = {
     "lstm": (lambda: nn.LSTM(4, 6, 2), (5, 3, 4)),
