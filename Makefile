@@ -4,6 +4,7 @@
 # make sanitize a sample of the tests under AddressSanitizer and other checkers of memory
 # make editor   a real VS Code in the browser with the extension and the examples
 # make vsix     package the extension
+# make test-tritons  kernels for a GPU, built by every Triton that is served; needs no GPU
 # make test-matrix   the suite's core on every CPython and torch that can be had here, or on INTERPRETERS; writes the README's table
 
 PYTHON ?= python3.11
@@ -17,7 +18,7 @@ all: run
 
 include extension/editor.mk
 
-.PHONY: all style run test test-python bench lint sanitize test-matrix clean
+.PHONY: all style run test test-python bench lint sanitize test-matrix test-tritons clean
 
 run: $(READY)
 	$(PY) -m dynascope run examples/quickstart.py
@@ -29,6 +30,9 @@ test-python: $(READY)
 
 test-matrix:
 	$(PYTHON) tests/matrix.py $(addprefix --interpreter ,$(INTERPRETERS))
+
+test-tritons: $(READY)
+	$(PYTHON) tests/matrix.py --tritons $(abspath $(PY))
 
 style: $(READY)
 	$(PY) -m ruff check engine server tests bench examples

@@ -2,9 +2,10 @@
 
     python tests/matrix.py                          every CPython found, with each torch that installs for it
     python tests/matrix.py --interpreter PATH ...   these interpreters, with the torch that each has
+    python tests/matrix.py --tritons PATH           only whether each Triton builds the kernels, in this interpreter (no GPU needed)
 
-A result is kept in `tests/matrix.json` with the version that was run, so that machines can add to one table. An environment is
-made in `.build/matrix` and taken away afterwards: torch with its CUDA libraries has 5 GB.
+A result is kept in `tests/matrix.json` (Tritons in `tests/tritons.json`) with the version that was run, so that machines can
+add to one table. An environment is made in `.build/matrix` and taken away afterwards: torch with its CUDA libraries has 5 GB.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from dynascope.requirements import PYTHONS, TORCHES, numbers, spelled  # noqa: E
 CORE = ("frame", "guards", "capture", "api", "seeds", "command", "grad", "runtime")
 # On a Python that is newer than tested, functions are compiled as a whole only: what holds there.
 SERVED = ("frame", "api/test_unknown_frames.py", "api/test_versions.py", "grad", "loops")
+TRITONS = ("3.6", "3.7", "3.8", "3.9")
+KERNELS = "tests/runtime/test_cuda_compile.py"
 RESULTS = ROOT / "tests" / "matrix.json"
+TRITON_RESULTS = ROOT / "tests" / "tritons.json"
 README = ROOT / "README.md"
 ENVIRONMENTS = ROOT / ".build" / "matrix"
 BEGINS, ENDS = "<!-- matrix: written by `make test-matrix` -->", "<!-- end of matrix -->"
@@ -45,20 +49,23 @@ SECONDS = 3600
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--interpreter", action="append", default=[], help="one that has torch and pytest; no other is looked for")
+    parser.add_argument("--tritons", metavar="PATH", help="an interpreter that has torch and pytest, to try every Triton in")
     parser.add_argument("--table", action="store_true", help="only write the table again")
     options = parser.parse_args()
     # A shell starts what runs behind its back with interrupts ignored, and tests that interrupt programs would wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not options.table:
+    if options.tritons:
+        try_tritons(options.tritons)
+    elif not options.table:
         for interpreter in options.interpreter or made_interpreters():
             run(interpreter)
-    results = known_results()
-    write_table(results)
-    return 0 if all(result["failed"] == 0 for result in results.values()) else 1
+    results, tritons = known(RESULTS), known(TRITON_RESULTS)
+    write_table(results, tritons)
+    return 0 if all(result["failed"] == 0 for result in (*results.values(), *tritons.values())) else 1
 
 
-def known_results() -> dict:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def known(file: Path) -> dict:
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def run(interpreter: str) -> None:
@@ -71,19 +78,39 @@ def run(interpreter: str) -> None:
     passed, failed = core(interpreter, CORE if numbers(python) <= PYTHONS[1] else SERVED)
     key = f"{spelled(numbers(python))} {spelled(numbers(torch))}"
     # Read again: another process may have added to it meanwhile.
-    results = known_results()
+    results = known(RESULTS)
     results[key] = dict(python=python, torch=torch, passed=passed, failed=failed)
     RESULTS.write_text(json.dumps(dict(sorted(results.items(), key=by_versions)), indent=1) + "\n")
     print(f"Python {python}, torch {torch}: {passed} passed, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
 
 
+def try_tritons(interpreter: str) -> None:
+    """Each beside whatever the interpreter has: machine code for sm_90 of every pattern of kernel."""
+    results = {}
+    for version in TRITONS:
+        folder = ENVIRONMENTS / f"triton-{version}"
+        shutil.rmtree(folder, ignore_errors=True)
+        install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", folder]
+        if subprocess.run([*install, f"triton=={version}.*"]).returncode == 0:
+            installed = next(folder.glob("triton-*.dist-info")).name.removeprefix("triton-").removesuffix(".dist-info")
+            passed, failed = tests(interpreter, [KERNELS], folder)
+            results[version] = dict(triton=installed, passed=passed, failed=failed)
+            print(f"Triton {installed}: {passed} passed, {failed} failed", flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    TRITON_RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def core(interpreter: str, parts: tuple[str, ...]) -> tuple[int, int]:
-    """Passed and failed tests of the core. A run that does not end well by itself has failed."""
+    return tests(interpreter, [f"tests/{name}" for name in parts])
+
+
+def tests(interpreter: str, places: list[str], *before: Path) -> tuple[int, int]:
+    """Passed and failed tests, with these folders first on the path. A run that does not end well by itself has failed."""
     summary = ENVIRONMENTS / f"{os.getpid()}.xml"
     summary.parent.mkdir(parents=True, exist_ok=True)
-    folders = [f"tests/{name}" for name in parts]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "engine", ROOT / "server")))}
-    command = [interpreter, "-m", "pytest", "-q", f"--junitxml={summary}", *folders]
+    path = (*before, ROOT / "engine", ROOT / "server")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    command = [interpreter, "-m", "pytest", "-q", f"--junitxml={summary}", *places]
     ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, timeout=SECONDS)
     if not summary.exists():
         return 0, 1
@@ -131,10 +158,17 @@ def torches() -> list[str]:
 # ---- the table
 
 
-def write_table(results: dict) -> None:
+def write_table(results: dict, tritons: dict) -> None:
     text = README.read_text()
     pattern = re.compile(f"{re.escape(BEGINS)}.*?{re.escape(ENDS)}", re.DOTALL)
-    README.write_text(pattern.sub(lambda _: "\n".join([BEGINS, *table(results), ENDS]), text))
+    lines = [BEGINS, *table(results), "", *words_on(tritons), ENDS]
+    README.write_text(pattern.sub(lambda _: "\n".join(lines), text))
+
+
+def words_on(tritons: dict) -> Iterator[str]:
+    build = [result["triton"] for result in tritons.values() if not result["failed"]]
+    if build:
+        yield f"Kernels are built for sm_90 by Triton {', '.join(build)}."
 
 
 def table(results: dict) -> list[str]:

@@ -6,6 +6,7 @@
 The other names of `dynascope` are here too, and do nothing, so that a program that uses them runs.
 """
 
+import json
 import os
 import sys
 import warnings
@@ -27,7 +28,8 @@ __all__ = [
 
 PYTHON = "dynascope: %s is Python %s; Dynascope " % (sys.executable, sys.version.split()[0])  # noqa: UP031
 REMEDY = "Choose an interpreter of CPython 3.11 or later that has torch."
-RUNS = PYTHON + "compiles from CPython 3.11 on: the program runs as it was written. " + REMEDY
+MESSAGE = PYTHON + "compiles from CPython 3.11 on: the program runs as it was written."
+RUNS = MESSAGE + " " + REMEDY
 NEEDS = PYTHON + "needs CPython 3.11 or later. " + REMEDY
 USAGE = 2
 
@@ -103,8 +105,21 @@ def main(words=None):
     sys.stderr.flush()
     if not program:
         return USAGE if words[:1] == ["run"] else 1
+    tell_editor(words)
     os.environ[SAID] = "1"
     os.execv(sys.executable, [sys.executable] + program)
+
+
+def tell_editor(words):
+    """As `report/events.py` would: the server then shows the reason, where it finds no report."""
+    if "--events-fd" not in words[:-1]:
+        return
+    reason = {"code": "wrong-python", "severity": "error", "message": MESSAGE[len("dynascope: ") :], "remedy": REMEDY}
+    event = json.dumps({"event": "problem", "explanation": dict(reason, span=None, stack=[])}) + "\n"
+    try:  # noqa: SIM105 (Python 2.7 has no `suppress`)
+        os.write(int(words[words.index("--events-fd") + 1]), event.encode())
+    except (OSError, ValueError):
+        pass
 
 
 def program_of(words):

@@ -59,7 +59,7 @@ async function run({ server }: Tools, how?: RunRequest): Promise<void> {
     return;
   }
   const uri = await activeFileOnDisk();
-  if (uri !== undefined && (await ready(server, uri))) {
+  if (uri !== undefined && (await ready(server, uri, how?.arguments))) {
     await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(how ? [how] : []));
   }
 }

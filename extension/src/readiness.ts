@@ -2,31 +2,34 @@
 
 import * as vscode from 'vscode';
 import type { Server } from './client';
-import { showProblem } from './python/interpreter';
+import { showProblem, type Actions } from './python/interpreter';
 import { saved } from './saving';
+import { runUncompiled } from './uncompiled';
 
-/** False where something is missing; the user has then been told what, and what to do. */
-export async function ready(server: Server, uri: vscode.Uri): Promise<boolean> {
-  return (await saved(uri.toString())) && (await usable(server, uri)) && (await server.configure(uri));
+/** False where something is missing; the user has then been told what, and what to do: the program can still be run. */
+export async function ready(server: Server, uri: vscode.Uri, words?: readonly string[]): Promise<boolean> {
+  return (await saved(uri.toString())) && (await usable(server, uri, words)) && (await server.configure(uri));
 }
 
 /** True where the server runs and has a torch to run programs with. */
-export async function usable(server: Server, resource?: vscode.Uri): Promise<boolean> {
+async function usable(server: Server, resource: vscode.Uri, words?: readonly string[]): Promise<boolean> {
   const { problem } = await server.interpreterFor(resource);
   if ((await server.running()) === undefined || (problem !== undefined && problem === server.interpreter?.problem)) {
     // What was missing may have been installed since, and a server that crashed deserves another try. An interpreter of
     // another folder is no reason: it is asked anew anyway, and a restart ends the programs that run.
     await server.restart();
   }
-  return explained(server, resource);
+  const { executable, facts } = await server.interpreterFor(resource);
+  const starts = executable !== undefined && facts !== undefined;
+  return explained(server, resource, starts ? { 'Run Uncompiled': () => runUncompiled(executable, resource, words) } : {});
 }
 
-/** As `usable`, of things as they are. */
-export async function explained(server: Server, resource?: vscode.Uri): Promise<boolean> {
+/** As `usable`, of things as they are. `actions` are offered beside those that repair. */
+export async function explained(server: Server, resource?: vscode.Uri, actions: Actions = {}): Promise<boolean> {
   const client = await server.running();
   const { problem } = await server.interpreterFor(resource);
   if (problem !== undefined) {
-    void showProblem(problem);
+    void showProblem(problem, actions);
   } else if (client === undefined) {
     void sayNotRunning();
   }

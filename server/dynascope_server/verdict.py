@@ -104,6 +104,7 @@ CASES: tuple[tuple[Callable[[Seen], bool], Callable[[Seen], Verdict]], ...] = (
         lambda seen: not seen.end_announced and "No module named dynascope" in seen.last_words.replace("'", ""),
         _no_engine,
     ),
+    (lambda seen: not seen.end_announced and not seen.report_written and bool(seen.errors), _explained),
     (lambda seen: not seen.end_announced and not seen.report_written, _no_report),
     (lambda seen: not seen.end_announced, _left_early),
     (lambda seen: True, lambda seen: Verdict("exited")),

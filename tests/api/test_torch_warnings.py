@@ -64,3 +64,18 @@ def test_what_was_said_before_a_break_is_said_once():
 
     with dynascope.expected("print-call"):
         assert [len(call) for call in given(dynascope.compile(f, backend="eager"))] == [1, 1]
+
+
+def test_the_program_s_own_warning_is_shown_once_though_functions_are_compiled_between():
+    """Python shows a warning of a line again when somebody has changed the filters meanwhile."""
+    compiled = dynascope.compile(lambda x: torch.relu(x) * 2 + 1, dynamic=False)
+
+    def step(size):
+        warnings.warn("the program's own", stacklevel=1)
+        return compiled(torch.ones(size, requires_grad=True))
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for size in (2, 3, 4):
+            step(size).sum().backward()
+    assert [str(each.message) for each in seen] == ["the program's own"]

@@ -15,6 +15,7 @@ import torch
 from dynascope import process_notes, recording, requirements, self_check
 from dynascope.frame import hook_native, versions
 from dynascope.pipeline import GraphBreakError
+from dynascope.report.terminal import Page, report_text
 
 ROOT = Path(__file__).parent.parent.parent
 ENGINE = ROOT / "engine"
@@ -116,6 +117,7 @@ def test_what_does_not_hold_is_named_and_programs_run_as_written(subject, newer_
     report = recorder.report()
     assert [note.code for note in report.notes] == ["self-check-failed"] and subject in report.notes[0].message
     assert report.graphs == ()
+    assert "captures nothing, because the self-check failed" in " ".join(report_text(report, Page()).split())
     with pytest.raises(GraphBreakError, match="self-check-failed"):
         dynascope.compile(program, fullgraph=True)(X)
 

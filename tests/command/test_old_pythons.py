@@ -11,6 +11,7 @@ import dynascope
 import pytest
 from dynascope import unserved_python
 from dynascope.command import command_line
+from dynascope_server.events import read_event
 from dynascope_server.interpreter import engine_command
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -77,6 +78,20 @@ def test_what_an_editor_starts_says_the_same(old_python, tmp_path):
     answer = answer_of(engine_command(old_python, "run", "program.py"), tmp_path)
     assert (answer.returncode, answer.stdout) == (0, "ran")
     assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_server_is_told_the_reason(old_python, tmp_path):
+    (tmp_path / "program.py").write_text("")
+    reads, writes = os.pipe()
+    command = engine_command(old_python, "run", "--events-fd", str(writes), "program.py", "--")
+    environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+    ended = subprocess.run(command, cwd=tmp_path, pass_fds=(writes,), env=environment, capture_output=True, timeout=120)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as events:
+        (event,) = map(read_event, events)
+    reason = event.explanation
+    assert ended.returncode == 0 and reason.code == "wrong-python" and reason.severity == "error"
+    assert reason.message.startswith(old_python) and reason.remedy == unserved_python.REMEDY
 
 
 def test_a_program_that_imports_dynascope_is_told_once(old_python, tmp_path):

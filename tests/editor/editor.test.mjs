@@ -1,7 +1,7 @@
 // The whole way in a real VS Code: palette, squiggle, Problems, lens, kernel document, hover, output, trust. Run by run.sh.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -38,6 +38,13 @@ function severalFolders(folder, interpreters) {
   const file = path.join(folder, 'several.code-workspace');
   writeFileSync(file, JSON.stringify({ folders: Object.keys(interpreters).map(name => ({ path: name })) }));
   return file;
+}
+
+/** An interpreter that answers what it is as Python 3.9 would. What it is given to run, the good one runs. */
+function saysThatItIsOld(file) {
+  const facts = JSON.stringify({ executable: file, implementation: 'cpython', version: [3, 9, 18], torch: '2.8.0' });
+  writeFileSync(file, `#!/bin/sh\nif [ "$1" = -c ]; then echo '${facts}'; else exec '${python}' "$@"; fi\n`);
+  chmodSync(file, 0o755);
 }
 
 /** A server and a window on a fresh workspace for the tests of one `describe`. */
@@ -248,9 +255,13 @@ describe('the first example', () => {
 describe('a workspace of several folders, each with an interpreter of its own', () => {
   const folder = path.join(SCRATCH, 'several');
   const bare = path.join(folder, 'bare env');
-  const interpreters = { missing: '/missing/python', bare: path.join(bare, 'bin', 'python'), good: python };
+  const old = path.join(folder, 'old python');
+  const interpreters = { missing: '/missing/python', bare: path.join(bare, 'bin', 'python'), outdated: old, good: python };
   const own = inWindow('several', { workspaceFile: () => severalFolders(folder, interpreters) });
-  before(() => execFileSync(python, ['-m', 'venv', '--without-pip', bare]));
+  before(() => {
+    execFileSync(python, ['-m', 'venv', '--without-pip', bare]);
+    saysThatItIsOld(old);
+  });
 
   step(own, 'a missing interpreter is named, with what to do', async window => {
     await window.open('marker.py', 'missing');
@@ -267,6 +278,22 @@ describe('a workspace of several folders, each with an interpreter of its own', 
     await window.screenshot('17-no-torch');
     await window.command('Notifications: Clear All Notifications');
     assert.ok(!existsSync(path.join(folder, 'bare', 'marker.ran')));
+  });
+
+  step(own, 'one that is too old is named, and runs the program as it was written', async window => {
+    await window.open('marker.py', 'outdated');
+    await window.command(RUN);
+    const message = window.notification(`Dynascope needs CPython 3.11 or later; ${old} is 3.9.18.`);
+    await message.waitFor();
+    await window.screenshot('18-old-python');
+    await message.hover(); // its buttons are shown by then, if not before
+    await message.getByText('Run Uncompiled').click();
+    const ran = path.join(folder, 'outdated', 'marker.ran');
+    for (let tries = 0; tries < 400 && !existsSync(ran); tries += 1) {
+      await window.page.waitForTimeout(100);
+    }
+    assert.ok(existsSync(ran));
+    await window.command('Notifications: Clear All Notifications');
   });
 
   step(own, 'a good one runs the programs of its folder', async window => {

@@ -120,6 +120,7 @@ class TestVerdict:
             (Seen(78, "log", end_announced=True), "exited", None),
             (Seen(-signal.SIGABRT, "log"), "errored", "interpreter-crashed"),
             (Seen(1, "log", last_words="/usr/bin/python: No module named dynascope\n"), "errored", "engine-missing"),
+            (Seen(0, "log", problems=(Explanation("wrong-python", "error", "m", "r"),)), "errored", "wrong-python"),
             (Seen(1, "log", last_words="boom"), "errored", "no-report"),
             (Seen(0, "log", report_written=True), "exited", "left-early"),
         ],

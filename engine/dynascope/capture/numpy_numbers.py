@@ -7,9 +7,10 @@ they can be written to.
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from dynascope.meta_kernels.torch_warnings import noted
 
 _AGGREGATES = ("prod", "sum", "mean", "std", "var", "max", "amax", "min", "amin", "round", "clip")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
@@ -37,7 +38,6 @@ def makes_number(function: Any) -> bool:
 
 def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:
     """The number; None where the result is something else, or NumPy has something to say about it."""
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
+    with noted() as given:
         result = function(*arguments, **keywords)
     return result if not given and type(result) in TYPES | {int, float, bool} else None

@@ -59,6 +59,7 @@ from dynascope.capture.exits import (
 from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.machine import Machine
+from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
@@ -75,7 +76,6 @@ from dynascope.capture.reasons import (
     UnsupportedInstruction,
     WholeFunctionsOnly,
 )
-from dynascope.capture.reconstruct import all_parts, describe, needs
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.sizes import Sizes

@@ -30,7 +30,19 @@ def environment(settings: dict[str, Any]) -> dict[str, str]:
     """The child's environment variables: ours, with the way to `begin`."""
     before = os.environ.get("PYTHONPATH")
     path = _START + (os.pathsep + before if before else "")
-    return {**os.environ, "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
+    return {**_inherited(), "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
+
+
+def _inherited() -> dict[str, str]:
+    """Our environment as we were given it. Where that names no locale, this interpreter has put one there (PEP 538), and the child
+    would not know that it may do the same: its `sys.flags.utf8_mode` would be another."""
+    variables = dict(os.environ)
+    try:
+        given = dict(each.partition("=")[::2] for each in os.fsdecode(Path("/proc/self/environ").read_bytes()).split("\0"))
+    except OSError:
+        return variables
+    variables.pop("LC_CTYPE", None)
+    return variables | ({"LC_CTYPE": given["LC_CTYPE"]} if "LC_CTYPE" in given else {})
 
 
 def begin(loaded_before: Collection[str] = sys.modules) -> None:

@@ -16,11 +16,12 @@ import signal
 import socket
 import sys
 import types
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import torch
+
+from dynascope.report.syntax import unsaid
 
 KEPT_FOR_A_FUNCTION = 3
 KEPT = 16
@@ -63,9 +64,7 @@ class Keeper:
 
     def _forked(self) -> bool:
         """True in the fork. It is nobody's child: a program that waits for its children does not meet it."""
-        with warnings.catch_warnings():
-            # That other threads run: the fork uses nothing of theirs.
-            warnings.simplefilter("ignore")
+        with unsaid():  # that other threads run: the fork uses nothing of theirs
             between = os.fork()
             if between == 0:
                 try:

@@ -12,6 +12,7 @@ import ast
 import linecache
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -39,14 +40,19 @@ IGNORED = ("ignore", None, Warning, None, 0)
 
 
 def parsed(text: str | bytes, mode: str = "exec") -> Any:
-    """The tree of what the program's own compilation has warned about, or will: nothing is said here.
+    """The tree of what the program's own compilation has warned about, or will: nothing is said here."""
+    with unsaid():
+        return ast.parse(text, mode=mode)
 
-    `warnings.catch_warnings` would do more: after it, warnings that the program has shown once are shown again.
-    """
+
+@contextmanager
+def unsaid() -> Iterator[None]:
+    """Nothing is warned of. `warnings.catch_warnings` would do more: after it, warnings that the program has shown once are shown
+    again."""
     filters = cast(list, warnings.filters)
     filters.insert(0, IGNORED)
     try:
-        return ast.parse(text, mode=mode)
+        yield
     finally:
         filters.remove(IGNORED)
 

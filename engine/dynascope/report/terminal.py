@@ -274,16 +274,23 @@ def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
     return [*told, f"{uncompiled} not compiled"] if uncompiled else told
 
 
+NOTHING_IS = {
+    "functions-not-found": "the program asks for no compilation, and its functions are not found here",
+    "self-check-failed": "this process captures nothing, because the self-check failed",
+}
+"""Notes after which nothing is compiled, whatever the program asks for."""
+
+
 def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
     program = report.program
     if program.error is not None:
         why = "the program ended with an error before a compiled function was called"
+    elif (told := next((note.code for note in report.notes if note.code in NOTHING_IS), None)) is not None:
+        why = NOTHING_IS[told]
     elif program.asks is None and any(note.severity == "error" for note in report.notes):
         why = "the program ran as it was written"
     elif program.asks is None:
         why = "the program did not get so far"
-    elif any(note.code == "functions-not-found" for note in report.notes):
-        why = "the program asks for no compilation, and its functions are not found here"
     elif program.asks:
         why = "the program asks for compilation, but called nothing that it compiled"
     else:

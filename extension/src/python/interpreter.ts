@@ -29,11 +29,15 @@ export async function findInterpreter(folder = vscode.workspace.workspaceFolders
   }
 }
 
-/** The message with its remedy, and buttons that carry the remedy out. */
-export async function showProblem(problem: Problem): Promise<void> {
-  const actions: Record<string, () => PromiseLike<unknown>> = {
+/** What buttons of a message do, by their words. */
+export type Actions = Readonly<Record<string, () => PromiseLike<unknown>>>;
+
+/** The message with its remedy, and buttons that carry the remedy out; `others` come last. */
+export async function showProblem(problem: Problem, others: Actions = {}): Promise<void> {
+  const actions: Actions = {
     ...(problem.command && { 'Copy Command': () => vscode.env.clipboard.writeText(problem.command ?? '') }),
     'Choose Interpreter': letUserChoose,
+    ...others,
   };
   const picked = await vscode.window.showErrorMessage(`${problem.problem} ${problem.remedy}`, ...Object.keys(actions));
   await actions[picked ?? '']?.();

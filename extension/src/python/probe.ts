@@ -15,18 +15,21 @@ export class ProbeError extends Error {}
 
 const TIMEOUT_MS = 20_000;
 
-/** Written for any Python 3, so that an old one can say how old it is. */
+/** Written for any Python since 2.7, so that an old one can say how old it is. */
 const SCRIPT = `
 import json, platform, sys
 try:
     from importlib.metadata import version
     torch = version("torch")
 except Exception:
-    import importlib.util
-    torch = None if importlib.util.find_spec("torch") is None else ""
+    try:
+        from importlib.util import find_spec as find
+    except ImportError:
+        from pkgutil import find_loader as find
+    torch = None if find("torch") is None else ""
 print(json.dumps({
     "executable": sys.executable,
-    "implementation": sys.implementation.name,
+    "implementation": platform.python_implementation().lower(),
     "version": list(sys.version_info[:3]),
     "torch": torch,
 }))

@@ -6,7 +6,6 @@ do the same where a graph runs operator by operator; compiled graphs hold the co
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from dynascope.capture.expressions import callee
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, ConstantValue, InstanceValue, NotConstant, Value, constant_of
+from dynascope.meta_kernels.torch_warnings import noted
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -36,11 +36,12 @@ def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """The object, which is only read until it is entered; its checks are made here, once."""
     known = constants(machine, [*arguments, *keywords.values()])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with noted() as given:
             real = torch.autocast(*known[: len(arguments)], **dict(zip(keywords, known[len(arguments) :], strict=True)))
     except Exception as error:
         raise Break(ForeignCall(callee(machine.expression()), f"it says: {error}")) from None
+    if given:
+        raise Break(ForeignCall(callee(machine.expression()), f"it says: {given[0].message}"))
     value = InstanceValue(torch.autocast)
     value.attributes = {name: ConstantValue(item) for name, item in vars(real).items()}
     return value
