@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -407,7 +407,7 @@ class Operation:
             self.machine.graph.keep(node)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
-        return self.result(node, example, device)
+        return self.result(node, example, device, written)
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
@@ -538,7 +538,9 @@ class Operation:
                 return device
         return self.tensors[0].device
 
-    def result(self, node: torch.fx.Node, example: Any, device: torch.device) -> Value:
+    def result(
+        self, node: torch.fx.Node, example: Any, device: torch.device, written: Sequence[TensorValue] = ()
+    ) -> Value:
         """The value of what the meta run gave. What was already a value is that value: in-place operations return it."""
         given = self.keyword_values.get("out")
         if isinstance(given, TensorValue) and isinstance(example, torch.Tensor):
@@ -546,6 +548,8 @@ class Operation:
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
                 if tensor.example is example and tensor.device == device:
+                    if tensor not in written:
+                        self.fix_numbers()
                     return tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
@@ -561,6 +565,11 @@ class Operation:
         if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
+
+    def fix_numbers(self) -> None:
+        """It gave an operand back and did nothing (`dropout(x, 0.0)`), which may be so because of a number."""
+        for value in (*self.values, *self.keyword_values.values()):
+            fixed(self.machine, value)
 
     def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
         graph = self.machine.graph
