@@ -20,7 +20,7 @@ import torch
 from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import libraries
-from dynascope.capture.calls.refusals import check_types, writes_unevenly
+from dynascope.capture.calls.refusals import check_types, shares_memory, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -398,7 +398,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
-        if self.writes_unevenly(written):
+        if self.writes_unevenly(written) or self.writes_what_it_reads():
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
@@ -415,6 +415,14 @@ class Operation:
             region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
             return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
         return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
+
+    def writes_what_it_reads(self) -> bool:
+        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
+        if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_"):
+            return False
+        written = tensors_in([self.keyword_values["out"]])
+        operands = [tensor.example for tensor in tensors_in(self.values)]
+        return any(shares_memory(out.example, operand) for out in written for operand in operands)
 
     def graph_target(self) -> tuple[str, Any]:
         """How a graph names what is called. A method that the program has replaced is called as the function it was."""
