@@ -5,6 +5,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py kernels --first 100000 --seconds 600 --processes 15   generated kernels, with backward
     python bench/campaign.py sizes --seconds 60                                    two sizes change from call to call (sizes-kernels)
     python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
+    python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
 
@@ -36,6 +37,7 @@ WAYS = {
     "sizes-kernels": ("dynascope", "cpu"),
     "autograd": ("eager", "cpu"),
     "autograd-kernels": ("dynascope", "cpu"),
+    "late-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
     "python": ("eager", ""),
 }
@@ -179,9 +181,10 @@ class Worker:
     def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope
         from shrinking import shrink
-        from tensor_programs import of_varying_sizes, random_program, with_autograd
+        from tensor_programs import of_varying_sizes, random_program, with_autograd, with_late_numbers
 
-        write = {"sizes": of_varying_sizes, "autograd": with_autograd}.get(self.way.partition("-")[0], random_program)
+        ways = {"sizes": of_varying_sizes, "autograd": with_autograd, "late": with_late_numbers}
+        write = ways.get(self.way.partition("-")[0], random_program)
         program = write(seed)
         failure = self.fails(program)
         if failure is None:

@@ -10,9 +10,10 @@
 The names resolve on first use, so that `import dynascope` costs next to nothing.
 """
 
-from __future__ import annotations
+import sys
 
-from typing import TYPE_CHECKING
+# `typing` has it from Python 3.5 on, and this file is read by older ones too.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
@@ -55,20 +56,19 @@ if TYPE_CHECKING:
     from dynascope.strictness import StrictError, expected
 
 
-def __getattr__(name: str):
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
-    import importlib
-    import sys
+if sys.version_info < (3, 11):  # noqa: UP036 (run from a checkout or by an editor, where nobody asks pip)
+    from dynascope.unserved_python import *  # noqa: F403
 
-    if sys.version_info < (3, 11):  # noqa: UP036 (run from a checkout, where nobody asks pip)
-        value = getattr(importlib.import_module("dynascope.unserved_python"), name)
-        globals()[name] = value
-        return value
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError("module 'dynascope' has no attribute %r" % name)  # noqa: UP031
+    import importlib
+
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
-def __dir__() -> list[str]:
+def __dir__():
     return sorted(__all__)

@@ -45,7 +45,6 @@ from dynascope.user_lines import UserLines, lines_of
 if TYPE_CHECKING:
     from dynascope.pipeline import Compilation
 
-PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
 def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Account]:
@@ -144,7 +143,7 @@ def _graph_fact(
     lines: UserLines,
 ) -> GraphFact:
     modules: list[tuple[Phase, KernelModule]] = [
-        (phase, made.module) for phase, made in _phases(graph) if made.module is not None
+        (phase, made.module) for phase, made in graph.phases() if made.module is not None
     ]
     return GraphFact(
         identifier=identifier,
@@ -155,15 +154,14 @@ def _graph_fact(
         kernels=tuple(kernel.identifier for kernel in kernels),
         externs=tuple(fact for phase, module in modules for fact in extern_facts(module.schedule, phase, lines.places)),
         borders=tuple(fact for _, module in modules for fact in border_facts(module.schedule)),
-        saved_bytes=graph.pair.saved_bytes if graph.pair is not None else None,
+        saved_bytes=saved_bytes_of(graph),
         notes=tuple(dict.fromkeys(lines.told(note) for note in graph.notes)),
     )
 
 
-def _phases(graph: CompiledGraph) -> Iterator[tuple[Phase, CompiledAten]]:
-    for phase, made in zip(PHASES, (graph.forward, graph.backward), strict=True):
-        if made is not None:
-            yield phase, made
+def saved_bytes_of(graph: CompiledGraph) -> int | None:
+    saved = [part.pair.saved_bytes for part in graph.parts or (graph,) if part.pair is not None]
+    return sum(saved) if saved and None not in saved else None
 
 
 def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
@@ -195,7 +193,7 @@ def _description(node: fx.Node) -> str:
 def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
     text, links = print_graph(graph.torch_graph)
     yield StageText("torch", "python", text, links)
-    for phase, made in _phases(graph):
+    for phase, made in graph.phases():
         text, links = print_graph(made.aten, phase)
         yield StageText(f"aten-{phase}", "python", text, links)
         if made.module is not None:
@@ -203,7 +201,7 @@ def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
 
 
 def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, CompiledAten]]:
-    for phase, made in _phases(graph):
+    for phase, made in graph.phases():
         for kernel in made.module.kernels if made.module is not None else ():
             if kernel is not None:
                 yield kernel, phase, made

@@ -102,7 +102,7 @@ def costs_of(
     def measured(fact: GraphFact, kernels: tuple[KernelFact, ...]) -> tuple[GraphFact, tuple[KernelFact, ...]]:
         externs: list[ExternFact] = []
         costs: dict[tuple[str, str], CostFact] = {}
-        for phase, made in (("forward", graph.forward), ("backward", graph.backward)):
+        for phase, made in graph.phases():
             if made is not None and made.timings is not None:
                 calls, of_kernels = _split(made)
                 costs |= {(phase, name): cost for name, cost in of_kernels.items()}

@@ -6,7 +6,7 @@ a number is needed as a constant is different: capture can fix that number, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,20 @@ from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
+from dynascope.graph_parts import (
+    Part,
+    conditions_of,
+    describe,
+    describe_computed,
+    has_late_numbers,
+    is_computed_number,
+    joined,
+    parts_of,
+    writes_what_others_read,
+)
+from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
+from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
@@ -53,6 +66,18 @@ class CompiledGraph:
     forward: CompiledAten | None = None
     backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
+    parts: tuple[CompiledGraph, ...] = ()
+    """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+
+    @property
+    def has_kernels(self) -> bool:
+        return self.pair is not None or bool(self.parts)
+
+    def phases(self) -> Iterator[tuple[Phase, CompiledAten]]:
+        for graph in self.parts or (self,):
+            for phase, made in (("forward", graph.forward), ("backward", graph.backward)):
+                if made is not None:
+                    yield phase, made
 
 
 def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
@@ -64,6 +89,8 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         stack = without_memory.meta.get("user_stack", ())
         note = reason.explain(stack[-1].span if stack else None, stack)
         return CompiledGraph(graph.forward, graph, notes=(note,))
+    if has_late_numbers(graph):
+        return _compile_parts(graph, example_inputs, options, region, clock)
     launching.begin()
     try:
         with clock("differentiate"):
@@ -85,6 +112,50 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
+
+
+def _compile_parts(
+    graph: fx.GraphModule, example_inputs: tuple, options: Options, region: str, clock: StageClock
+) -> CompiledGraph:
+    """Each part by itself, in order: what one gives says what the next one gets."""
+    nodes = list(graph.graph.nodes)
+    examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
+    parts, notes, compiled = parts_of(graph), [], []
+    roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
+    scope = next(node.meta["size"].scope for node in roots.values())
+    for part in parts:
+        is_known = build_part(part, graph, roots)
+        if part.is_kernels:
+            made = _compile_kernels(part, is_known, examples, options, region, clock)
+            notes += made.notes
+            if made.pair is not None and not scope.late & scope.pinned() & set(part.roots):
+                part.compiled = made
+                part.conditions = conditions_of(part, scope)
+                compiled.append(made)
+            describe_computed(part)
+        else:
+            describe(part, scope)
+    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled))
+
+
+def _compile_kernels(
+    part: Part, is_known: bool, examples: dict[fx.Node, Any], options: Options, region: str, clock: StageClock
+) -> CompiledGraph:
+    late = frozenset(name for node in part.inputs if "late" in node.meta and "size" in node.meta for name in part.roots)
+    unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
+    try:
+        if unknown:
+            raise NumberNeeded(())
+        given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
+        return compile_graph(part.graph, given, options, region, clock)
+    except NumberNeeded as needed:
+        of_inputs = [part.inputs[at] for at in needed.positions]
+        order = list(examples)
+        if of_inputs and all(node in examples for node in of_inputs):
+            raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
+        stack = part.nodes[0].meta.get("user_stack", ())
+        note = VaryingNumberNeeded(part.nodes[0].name, late).explain(stack[-1].span if stack else None, stack)
+        return CompiledGraph(part.graph.forward, part.graph, notes=(note,))
 
 
 def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:

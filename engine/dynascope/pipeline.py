@@ -219,7 +219,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     outcome, graph = _capture_and_compile(state, values, clock)
     if isinstance(outcome, Captured):
         outcome = outcome.with_relations()
-        if graph is not None and graph.pair is not None:
+        if graph is not None and graph.has_kernels:
             outcome.warn(values.globals)  # operators that run one by one do so themselves
     if state.options.strict:
         _judge_outcome(outcome, graph, state, values)

@@ -1,23 +1,48 @@
-"""What stands for the engine in a Python that is too old for it: the program runs as it was written. For Python 3.7 and later.
+"""What stands for the engine in a Python that is too old for it: the program runs as it was written. Read by Pythons from 2.7 on.
 
-compile(function) is function, and says once why
+    compile(function)       is the function, and says once why
+    main()                  `dynascope run FILE ARGS` says why and becomes `python FILE ARGS`
+
+The other names of `dynascope` are here too, and do nothing, so that a program that uses them runs.
 """
 
-import runpy
+import os
 import sys
 import warnings
 
-REASON = (
-    f"dynascope: {sys.executable} is Python {sys.version.split()[0]}; Dynascope compiles from CPython 3.11 on: the "
-    "program runs as it was written. Choose an interpreter of CPython 3.11 or later that has torch."
+__all__ = [
+    "StrictError",
+    "compile",
+    "config",
+    "disable",
+    "expected",
+    "explain",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "register_backend",
+    "reset",
+]
+
+PYTHON = "dynascope: %s is Python %s; Dynascope " % (sys.executable, sys.version.split()[0])  # noqa: UP031
+REMEDY = "Choose an interpreter of CPython 3.11 or later that has torch."
+RUNS = PYTHON + "compiles from CPython 3.11 on: the program runs as it was written. " + REMEDY
+NEEDS = PYTHON + "needs CPython 3.11 or later. " + REMEDY
+USAGE = 2
+
+# Options of `dynascope run` that take a word of their own. `tests/command/test_old_pythons.py` compares them with the parser's.
+WITH_VALUES = frozenset(
+    ["--device", "--backend", "--json", "--output-format", "--output", "--fail-on", "--timeout", "--events-fd", "--keep-fd"]
 )
-_said = []
+SAID = "DYNASCOPE_OLD_PYTHON_SAID"
+_said = [True] if os.environ.pop(SAID, None) else []
 
 
 def compile(target=None, **settings):
     if not _said:
         _said.append(True)
-        warnings.warn(REASON, stacklevel=2)
+        warnings.warn(RUNS, stacklevel=2)
     return (lambda function: function) if target is None else target
 
 
@@ -25,26 +50,72 @@ def disable(target=None, recursive=True):
     return (lambda function: function) if target is None else target
 
 
+def register_backend(backend=None, name=None):
+    return (lambda function: function) if backend is None else backend
+
+
+def explain(target, *arguments, **named):
+    raise RuntimeError(NEEDS)
+
+
+def list_backends():
+    return []
+
+
 def reset():
     pass
 
 
-def main():
-    """`dynascope run FILE ARGS` runs the file; every other command has nothing to say but the reason."""
-    sys.stderr.write(REASON + "\n")
-    _said.append(True)
-    words = sys.argv[1:]
-    if not words or words[0] != "run":
-        return 1
-    file = next((word for word in words[1:] if word.endswith(".py")), None)
-    if file is None:
-        return 2
-    sys.argv[:] = words[words.index(file) :]
-    runpy.run_path(file, run_name="__main__")
-    return 0
+def mark_dynamic(tensor, dim, min=None, max=None):
+    pass
 
 
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise ImportError(REASON)
+mark_static = maybe_mark_dynamic = mark_dynamic
+
+
+class StrictError(RuntimeError):
+    pass
+
+
+class expected:
+    def __init__(self, *codes, **settings):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+class Config:
+    """Takes every setting, and gives back what was set."""
+
+
+config = Config()
+
+
+def main(words=None):
+    """`run` runs the program, in this process's place. Every other command has nothing to say but the reason."""
+    words = sys.argv[1:] if words is None else words
+    program = program_of(words[1:]) if words[:1] == ["run"] else []
+    sys.stderr.write((RUNS if program else NEEDS) + "\n")
+    sys.stderr.flush()
+    if not program:
+        return USAGE if words[:1] == ["run"] else 1
+    os.environ[SAID] = "1"
+    os.execv(sys.executable, [sys.executable] + program)
+
+
+def program_of(words):
+    """What Python is given to run it: the words less those of `dynascope run` itself. Empty where there is no program among them."""
+    words, module = list(words), []
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word in ("-m", "--module"):
+            module = ["-m"]
+        elif word in WITH_VALUES:
+            del words[:1]
+    if words[1:2] == ["--"]:
+        del words[1]
+    return module + words if words else []

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynascope.configuration import Options, config
+from dynascope.frame.hook_reasons import FunctionsNotFound
+from dynascope.report.reason import Reason
 
 CALLS_WITHOUT_TENSORS = 4
 """A function that took no tensor in its first so many calls is left alone for good."""
@@ -22,15 +24,17 @@ ENVIRONMENTS = ("site-packages", "dist-packages")
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def watch_folder(folder: str, options: Options | None = None) -> None:
-    """From now on, in this thread, compile qualifying functions of files below `folder`."""
+def watch_folder(folder: str, options: Options | None = None) -> Reason | None:
+    """From now on, in this thread, compile qualifying functions of files below `folder`. Or why none will be found."""
     from dynascope.frame import hook
 
     chosen = options or _overruled_options()
     prefix = os.path.join(os.path.abspath(folder), "")
     if not hook.is_native():
-        return
+        note = hook.note()
+        return None if note is None else FunctionsNotFound(note.message, note.remedy)
     hook.watch(lambda function: _table_for(function, prefix, chosen))
+    return None
 
 
 def _overruled_options() -> Options:

@@ -283,7 +283,7 @@ def test_batches_of_other_sizes_are_served_by_one_graph_more():
     assert len(dynascope.explain(compiled)(torch.ones(11, 4)).graphs) <= 3
 
 
-@pytest.mark.expects("backward-call", "data-dependent-value")
+@pytest.mark.expects("backward-call")
 def test_an_input_may_be_reached_through_the_history_of_another():
     def program(a):
         t = a.sin() * a

@@ -202,21 +202,3 @@ def test_the_version_of_a_torch_without_metadata_is_read_from_its_file(tmp_path,
     monkeypatch.delitem(sys.modules, "torch")
     assert requirements.torch_version() == "2.16.0.dev20261101"
     assert requirements.unmet_requirement() is None
-
-
-OLD = [found for name in ("python3.10", "python3.9", "python3.8") if (found := shutil.which(name))]
-
-
-@pytest.mark.skipif(not OLD, reason="no older Python here")
-@pytest.mark.parametrize("python", OLD)
-def test_an_old_python_runs_the_program_as_it_was_written(tmp_path, python):
-    file = tmp_path / "program.py"
-    file.write_text("import sys, dynascope\nf = dynascope.compile(lambda n: n + 1)\nprint(f(1), sys.argv[1:])\n")
-    environment = {**os.environ, "PYTHONPATH": str(ENGINE), "PYTHONWARNINGS": "ignore"}
-    command = [python, "-m", "dynascope", "run", str(file), "--x"]
-    answer = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if "No module" in answer.stderr or "not found" in answer.stderr:
-        pytest.skip("that Python does not start")
-    assert (answer.returncode, answer.stdout) == (0, "2 ['--x']\n")
-    (line,) = answer.stderr.splitlines()
-    assert "Dynascope compiles from CPython 3.11 on" in line

@@ -87,20 +87,6 @@ def test_a_program_that_asks_is_told_that_it_is_compiled():
     assert torch.equal(compiled(function)(x), x + 1) and torch.equal(function(x), x)
 
 
-def test_a_recurrent_layer_is_left_to_the_library():
-    layer, head = torch.nn.GRU(3, 4), torch.nn.Linear(4, 2)
-
-    def function(x):
-        output, hidden = layer(x * 2)
-        return head(output).relu(), hidden
-
-    x = torch.randn(5, 2, 3)
-    dispatch = compiled(function)
-    for _ in range(2):
-        torch.testing.assert_close(dispatch(x), function(x))
-    assert dispatch.compilation.codes == ["recurrent-layer"] and dispatch.compilation.operations == [1, 2]
-
-
 def test_a_number_that_becomes_a_tensor_is_bound_anew():
     def function(x, n):
         total, m = 0, n

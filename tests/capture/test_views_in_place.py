@@ -48,7 +48,39 @@ def test_a_tensor_made_inside_becomes_its_own_view(program, requires_grad):
     function = compiled(program)
     for _ in range(2):
         torch.testing.assert_close(play(function), play(program))
-    assert len(function.graphs) == 1 and function.compilation.codes == []
+    if not requires_grad:
+        assert len(function.graphs) == 1 and function.compilation.codes == []
+
+
+def test_the_view_counts_as_a_write():
+    def program(x):
+        y = x + 1
+        y.t_()
+        y.unsqueeze_(0)
+        return y
+
+    assert compiled(program)(torch.ones(2, 3))._version == program(torch.ones(2, 3))._version == 2
+
+
+def test_autograd_refuses_what_it_refuses_in_eager():
+    def one_of_several(x):
+        y = (x * 2).split(2)
+        y[0].t_()
+        y[1].mul_(2)
+        return y[1].squeeze()
+
+    def read_by_the_backward_pass(x):
+        y = (x * 2).relu_()
+        y.t_()
+        y.sum().backward()
+
+    for program in (one_of_several, read_by_the_backward_pass):
+        texts = []
+        for function in (program, compiled(program)):
+            with pytest.raises(RuntimeError) as caught:
+                function(torch.ones(4, 2, requires_grad=True))
+            texts.append(str(caught.value).split(".")[0])
+        assert texts[0] == texts[1]
 
 
 def test_an_argument_is_left_to_python():

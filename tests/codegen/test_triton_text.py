@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -128,3 +129,11 @@ def test_the_report_has_the_kernel():
     fact = kernel_fact(kernel, "k0", "g0", "forward")
     assert fact.language == "triton" and fact.bytes_read == 256000
     assert [span.line for span in fact.spans] == [1, 2]
+
+
+def test_a_pointer_is_as_wide_as_the_mask_that_guards_it():
+    writer = groups.GroupWriter("last", (1000,))
+    inside = writer.compute("equal", writer.index_value(writer.index(1)), writer.constant(999, torch.int64))
+    last = writer.load("x", torch.float32, writer.index(0, offset=999), guard=inside)
+    writer.store("y", torch.float32, last, writer.index(1))
+    assert re.search(r"tl.load\(x \+ 999 \+ tl.zeros\(\[\d+\], tl.int32\), mask=", emit(writer.finish()).text)

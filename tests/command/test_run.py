@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from dynascope.command.program import environment
+from dynascope.report.facts import CompileReport
+from dynascope.report.json_format import from_json
+from dynascope.report.terminal import Page, report_text
 
 ENGINE = Path(__file__).parents[2] / "engine"
 
@@ -183,7 +186,8 @@ def test_fork_writes_one_report(run):
 
 def test_interrupt_is_python_s(tmp_path):
     file = tmp_path / "program.py"
-    file.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    # One long sleep would be slept through, in plain Python too, by an interrupt that comes just before it.
+    file.write_text("import time\nprint('ready', flush=True)\nfor _ in range(600):\n    time.sleep(0.1)\n")
     command = [sys.executable, "-m", "dynascope", "run", "--quiet", "--json", str(tmp_path / "r.json"), str(file)]
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
     program = subprocess.Popen(
@@ -229,8 +233,10 @@ def test_a_torch_of_the_wrong_version_is_said(run, tmp_path):
     (site / "torch-2.2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
     answer = run("print('as written')\n", environment={"PYTHONPATH": f"{site}{os.pathsep}{ENGINE}"})
     assert (answer.returncode, answer.stdout) == (0, "as written\n")
-    assert "too old to be compiled for (Dynascope works with >=2.11)" in answer.stderr
-    assert f"{sys.executable} -m pip install 'torch>=2.11'" in answer.stderr
+    (line,) = answer.stderr.splitlines()
+    assert "too old to be compiled for (Dynascope works with >=2.11)" in line
+    assert f"{sys.executable} -m pip install 'torch>=2.11'" in line
+    assert "Nothing was compiled: the program ran as it was written." in report_text(from_json(CompileReport, answer.report), Page())
 
 
 def settings(folder):
@@ -279,6 +285,16 @@ def full(source, target, **others):
     return replace(source, target, **others)
 os.replace = full
 """
+def test_a_program_that_asks_for_nothing_where_functions_cannot_be_found(run, tmp_path):
+    text = "import torch\ndef f(x):\n    return x + 1\nprint(f(torch.ones(2)).tolist())\n"
+    broken = {"CC": "no-such", "DYNASCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    answer = run(text, environment=broken)
+    assert (answer.returncode, answer.stdout) == (0, "[2.0, 2.0]\n")
+    (note,) = answer.report["notes"]
+    assert note["code"] == "functions-not-found" and "@torch.compile" in note["remedy"]
+    assert "was called with a tensor" not in answer.stderr
+
+
 BROKEN_MACHINES = {
     "read-only": (
         {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},

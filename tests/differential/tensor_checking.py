@@ -9,6 +9,7 @@ share memory or are one object among inputs, results and gradients, effects in o
 from __future__ import annotations
 
 import contextlib
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -97,11 +98,13 @@ def _side(
     for number, call in enumerate(program.calls):
         if call.sizes not in states:
             states[call.sizes] = space["make"](*(call.sizes or ())) | shared
-        seen.append(_call(program, function, states[call.sizes], call, number, str(file)))
+        seen.append(_call(program, function, states[call.sizes], call, number, str(file), counts))
     return seen
 
 
-def _call(program: Program, function: Callable, state: dict, call: Call, number: int, file: str) -> Seen:
+def _call(
+    program: Program, function: Callable, state: dict, call: Call, number: int, file: str, counts: bool
+) -> Seen:  # fmt: skip
     seen, results = Seen(), None
     arguments = {name: _rows(value, call.rows) for name, value in state.items()}
     if isinstance(state.get("m"), torch.nn.Module):
@@ -113,10 +116,10 @@ def _call(program: Program, function: Callable, state: dict, call: Call, number:
         except dynascope.StrictError:
             raise
         except Exception as error:
-            seen.exception = _exception(error, file)
+            seen.exception = _exception(error, file, counts)
     leaves = _leaves(state)
     if results is not None and call.mode not in ("no_grad", "inference"):
-        seen.exception = _backward(program, results, leaves, number)
+        seen.exception = _backward(program, results, leaves, number, counts)
     _record(seen, arguments, results, leaves, state)
     return seen
 
@@ -151,7 +154,7 @@ def _leaves(state: dict) -> dict[str, torch.Tensor]:
     return found
 
 
-def _backward(program: Program, results: list, leaves: dict, number: int) -> tuple | None:
+def _backward(program: Program, results: list, leaves: dict, number: int, counts: bool) -> tuple | None:
     """Losses over part of the results, one after the other, accumulating; then perhaps clipped and stepped."""
     usable = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad and r.is_floating_point()]
     chosen = dict.fromkeys(place % len(usable) for place in program.losses) if usable else {}
@@ -168,17 +171,23 @@ def _backward(program: Program, results: list, leaves: dict, number: int) -> tup
                 for leaf in given:
                     leaf.sub_(leaf.grad, alpha=0.125)
     except RuntimeError as error:
-        return ("backward", type(error), str(error).splitlines()[0])
+        return ("backward", type(error), _text(error, counts).splitlines()[0])
     return None
 
 
-def _exception(error: Exception, file: str) -> tuple:
+def _text(error: Exception, counts: bool) -> str:
+    """A lowered graph is one step to autograd, which names its functions and counts writes to its results once a call."""
+    names = r"(output|version) \d+|(?<=of )\w+(?= is a view|, is at)|(?<=Tensor )\[[\d, ]*\]"
+    return str(error) if counts else re.sub(names, "", str(error), flags=re.IGNORECASE)
+
+
+def _exception(error: Exception, file: str, counts: bool) -> tuple:
     lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     if isinstance(
         error, UnboundLocalError
     ):  # CPython 3.11 joins `a = ...; a` to one instruction, which has the first line
         lines = [name for name, _ in lines]
-    return type(error), str(error), lines
+    return type(error), _text(error, counts), lines
 
 
 def _record(seen: Seen, arguments: dict, results: Any, leaves: dict, state: dict) -> None:

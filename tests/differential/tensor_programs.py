@@ -170,11 +170,16 @@ def with_autograd(seed: int) -> Program:
     return random_program(seed, has_autograd=True)
 
 
-def random_program(seed: int, has_autograd: bool = False) -> Program:
+def with_late_numbers(seed: int) -> Program:
+    """A program that asks tensors for numbers, and how many of their elements qualify."""
+    return random_program(seed, has_late=True)
+
+
+def random_program(seed: int, has_autograd: bool = False, has_late: bool = False) -> Program:
     choose = random.Random(seed)
     rows, width = choose.choice(SIZES), choose.choice(SIZES[1:])
     inputs = tuple(_inputs(choose))
-    writer = _Writer(choose, inputs, (rows, width), has_autograd)
+    writer = _Writer(choose, inputs, (rows, width), has_autograd, has_late)
     for _ in range(choose.randint(3, 11)):
         writer.statement(depth=0)
     results = tuple(choose.sample(writer.tensors[-6:], min(len(writer.tensors), choose.randint(1, 4))))
@@ -250,9 +255,9 @@ class _Writer:
     """Statements so far, and eager's values after them."""
 
     def __init__(
-        self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int], has_autograd: bool
+        self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int], has_autograd: bool, has_late: bool
     ) -> None:
-        self.choose, self.has_autograd = choose, has_autograd
+        self.choose, self.has_autograd, self.has_late = choose, has_autograd, has_late
         self.space: dict[str, Any] = dict(zip("RC", sizes, strict=True))
         exec(HEAD, self.space)
         for name, expression in inputs:
@@ -269,7 +274,8 @@ class _Writer:
             self.block(depth)
             return
         for _ in range(8):
-            line = self.filled(self.choose.choice(statements.of_kind(self.choose, self.has_net, self.has_autograd)))
+            kind = statements.of_kind(self.choose, self.has_net, self.has_autograd, self.has_late)
+            line = self.filled(self.choose.choice(kind))
             if self.runs(line):
                 self.lines.append("    " * depth + line)
                 return

@@ -65,6 +65,18 @@ AUTOGRAD = (
     "{r} = torch.autograd.grad({x}.sum(), {y}, allow_unused=True)[0]", "{r} = {x}.grad", "{r} = {x}.grad.clone()", "{x}.grad = None",
     "log.append({x}.grad is None)", "{r} = {x}.detach().requires_grad_()", "{x}.grad = {y}",
 )  # fmt: skip
+LATE = (
+    "{r} = {x}[{y} > 0.37]", "{r} = {x}[{x} > 0.37]", "{r} = {x}[:, {y} > 0.37]", "{r} = {x}[0, {y} > 0.37]", "{r} = {x}[{x}.sum(-1) > 0.37]",
+    "{r} = torch.masked_select({x}, {y} > 0.37)", "{r} = ({x} > 0.37).nonzero()", "{r} = torch.where({x} > 0.37)[{d}]", "{r} = torch.argwhere({x} > 0.37)",
+    "{r} = {x} * {y}.sum().item()", "{r} = {x} + {y}.argmax().item()", "{r} = {x}.sum() * float({y}.mean())", "{r} = {x}.flatten()[:{y}.argmax().item()]",
+    "{r} = {x}[{y}.argmax().item():]", "{r} = {x}.flatten()[int({y}.argmin())]", "log.append({x}.argmax().item())", "log.append(({x} > 0.37).sum().item())",
+    "{r} = torch.zeros(({x} > 0.37).sum().item(), 2, device=DEVICE, dtype=F32)", "{r} = torch.arange(int({x}.argmax()) + 1, device=DEVICE)",
+    "{r} = torch.unique({x} > 0.37)", "{r} = torch.unique({x}, return_counts=True)[1]", "{r} = torch.unique({x}, return_inverse=True)[1]",
+    "{r} = torch.bincount({x}.flatten() % 3)", "{r} = {x}.repeat_interleave({y} % 3, 0)", "{r} = {x}.clamp(max={y}.sum().item())",
+    "if ({x} > 0.37).sum().item() > 2: {x}.add_(1)", "{x}[{y} > 0.37] = {c}", "{x}.mul_({y}.argmax().item())", "log.append({x}[{x} > 0.37].shape)",
+    "{r} = {x}[{x} > 0.37].sum() / max(({x} > 0.37).sum().item(), 1)", "{r} = {x}.detach().flatten()[:4].long().tolist() and {x}", "log.append(int({x}.argmax()) * n + 1)",
+    "{r} = {x}[({x} > 0.37).any(-1)]", "{r} = {x}[~({x} > 0.37)].view(-1, 1) * 2", "{r} = torch.cat([{x}[{x} > 0.37], {x}[{x} <= 0.37]])",
+)  # fmt: skip
 BLOCKS = (
     ("if flag:", "else:"), ("if n > 2:",), ("for i in range(n):",), ("if {x}.sum() > 0.37:", "else:"), ("with torch.no_grad():",),
     ("try:", "except RuntimeError:"), ("try:", "finally:"), ("if {x}.shape[0] > 2:", "else:"), ("with torch.enable_grad():",),
@@ -77,11 +89,13 @@ RAISES = (
 )  # fmt: skip
 
 
-def of_kind(choose: random.Random, has_net: bool, has_autograd: bool) -> tuple[str, ...]:
+def of_kind(choose: random.Random, has_net: bool, has_autograd: bool, has_late: bool = False) -> tuple[str, ...]:
     """The statements of a kind that is drawn by its weight."""
     kinds = [(EXPRESSIONS, 55), (WRITES, 14), (CREATIONS, 5), (RANDOM, 5), (EFFECTS, 9), (RAISES, 2)]
     if has_net:
         kinds.append((NETWORK, 20))
     if has_autograd:
         kinds.append((AUTOGRAD, 45))
+    if has_late:
+        kinds.append((LATE, 60))
     return choose.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]

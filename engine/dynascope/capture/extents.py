@@ -213,11 +213,15 @@ class Extents:
     def _value(self, node: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
         if node.op == "placeholder":
             return self._placeholder(node, values)
+        if "size" in node.meta:
+            return evaluate(node.meta["size"].expression, values)
         arguments = fx.node.map_arg(node.args, made.__getitem__)
         keywords = {
             name: META if name == "device" and item is not None else on_meta(fx.node.map_arg(item, made.__getitem__))
             for name, item in node.kwargs.items()
         }
+        if (late := node.meta.get("late_result")) is not None:
+            return late.made(arguments, keywords, values)
         if node.target is gradients:
             return tuple(map(torch.empty_like, arguments[1]))
         with autocast.simulated(lambda tensor: "cpu"):

@@ -9,6 +9,7 @@ their arguments stay, used or not, and those that do something else besides (see
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -21,7 +22,7 @@ import torch
 from torch import fx
 
 from dynascope.capture.journal import Journal
-from dynascope.capture.raising import raises_unused
+from dynascope.capture.raising import is_written_over, raises_unused
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame, UserStack
@@ -90,6 +91,23 @@ class GraphBuilder:
             self._remember_number(key, node)
         return node
 
+    def late_number(self, function: Callable[..., Any], arguments: tuple, example: Any) -> fx.Node:
+        """What Python makes of numbers that the graph finds when it runs."""
+        key = function, arguments
+        node = self.numbers.get(key)
+        if node is None:
+            node = self.call("call_function", function, arguments, {})
+            self.describe(node, example, None)
+            node.meta["late"] = True
+            self._remember_number(key, node)
+        return node
+
+    def late_root(self, node: fx.Node, size: Size) -> None:
+        """The node gives a root its value."""
+        self.describe(node, size.hint, None)
+        node.meta["size"], node.meta["late"] = size, True
+        self._remember_number(size.expression, node)
+
     def _remember_number(self, key: Any, node: fx.Node) -> None:
         self.numbers[key] = node
         self.journal.record(lambda: self.numbers.pop(key, None))
@@ -124,6 +142,12 @@ class GraphBuilder:
         """The node writes to something: it stays even if nothing reads its result."""
         self.kept.add(node)
         self.journal.record(lambda: self.kept.discard(node))
+
+    def counts_write(self, node: fx.Node) -> None:
+        """The tensor counts as written once more: graphs that run operator by operator have eager's versions."""
+        counted = self.call("call_function", torch.autograd.graph.increment_version, (node,), {})
+        self.describe(counted, None, None)
+        self.keep(counted)
 
     def leave_out(self, nodes: Sequence[fx.Node]) -> None:
         """Nodes that another one does the work of: they are there while the program is followed, and leave at the end."""
@@ -169,6 +193,8 @@ class GraphBuilder:
             if not node.users:
                 self.graph.erase_node(node)
         self._remove_unused()
+        for node in self.kept:
+            node.meta["kept"] = True
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
@@ -197,7 +223,10 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if node in needed:
+            if is_written_over(node) and raises_unused(node):
+                needed.update(node.all_input_nodes)
+                found.append(self._copied(node))
+            elif node in needed:
                 needed.update(node.all_input_nodes)
             elif raises_unused(node):
                 needed.update(node.all_input_nodes)
@@ -210,10 +239,25 @@ class GraphBuilder:
                     self.kept.add(node)
         return found[::-1]
 
+    def _copied(self, node: fx.Node) -> fx.Node:
+        """What the node computes, where it is written over later."""
+        with self.graph.inserting_after(node):
+            copied = self.call("call_method", "clone", (node,), {})
+        copied.meta["user_stack"], copied.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
+        self.describe(copied, node.meta["example_value"], node.meta.get("device"))
+        return copied
+
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if node.op not in ("output", "placeholder") and not node.users and node not in self.kept and may_go(node):
-                self.graph.erase_node(node)
+            tells_sizes = [user for user in node.users if _only_tells_a_size(user)]
+            is_unread = len(tells_sizes) == len(node.users) and not _only_tells_a_size(node)
+            if node.op not in ("output", "placeholder") and is_unread and node not in self.kept and may_go(node):
+                self._erase(node)
+
+    def _erase(self, node: fx.Node) -> None:
+        for user in list(node.users):
+            self._erase(user)
+        self.graph.erase_node(node)
 
     def _used_placeholders(self) -> list[tuple[fx.Node, Source, Any]]:
         """Those that a node reads, and the numbers that their sizes are written in."""
@@ -232,6 +276,15 @@ class GraphBuilder:
         root = self.graph._root
         for node in reversed(placeholders):
             root.append(node)
+
+
+def _only_tells_a_size(node: fx.Node) -> bool:
+    """Whether a number is there for the sizes that are written in it: it goes with the tensor that it is of."""
+    if "late" not in node.meta:
+        return False
+    if node.target is operator.getitem:
+        return bool(node.users) and all(map(_only_tells_a_size, node.users))
+    return node.target == "size" and not node.users
 
 
 def by_object(target: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,13 +27,21 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
-from dynascope.capture.reasons import ForeignValue, LimitReached, ProgramRaises, UnsupportedInstruction
+from dynascope.capture.reasons import (
+    DataDependentBranch,
+    ForeignValue,
+    LimitReached,
+    ProgramRaises,
+    UnsupportedInstruction,
+)
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.remade import is_own_value
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import Sizes
+from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     NONE,
+    ConditionValue,
     ConstantValue,
     FunctionValue,
     GeneratorValue,
@@ -103,6 +111,7 @@ class Machine:
         self.graph = GraphBuilder(self.journal, self.user_stack)
         self.guards = GuardLog(self.user_stack)
         self.sizes = Sizes(self.graph, self.user_stack)
+        self.state_at_entry = TorchState.now()
         self.extents = Extents(self)
         self.tensor_classes: set[type] = set()
         self.outside = Outside(self)
@@ -339,6 +348,8 @@ class Machine:
         """The value, with a symbolic number fixed to what it is in this call."""
         if value.__class__ is LazyValue:
             value = value.realize()
+        if value.__class__ is ConditionValue:
+            raise Break(DataDependentBranch(self.expression(), self.place()))
         return self.outside.specialize(value) if value.__class__ is SymbolicNumber else value
 
     def object_of(self, value: Value) -> Any:

@@ -61,6 +61,17 @@ LOOKS += (
 """Parts of the names of operators that do look at values, and refuse some."""
 
 
+_OVERWRITES = "bernoulli cauchy copy exponential fill geometric log_normal normal random uniform zero"
+OVERWRITES = frozenset(f"{name}_" for name in _OVERWRITES.split())
+"""Methods that write all of their tensor without reading it."""
+
+
+def is_written_over(node: fx.Node) -> bool:
+    """Whether a whole result is written over before anything reads it."""
+    user = next(iter(node.users), None)
+    return user is not None and user.op == "call_method" and user.target in OVERWRITES and user.args[0] is node
+
+
 def operator_name(node: fx.Node) -> str:
     """Of in-place forms the plain name."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

@@ -335,10 +335,10 @@ class RecurrentLayer(Reason):
     expression: str
 
     def message(self) -> str:
-        return f"`{self.expression}` is a recurrent layer: PyTorch's library runs all its steps, a graph would spell them out."
+        return f"`{self.expression}` is a recurrent layer under autocast, or with operands that do not fit it."
 
     def remedy(self) -> str:
-        return "Leave it: the library's kernel is the fast way. To have one graph, move the layer out of the compiled function."
+        return "Call it under `torch.autocast(..., enabled=False)`, with its operands in one type, to have it in the graph."
 
 
 @dataclass(frozen=True)

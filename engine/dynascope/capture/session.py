@@ -30,11 +30,13 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     introspection,
     iterators,
+    late_numbers,
     loggers,
     numbers_and_text,
     objects,
     optimizers,
     profiling,
+    recurrent,
     torch_state,
     views_in_place,
 )
@@ -190,7 +192,7 @@ class Session:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
         self.own_cells: list[CellValue] = []
-        self.state_at_entry = TorchState.now()
+        self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
 
     def capture(self) -> Captured | Refused:

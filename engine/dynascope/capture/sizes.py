@@ -7,18 +7,19 @@ guards()                        every relation that a decision relied on, such a
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dynascope.capture.graph import GraphBuilder
-from dynascope.capture.values import ConstantValue, SymbolicNumber, Value
+from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, Source
 from dynascope.report.span import UserStack
-from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of
-from dynascope.sizes.expression import of_root
+from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, roots_of
+from dynascope.sizes.expression import INFINITY, of_root
 
 MOST = 2**63 - 1
 """No tensor has a larger size or stride."""
@@ -26,6 +27,8 @@ MOST = 2**63 - 1
 
 def number_in(value: Value) -> Any:
     """The size, or the object that a constant is."""
+    if isinstance(value, ConditionValue):
+        return None
     return value.size if isinstance(value, SymbolicNumber) else getattr(value, "value", None)
 
 
@@ -38,6 +41,8 @@ class Sizes:
         self.places: dict[str, tuple[Source, UserStack]] = {}
         self.extents: dict[int, Size] = {}
         """Of tensors, by their values at hand."""
+        self.counts: dict[tuple, Size] = {}
+        """How many are true in a mask, by its node and version."""
         self.layouts: dict[Relation, UserStack] = {}
         """How extents hang together that are no roots of their own."""
 
@@ -66,6 +71,20 @@ class Sizes:
             self.graph.journal.set_item(self.extents, hint, size)
         return size
 
+    def late(self, kind: type, hint: int | float, low: float) -> Size:
+        """A number that the graph finds when it runs."""
+        name = next(name for at in itertools.count() if (name := f"u{at}") not in self.scope.roots)
+        self.scope.late.add(name)
+        return self.scope.root(name, kind(hint), low, MOST if kind is int else INFINITY)
+
+    def is_late(self, value: Value) -> bool:
+        """Whether only the run of the graph knows a number."""
+        if not self.scope.late or not isinstance(value, SymbolicNumber):
+            return False
+        if isinstance(value, ConditionValue):
+            return True
+        return not self.scope.late.isdisjoint(root.name for root in roots_of([value.size]))
+
     def follows(self, source: Source, size: Size) -> None:
         """What lies at a place is that size, always: a guard, and no root."""
         name = self._new_name("extent")
@@ -83,6 +102,8 @@ class Sizes:
         """A function of numbers of which some vary; None where it is none, or raises for the numbers at hand."""
         if not any(isinstance(value, SymbolicNumber) for value in values) or not is_function_of_numbers(function):
             return None
+        if function in (operator.pow, operator.ipow) and self.is_late(values[-1]):
+            return None  # whether it is an int hangs on the sign
         numbers = [number_in(value) for value in values]
         if any(kind_of(number) is None for number in numbers):
             return None
@@ -94,12 +115,13 @@ class Sizes:
 
     def constant_extents(self) -> frozenset[Source]:
         """Sizes of tensors that turned out to be needed as they are."""
-        places = (self.places[name][0] for name in self.scope.pinned())
+        places = (self.places[name][0] for name in self.scope.pinned() if name in self.places)
         return frozenset(place for place in places if isinstance(place, ExtentSource))
 
     def finish(self) -> None:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""
         self.scope.where = tuple
+        self.scope.undecided = None
         del self.graph
 
     def guards(self) -> tuple[Guard, ...]:
@@ -107,7 +129,8 @@ class Sizes:
 
     def _guards(self) -> Iterator[Guard]:
         for relation, stack in (*self.layouts.items(), *self.scope.log):
-            yield self._guard(relation, stack)
+            if not self.scope.is_late(relation):
+                yield self._guard(relation, stack)
 
     def _guard(self, relation: Relation, stack: UserStack) -> Guard:
         names = tuple(root.name for root in relation.roots())

@@ -31,6 +31,8 @@ def may_go(node: fx.Node) -> bool:
         return True
     if node.op not in ("call_function", "call_method"):
         return False
+    if "late" in node.meta and node.target not in (torch._check, "repeat_interleave", torch.repeat_interleave):
+        return True
     if (node.target is operator.getitem and not _reads_places(node)) or node.target in PURE:
         return True
     try:

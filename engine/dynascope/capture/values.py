@@ -14,6 +14,7 @@ Values that Python code can change are compared by identity, as their objects ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.guards.source import Source
-from dynascope.sizes import Size
+from dynascope.sizes import Relation, Size
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
@@ -136,6 +137,28 @@ class SymbolicNumber(Value):
     @property
     def node(self) -> torch.fx.Node:
         return self.graph.number(self.size)
+
+
+class ConditionValue(SymbolicNumber):
+    """A comparison of numbers that only the run of the graph knows: a bool that nothing here can decide on."""
+
+    __slots__ = ("function", "operands", "relation")
+    python_type = bool
+
+    def __init__(
+        self, function: Callable[..., Any], operands: tuple[Value, ...], relation: Relation, graph: GraphBuilder
+    ) -> None:
+        self.function, self.operands, self.relation = function, operands, relation
+        self.graph, self.source = graph, None
+
+    @property
+    def example(self) -> bool:
+        return bool(self.function(*(each.example if isinstance(each, SymbolicNumber) else each.value for each in self.operands)))
+
+    @property
+    def node(self) -> torch.fx.Node:
+        operands = tuple(each.node if isinstance(each, SymbolicNumber) else each.value for each in self.operands)
+        return self.graph.late_number(self.function, operands, self.example)
 
 
 class MutableValue(Value):

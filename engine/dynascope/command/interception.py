@@ -35,7 +35,9 @@ def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None
     if not asks:
         from dynascope.watching import watch_folder
 
-        watch_folder(os.path.dirname(os.path.abspath(file)))
+        reason = watch_folder(os.path.dirname(os.path.abspath(file)))
+        if reason is not None:
+            recorder.problem(reason.explain())
 
 
 def asks_for_compilation(text: bytes) -> bool:

@@ -20,11 +20,13 @@ from typing import Any
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
 from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
+from dynascope.reasons import BrokenTorch, MissingTorch, WrongPython, WrongTorch
 from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
 from dynascope.report.store import ReportUnreadable, read_report, write_report
 
+UNMET = frozenset(reason.code for reason in (BrokenTorch, MissingTorch, WrongPython, WrongTorch))
 TIMED_OUT = 124
 USAGE = 2
 FAILED = 1
@@ -47,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     report = None if options.events_fd is not None else _report_at(path)
     if report is not None:
         if not options.quiet:
-            write_output(report, options, path)
+            if not _was_said(report, options):
+                write_output(report, options, path)
             _point_out_misplaced(options, report)
         code = _judged(report, options, code)
     return _leave(code)
@@ -75,6 +78,12 @@ def _fresh_report_path(options: argparse.Namespace) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     return path
+
+
+def _was_said(report: CompileReport, options: argparse.Namespace) -> bool:
+    """What keeps the whole program from being compiled was said as it began: in words the report has nothing to add."""
+    in_words = options.output_format == "text" and options.output is None
+    return in_words and any(note.code in UNMET for note in report.notes)
 
 
 def _judged(report: CompileReport, options: argparse.Namespace, code: int) -> int:

@@ -22,11 +22,22 @@ STAGES: dict[str, tuple[str, ...]] = {
     "wrapper": ("wrapper-forward", "wrapper-backward"),
     "guards": ("guards",),
 }
+OPERATORS = "operators"
+"""No stage of a program: what becomes of each of torch's operators."""
 NOTHING_FOUND = 1
+USAGE = 2
 
 
 def show(options: argparse.Namespace) -> int:
     """Print the stage; the exit code is the program's, or 1 where there is nothing to show and why is printed."""
+    if options.stage == OPERATORS:
+        from dynascope.operator_table import table
+
+        print(table(options.target))
+        return 0
+    if not options.target:
+        print("dynascope: show needs a FILE", file=sys.stderr)
+        return USAGE
     file, _, function = options.target.partition("::")
     options.file, options.timeout, options.events_fd = file, None, None
     with tempfile.TemporaryDirectory(prefix="dynascope-show-") as folder:

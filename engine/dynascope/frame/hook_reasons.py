@@ -44,6 +44,21 @@ class PythonHeadersMissing(Reason):
 
 
 @dataclass(frozen=True)
+class FunctionsNotFound(Reason):
+    """The program asks for no compilation, and frames cannot be watched. `cause` and `cure` are those of the missing hook."""
+
+    code: ClassVar[str] = "functions-not-found"
+    cause: str
+    cure: str
+
+    def message(self) -> str:
+        return f"The program asks for no compilation, and without the frame hook its functions are not found. {self.cause}"
+
+    def remedy(self) -> str:
+        return f"Write `@torch.compile` above a function, or `torch.compile(model)`: that needs no hook. {self.cure}"
+
+
+@dataclass(frozen=True)
 class HookUnfit(Reason):
     """The hook was built and does not work in this interpreter, or nobody knows whether it would."""
 

@@ -17,7 +17,7 @@ from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, Varyi
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
 from dynascope.sizes.reach import keep_above
-from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
+from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
 Recording = TypeVar("Recording")
@@ -54,9 +54,49 @@ def for_all_sizes(program: Program, run: Run) -> Any:
     if found is not None:
         return found
     needed = _sizes_needed(program, scope, run)
+    if needed and (found := _within_extents(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
+        return found
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
         raise DifferentiationRefused(VaryingNumberNeeded("the program", needed or frozenset(names)))
     return others[1]
+
+
+def _within_extents(
+    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None]
+) -> Any | None:
+    """Where a slice is cut at the end of a tensor: what is recorded for numbers up to a size in the program, the largest one for
+    which that goes."""
+    if len(needed) != 1:
+        return None
+    (name,) = needed
+    hint, root = scope.hints[name], scope.roots[name]
+    shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
+    sizes = {size for shape in shapes for size in shape}
+    bounds = sorted({bound for size in sizes for bound in near(size) if bound > hint + COUNT})
+    relied_on, binding, best = len(scope.log), scope.binding, None
+
+    def recorded_up_to(bound: int) -> Any | None:
+        scope.log.take_back(relied_on)
+        _ = scope.root(name, hint, root.low, root.high) <= bound
+        scope.binding = len(scope.log)
+        return recorded()
+
+    while bounds:
+        at = len(bounds) // 2
+        if recorded_up_to(bounds[at]) is not None:
+            best, bounds = bounds[at], bounds[at + 1 :]
+        else:
+            bounds = bounds[:at]
+    found = None if best is None else recorded_up_to(best)
+    if found is None:
+        scope.log.take_back(relied_on)
+        scope.binding = binding
+    return found
+
+
+def near(size: int) -> Collection[int]:
+    """What a number may be at the most that is cut off at a size: as it is, with a bit added, or doubled."""
+    return size, size - 1, size - 2, size // 2, size // 2 - 1
 
 
 def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.grad.tape import Layout, numbers_at
+from dynascope.grad.tape import META, Layout, numbers_at
 from dynascope.sizes import Scope, Size, roots_of
 
 
@@ -48,7 +48,8 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
     if isinstance(example, torch.Tensor):
         sizes = node.meta.get("sizes") or tuple(example.shape)
         strides = node.meta.get("strides") or example.stride()
-        layout = Layout(tuple(sizes), tuple(strides), example.dtype, example.device)
+        device = node.meta["device"] if example.device == META else example.device
+        layout = Layout(tuple(sizes), tuple(strides), example.dtype, device)
         return InputFacts(
             layout, example.storage_offset(), example.requires_grad, example.is_leaf, not example.is_inference()
         )

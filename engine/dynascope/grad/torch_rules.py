@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.grad import recurrent
 from dynascope.grad.attention import attention
 
 if TYPE_CHECKING:
@@ -232,6 +233,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     "__getitem__": _index,
     "__setitem__": _set_index,
     getattr: _data,
+    **recurrent.RULES,
     **{target: _choosing(name) for name in CHOOSING for target in (name, getattr(torch, name))},
     **{
         target: _laid_out_as_input(function, most)

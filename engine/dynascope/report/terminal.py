@@ -278,8 +278,12 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
     program = report.program
     if program.error is not None:
         why = "the program ended with an error before a compiled function was called"
+    elif program.asks is None and any(note.severity == "error" for note in report.notes):
+        why = "the program ran as it was written"
     elif program.asks is None:
         why = "the program did not get so far"
+    elif any(note.code == "functions-not-found" for note in report.notes):
+        why = "the program asks for no compilation, and its functions are not found here"
     elif program.asks:
         why = "the program asks for compilation, but called nothing that it compiled"
     else:

@@ -33,6 +33,10 @@ class Scope:
         """How many relations a recording made again must keep to: later stages add more, which do not concern it."""
         self.worlds: Any = None
         """The values that torch is asked for (`worlds.Worlds`), once a stage has chosen them."""
+        self.late: set[str] = set()
+        """Roots that only the run of a graph gives a value to: no guard can be asked about them."""
+        self.undecided: Callable[[Relation], Any] | None = None
+        """Told, where there is one, that something would rely on what a late root is; it may raise."""
 
     def root(self, name: str, hint: int | float, low: float = -INFINITY, high: float = INFINITY) -> Size:
         """The number of that name. One root for each name."""
@@ -49,7 +53,25 @@ class Scope:
         return frozenset(name for name, root in self.roots.items() if said and (root in said or exact.of_root(root) in said))
 
     def rely(self, relation: Relation) -> None:
+        if self.undecided is not None and relation not in self.log and self.is_late(relation):
+            self.undecided(relation)
         self.log.add(relation, self.where())
+
+    def is_late(self, relation: Relation) -> bool:
+        """Whether it can be asked only when a graph has run so far."""
+        return bool(self.late) and any(root.name in self.late for root in relation.roots())
+
+    def relied_bounds(self, polynomial: Polynomial) -> tuple[float, float]:
+        """Between which numbers it lies by what was relied on so far."""
+        low, high = polynomial.bounds
+        for relation, _ in self.log:
+            if relation.left == polynomial and isinstance(relation.right, int) and not relation.holds_not:
+                number = relation.right
+                if relation.operator in (">", ">=", "=="):
+                    low = max(low, number + (relation.operator == ">"))
+                if relation.operator in ("<", "<=", "=="):
+                    high = min(high, number - (relation.operator == "<"))
+        return low, high
 
     def size(self, expression: Expression | int | float) -> Size | int | float:
         """An expression over this scope's roots as a number to compute with."""
@@ -290,7 +312,10 @@ def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
         if (known := by_bounds(name, first.bounds, second)) is not None:
             return known
     if isinstance(first, Polynomial) and isinstance(second, int):
-        scope.rely(_relied_on(name if answer else NEGATED[name], first, second))
+        relation = _relied_on(name if answer else NEGATED[name], first, second)
+        if scope.late and by_bounds(relation.operator, scope.relied_bounds(relation.left), relation.right):
+            return answer
+        scope.rely(relation)
     else:
         scope.rely(Relation(name, first, second, holds_not=not answer))
     return answer
@@ -312,6 +337,14 @@ def by_bounds(name: str, bounds: tuple[float, float], number: int | float) -> bo
     if low >= number or high < number:
         return (low >= number) is (name == ">=")
     return None
+
+
+def relation_of(name: str, left: Any, right: Any) -> Relation:
+    """A comparison as the log holds it."""
+    name, first, second = normal(name, expression_of(left), expression_of(right))
+    if isinstance(first, Polynomial) and isinstance(second, int):
+        return _relied_on(name, first, second)
+    return Relation(name, first, second)
 
 
 def _relied_on(name: str, left: Polynomial, right: int) -> Relation:

@@ -94,7 +94,7 @@ def accumulate(
 def differentiate(
     machine: Machine, outputs: list[Value], inputs: list[Value], tangents: list[Value], retain: Value, create: Value
 ) -> list[Value]:
-    if not machine.options.differentiates or len(outputs) != len(tangents):
+    if machine.sizes.scope.late or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     for value in (*outputs, *inputs):
         if not isinstance(value, TensorValue) or not value.example.requires_grad:

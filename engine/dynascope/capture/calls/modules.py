@@ -13,7 +13,7 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import lookup
-from dynascope.capture.reasons import ForeignCall, RecurrentLayer
+from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DictValue, InstanceValue, Value
 from dynascope.capture.world import note
@@ -35,7 +35,6 @@ OWN_CALLS = tuple(
     for function in (torch.nn.Module.__call__, torch.nn.Module._call_impl)
     if getattr(function, "__code__", None) is not None and function.__code__.co_filename == module_code.__file__
 )
-RECURRENT = frozenset(layer.forward for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
 
 
 def has_own_call(machine: Machine, module: InstanceValue) -> bool:
@@ -54,8 +53,6 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
     if has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
-    if module.cls.forward in RECURRENT:
-        raise Break(RecurrentLayer(machine.expression()))
     for name, source in zip(GLOBAL_HOOK_NAMES, GLOBAL_HOOK_SOURCES, strict=True):
         note(vars(module_code), name, source.value)
         machine.guards.add(source, LengthIs(0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(0)
     if isinstance(value, TensorValue):
-        raise Break(DataDependentValue(machine.expression(), cls.__name__))
+        found = late_numbers.number_of(machine, value) if cls is not complex and len(arguments) == 1 else None
+        if found is None:
+            raise Break(DataDependentValue(machine.expression(), cls.__name__))
+        value = found
+        if value.python_type is not cls:
+            return machine.sizes.compute(cls, (value,)) or machine.known(value)
     if isinstance(value, SymbolicNumber) and value.python_type is cls:
         return value
     if isinstance(value, InstanceValue):

@@ -1,7 +1,7 @@
 """What plain PyTorch refuses although its meta kernels do not: types an operator has no CPU kernel for, and writes to memory
 that several elements share.
 
-    check_types(torch.sub, "call_function", (f32[4], True), {})     "Subtraction with a bool tensor is not supported ..."
+    check_types(torch.sub, (f32[4], True), {}, cpu)     "Subtraction with a bool tensor is not supported ..."
     writes_unevenly(expanded, ())                                   True
 
 The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None. Only
@@ -22,7 +22,7 @@ from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
     r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|complex types"
-    r"|negative integer powers|floating point",
+    r"|negative integer powers|floating point|tensors but got",
     re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
@@ -50,7 +50,7 @@ def is_harmless(target: Callable) -> bool:
     packet = _operator(target)
     if packet is None or packet.__name__.startswith("_") and not packet.__name__.startswith("__"):
         return False
-    schemas = [getattr(packet, name)._schema for name in packet.overloads()]
+    schemas = [overload._schema for overload in _overloads(target)]
     return not any(_UNCHECKED_OPERANDS.search(argument.name) for schema in schemas for argument in schema.arguments)
 
 
@@ -72,21 +72,38 @@ def _operator(target: Callable) -> Any:
     return next((getattr(torch.ops.aten, name) for name in candidates if hasattr(torch.ops.aten, name)), None)
 
 
-def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
-    """Why the CPU refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
+def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
+    """Why the device refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
     unless autocast makes others of them."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
-    lower = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
     if (
         not tensors
-        or (lower is None and _are_usual(tensors, arguments) and not _is_for_integers(target))
+        or (lower is None and _are_usual(tensors, arguments, device) and not _is_for_integers(target))
         or not is_harmless(target)
+        or (device.type != "cpu" and _draws(target))
     ):
         return None
-    signature = (target, _kinds(arguments), tuple((name, _kinds((item,))) for name, item in keywords.items()), lower)
+    named = tuple((name, _kinds((item,))) for name, item in keywords.items())
+    signature = (target, _kinds(arguments), named, lower, device)
     if signature not in _tried:
-        _tried[signature] = _try(target, arguments, keywords)
+        _tried[signature] = _try(target, arguments, keywords, device)
     return _tried[signature]
+
+
+def _draws(target: Callable) -> bool:
+    """Whether it draws random numbers: a GPU stops for good where it cannot draw from zeros."""
+    return any(torch.Tag.nondeterministic_seeded in overload.tags for overload in _overloads(target))
+
+
+def is_pointwise(target: Callable) -> bool:
+    """Whether it takes a CPU tensor of no dimensions beside tensors of another device."""
+    return any(torch.Tag.pointwise in overload.tags for overload in _overloads(target))
+
+
+def _overloads(target: Callable) -> list[torch._ops.OpOverload]:
+    packet = _operator(target)
+    return [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
 
 
 def _is_for_integers(target: Callable) -> bool:
@@ -94,9 +111,11 @@ def _is_for_integers(target: Callable) -> bool:
     return name.startswith("bitwise_") or name in ("__lshift__", "__rshift__", "gcd", "lcm")
 
 
-def _are_usual(tensors: list[torch.Tensor], arguments: tuple) -> bool:
+def _are_usual(tensors: list[torch.Tensor], arguments: tuple, device: torch.device) -> bool:
     dtype = tensors[0].dtype
-    usual = dtype in (torch.float32, torch.float64) and all(tensor.dtype == dtype for tensor in tensors)
+    usual = (dtype in (torch.float32, torch.float64) if device.type == "cpu" else dtype.is_floating_point) and all(
+        tensor.dtype == dtype for tensor in tensors
+    )
     return usual and not any(type(argument) in (bool, complex) for argument in arguments)
 
 
@@ -120,11 +139,12 @@ def _kinds(values: Iterable[Any]) -> tuple:
     )
 
 
-def _try(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
+def _try(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
     generator = torch.get_rng_state()
     try:
         with noted(), torch.no_grad():
-            target(*map(_one_element, arguments), **{name: _one_element(item) for name, item in keywords.items()})
+            named = {name: _one_element(item, device) for name, item in keywords.items()}
+            target(*(_one_element(item, device) for item in arguments), **named)
     except (RuntimeError, TypeError, IndexError) as error:
         text = str(error).strip().split("\n")[0]
         return text if ABOUT_TYPES.search(text) else None
@@ -135,13 +155,13 @@ def _try(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | 
     return None
 
 
-def _one_element(value: Any) -> Any:
+def _one_element(value: Any, device: torch.device) -> Any:
     """The argument with each tensor as one element of it, 0 so that it is an index too."""
     if isinstance(value, torch.Tensor):
-        return torch.zeros((1,) * value.dim(), dtype=value.dtype)
+        return torch.zeros((1,) * value.dim(), dtype=value.dtype, device=device)
     if type(value) in (list, tuple):
-        return type(value)(map(_one_element, value))
-    return torch.device("cpu") if isinstance(value, torch.device) else value
+        return type(value)(_one_element(item, device) for item in value)
+    return device if isinstance(value, torch.device) else value
 
 
 def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> bool:

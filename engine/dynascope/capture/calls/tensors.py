@@ -19,8 +19,8 @@ import torch
 
 from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import libraries
-from dynascope.capture.calls.refusals import check_types, shares_memory, writes_unevenly
+from dynascope.capture.calls import late_numbers, libraries
+from dynascope.capture.calls.refusals import check_types, is_pointwise, shares_memory, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -71,9 +71,6 @@ if TYPE_CHECKING:
 # Methods whose result is a Python value out of the tensor's data.
 VALUE_METHODS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__"})
 VALUE_METHODS |= {"equal", "allclose", "is_nonzero", "data_ptr", "__complex__", "__contains__"}
-# Operations whose result size depends on the data.
-SHAPE_OPERATIONS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
-SHAPE_OPERATIONS |= {"getitem", "__getitem__", "where", "repeat_interleave"}
 # Methods that answer from the metadata alone.
 METADATA_METHODS = frozenset(
     [
@@ -226,6 +223,9 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     name = name_of(method)
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
+    if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
+        if (found := as_number(machine, name, arguments[0])) is not None:
+            return found
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
@@ -236,6 +236,20 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
+
+
+def as_number(machine: Machine, name: str, value: Value) -> Value | None:
+    """The number in a tensor, which only the run of the graph knows; None where that is a break."""
+    tensor = machine.realize(value)
+    if name == "tolist":
+        return late_numbers.list_of(machine, tensor)
+    found = late_numbers.number_of(machine, tensor)
+    if found is None or name == "item":
+        return found
+    return machine.sizes.compute(int if name == "__int__" else float, (found,))
 
 
 def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
@@ -292,6 +306,12 @@ def offset_of_input(machine: Machine, tensor: TensorValue) -> int:
 
 
 # Operations told a place in the storage, and the position of that argument.
+_ACROSS_DEVICES = """
+    copy_ to type_as getitem setitem __getitem__ __setitem__ index_put index_put_ fill_ index_fill index_fill_
+    _pack_padded_sequence tensor_split lstm gru rnn_tanh rnn_relu
+"""
+ACROSS_DEVICES = frozenset(_ACROSS_DEVICES.split())
+"""Operations that take tensors of several devices, beside the pointwise ones, which take numbers of the CPU."""
 PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
 
 
@@ -391,6 +411,8 @@ class Operation:
             raise Break(TensorSubclass("quantized tensor", self.machine.expression()))
         self.refuse_types()
         self.refuse_offsets()
+        if (found := late_numbers.recorded(self.machine, self)) is not None:
+            return found
         example = self.run_on_meta()
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
@@ -398,6 +420,8 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
+        if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
+            raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written) or self.writes_what_it_reads():
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
@@ -405,6 +429,7 @@ class Operation:
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         if written or self.has_effect():
             self.machine.graph.keep(node)
+            node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
         return self.result(node, example, device, written)
@@ -456,12 +481,29 @@ class Operation:
             raise Break(ForeignCall(self.name, "its operand does not begin where its storage begins"))
 
     def refuse_types(self) -> None:
-        """Breaks where the CPU has no such operation for these types, which meta tensors do not tell."""
-        is_cpu = all(tensor.device.type == "cpu" for tensor in self.tensors)
-        if is_cpu and not self.own_operators and not isinstance(self.target, CustomFunction):
-            refusal = self.machine.in_plain_mode(lambda: check_types(self.target, self.examples, self.named_examples))
-            if refusal is not None:
-                raise Break(TorchCallFails(self.machine.expression(), refusal))
+        """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
+        tensors do not tell."""
+        if not self.tensors or self.own_operators or isinstance(self.target, CustomFunction):
+            return
+        devices = {tensor.device: None for tensor in self.tensors}
+        first = next(iter(devices))
+        refusal = None
+        if len(devices) > 1:
+            if not self.takes_several_devices():
+                refusal = f"its tensors are on {' and '.join(map(str, devices))}"
+        elif first.type in ("cpu", "cuda"):
+            refusal = self.machine.in_plain_mode(
+                lambda: check_types(self.target, self.examples, self.named_examples, first)
+            )
+        if refusal is not None:
+            raise Break(TorchCallFails(self.machine.expression(), refusal))
+
+    def takes_several_devices(self) -> bool:
+        if self.name in ACROSS_DEVICES:
+            return True
+        accelerators = {tensor.device for tensor in self.tensors if tensor.device.type != "cpu"}
+        numbers_only = all(tensor.example.dim() == 0 for tensor in self.tensors if tensor.device.type == "cpu")
+        return len(accelerators) == 1 and numbers_only and is_pointwise(self.target)
 
     def run_on_meta(self) -> Any:
         """The result on meta tensors. The class of failure says whose fault it is."""
@@ -510,7 +552,7 @@ class Operation:
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
         if not about_meta:
             return TorchCallFails(self.machine.expression(), text)
-        if self.name in SHAPE_OPERATIONS:
+        if late_numbers.has_late_size(self.name):
             return DataDependentShape(self.name, self.machine.expression())
         if self.name in VALUE_METHODS or "item()" in text:
             return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
@@ -592,6 +634,10 @@ class Operation:
             graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)
             items.append(self.result(item, example, device))
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
+
+
+def is_inference(tensor: TensorValue) -> bool:
+    return tensor.object is not None and tensor.object.is_inference()
 
 
 def numbers_of_size(value: Value) -> list[Value]:

@@ -11,7 +11,7 @@ from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import ForeignCall, RecurrentLayer
+from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     FALSE,
@@ -114,11 +114,6 @@ def group_tensors(machine: Machine, arguments: list[Value], keywords: dict[str, 
         indices = ListValue([ConstantValue(at) for at in places] if with_indices else [])
         items[key] = (shown, TupleValue((parts, indices)))
     return DictValue(items)
-
-
-@meaning(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
-def recurrent_layer(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    raise Break(RecurrentLayer(machine.expression()))
 
 
 @meaning(torch.get_default_device)

@@ -1,7 +1,7 @@
 """Methods that make their tensor another view of itself: `y.t_()`, `y.unsqueeze_(0)`.
 
-Of a tensor made inside, the value becomes the view that the method without the underscore returns. What autograd would see of it is
-left to Python: it counts a write, which a backward pass may have to refuse.
+Of a tensor made inside, the value becomes the view that the method without the underscore returns. It counts as a write. Where
+autograd looks, which may have to refuse that or what comes after it, it is left to Python.
 """
 
 from __future__ import annotations
@@ -27,27 +27,15 @@ NAMES = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")
 would make each start slower."""
 
 
-def is_kept_by_autograd(machine: Machine, example: torch.Tensor) -> bool:
-    """Whether autograd sees the tensor become another view of its memory: a backward pass reads it, the memory is an input's, or
-    some view of it may not be written any more."""
+def is_saved(machine: Machine, example: torch.Tensor) -> bool:
+    """Whether a backward pass reads the tensor's memory."""
     memory = example.untyped_storage()._cdata
     try:
-        placed = [(node.op, node.meta.get("example_value")) for node in machine.graph.graph.nodes]
-        known = [(op, each) for op, each in placed if isinstance(each, torch.Tensor)]
-        sharing = [(op, each) for op, each in known if each.untyped_storage()._cdata == memory]
-        if example.requires_grad and (
-            example.is_leaf
-            or not torch.is_grad_enabled()
-            or any(op == "placeholder" or is_one_of_several(each) for op, each in sharing)
-        ):
-            return True
-        return any(saves(function, memory) for function in functions_of([example, *(each for _, each in known)]))
+        known = [node.meta.get("example_value") for node in machine.graph.graph.nodes]
+        ends = [each for each in known if isinstance(each, torch.Tensor) and each.requires_grad]
+        return any(saves(function, memory) for function in functions_of(ends))
     except RuntimeError:  # autograd refuses to say how some view came about
         return True
-
-
-def is_one_of_several(example: torch.Tensor) -> bool:
-    return example.grad_fn is not None and any(name in example.grad_fn.name() for name in ("Unbind", "Split"))
 
 
 def saves(function: Any, memory: int) -> bool:
@@ -61,12 +49,13 @@ def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: K
     if not isinstance(tensor, TensorValue):
         raise machine.throw(TypeError, f"{name} requires a Tensor, not {tensor.python_type.__name__}")
     example = tensor.example
-    if tensor.object is not None or is_kept_by_autograd(machine, example):
+    if tensor.object is not None or example.requires_grad or is_saved(machine, example):
         raise Break(TensorAttribute(name))
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)
     machine.journal.set(tensor, "node", viewed.node)
     machine.journal.set(tensor, "example", viewed.example)
+    machine.graph.counts_write(viewed.node)
     return tensor
 
 

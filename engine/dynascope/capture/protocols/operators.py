@@ -19,8 +19,10 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
+from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
     TRUE,
+    ConditionValue,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -39,6 +41,8 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.guards.guard import IdentityIs, IsSameObject, NotSameObject
+from dynascope.sizes import kind_of as kind_of_number
+from dynascope.sizes.size import relation_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -152,7 +156,18 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     found = machine.sizes.compute(op.function, (left, right))
+    if found is None and op.method in COMPARING and (found := condition(machine, op.function, left, right)) is not None:
+        return found
     return apply(machine, op, machine.known(left), machine.known(right)) if found is None else found
+
+
+def condition(machine: Machine, function: Any, left: Value, right: Value) -> Value | None:
+    """A comparison of numbers that only the run of the graph knows, where these are what it is of."""
+    numbers = [number_in(side) for side in (left, right)]
+    if not any(map(machine.sizes.is_late, (left, right))) or any(kind_of_number(number) is None for number in numbers):
+        return None
+    symbol = next(symbol for symbol, op in COMPARISONS.items() if op.function is function)
+    return ConditionValue(function, (left, right), relation_of(symbol, *numbers), machine.graph)
 
 
 def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:

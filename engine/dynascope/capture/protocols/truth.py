@@ -10,6 +10,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    ConditionValue,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -30,6 +31,8 @@ def truth(machine: Machine, value: Value) -> bool:
     """Known now, or a break: the tensor's value decides."""
     value = machine.realize(value)
     if isinstance(value, SymbolicNumber):
+        if isinstance(value, ConditionValue):
+            raise Break(DataDependentBranch(machine.expression(), machine.place()))
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value

@@ -1,0 +1,359 @@
+"""Numbers that only the run of a graph knows: what `.item()` gives, and how many elements `nonzero` finds.
+
+    n = x.argmax().item(); y = x * n      item: u0, mul(x, u0)
+    y = x[x > 0]; y.sum() / y.shape[0]    getitem: f32[u0], size: u0, sum, truediv
+
+Such a number is a root of the scope that no guard is asked about: the node that finds it gives it its value, and what is compiled
+after it checks then what it relies on (`graph_parts.py`). Python may compute with it; where it has to decide, capture breaks,
+unless the program said the answer before with `torch._check`. The sizes of results that depend on data are made up from
+tensors of indices in place of masks.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.metadata import META
+from dynascope.capture.reasons import DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
+from dynascope.capture.signals import Break
+from dynascope.capture.torch_state import TorchState
+from dynascope.capture.values import (
+    NONE,
+    ConditionValue,
+    ConstantValue,
+    ListValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
+from dynascope.sizes import Relation, Size, fix
+from dynascope.sizes.expression import INFINITY
+from dynascope.sizes.size import relation_of
+
+if TYPE_CHECKING:
+    from dynascope.capture.calls.tensors import Operation
+    from dynascope.capture.machine import Machine
+
+MOST_NUMBERS = 64
+"""The longest list that `tolist` gives as numbers of their own."""
+COUNT, INDEX, NUMBER = 37, 3, 0.375
+"""Values at hand: of how many are found, of an int that a tensor holds, and of a float. Few tensors have 37 of anything."""
+Make = Callable[[tuple, Mapping[str, Any], int], Any]
+
+
+@dataclass(frozen=True)
+class LateResult:
+    """A result whose size is the root `name`: `make` gives it as a meta tensor for each value of that."""
+
+    name: str
+    make: Make
+
+    def made(self, arguments: tuple, keywords: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+        return self.make(arguments, keywords, values[self.name])
+
+
+def has_late_size(name: str) -> bool:
+    """Whether how many elements the function gives may depend on what tensors hold: torch's tags say so, of overloads."""
+    packet = getattr(torch.ops.aten, name.strip("_"), None)
+    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    return name in RULES or any(torch.Tag.dynamic_output_shape in each.tags for each in overloads)
+
+
+def are_served(machine: Machine) -> bool:
+    """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
+    return bool(
+        machine.options.differentiates
+        and not machine.options.settled
+        and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
+        and not any(frame.delivery == "nested" for frame in machine.frames)
+        and not machine.checkpoints
+    )
+
+
+# One number
+
+
+def number_of(machine: Machine, tensor: TensorValue) -> SymbolicNumber | None:
+    """What `tensor.item()` gives; None where it stays a break."""
+    kind = kind_of_items(tensor.example.dtype)
+    if kind is None or tensor.example.numel() != 1 or not are_served(machine):
+        return None
+    node = machine.graph.call("call_method", "item", (tensor.node,), {})
+    return number_at(machine, node, kind, tensor.example.dtype)
+
+
+def kind_of_items(dtype: torch.dtype) -> type | None:
+    if dtype.is_floating_point:
+        return float
+    return None if dtype.is_complex or dtype in (torch.bool, torch.uint64) else int
+
+
+def number_at(machine: Machine, node: torch.fx.Node, kind: type, dtype: torch.dtype) -> SymbolicNumber:
+    low = -INFINITY if kind is float or dtype.is_signed else 0
+    size = machine.sizes.late(kind, NUMBER if kind is float else INDEX, low)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    machine.graph.late_root(node, size)
+    return SymbolicNumber(size, machine.graph)
+
+
+def undecided(machine: Machine) -> None:
+    raise Break(DataDependentValue(machine.expression(), "item"))
+
+
+def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
+    """What `tensor.tolist()` gives."""
+    example = tensor.example
+    if example.dim() == 0:
+        return number_of(machine, tensor)
+    kind = kind_of_items(example.dtype)
+    if example.dim() != 1 or example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
+        return None
+    if machine.extents.vary:
+        fix(machine.extents.sizes(tensor)[0])
+    node = machine.graph.call("call_method", "tolist", (tensor.node,), {})
+    machine.graph.describe(node, None, None)
+    node.meta["late"] = True
+    items = []
+    for at in range(example.shape[0]):
+        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
+        items.append(number_at(machine, item, kind, example.dtype))
+    return ListValue(items)
+
+
+# Results of sizes that depend on data
+
+
+def recorded(machine: Machine, operation: Operation) -> Value | None:
+    """The call as a node whose result has a late size; None where it is no such call."""
+    rule = RULES.get(operation.name)
+    if rule is None or not operation.tensors:
+        return None
+    found = rule(operation.examples, operation.named_examples)
+    if found is None or not are_served(machine) or not same_devices(operation):
+        return None
+    make, item, dimension, counted = found
+    try:
+        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
+    except (RuntimeError, IndexError):
+        return None  # the operator itself says what is wrong
+    known = counted_before(machine, operation, counted)
+    size = machine.sizes.late(int, COUNT, 0) if known is None else known
+    node = machine.graph.call(*operation.graph_target(), operation.arguments, operation.keywords)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    device = operation.device()
+    machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+    node.meta["late"], node.meta["late_result"] = True, LateResult(str(size), make)
+    value = results(machine, node, example, device)
+    if known is not None:
+        return value
+    tensor = node if item is None else value.items[item].node
+    if counted is not None:
+        machine.graph.journal.set_item(machine.sizes.counts, key_of(operation, counted), size)
+    machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}), size)
+    return value
+
+
+def counted_before(machine: Machine, operation: Operation, counted: torch.Tensor | None) -> Size | None:
+    """How many are true in a mask is one number, however often the mask is used."""
+    return None if counted is None else machine.sizes.counts.get(key_of(operation, counted))
+
+
+def key_of(operation: Operation, counted: torch.Tensor) -> tuple:
+    """A mask and how often it had been written to."""
+    return next(tensor.node for tensor in operation.tensors if tensor.example is counted), counted._version
+
+
+def same_devices(operation: Operation) -> bool:
+    return len({tensor.device for tensor in operation.tensors}) == 1
+
+
+def results(machine: Machine, node: torch.fx.Node, example: Any, device: torch.device) -> Any:
+    if isinstance(example, torch.Tensor):
+        return machine.tensor(node, example, device)
+    items = []
+    for at, part in enumerate(example):
+        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
+        machine.graph.describe(item, part, device)
+        item.meta["late"] = True
+        items.append(machine.tensor(item, part, device))
+    return TupleValue(tuple(items))
+
+
+def of_nonzero(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    as_tuple = keywords.get("as_tuple", False)
+    if len(arguments) != 1 or not keywords.keys() <= {"as_tuple"} or (as_tuple and not arguments[0].dim()):
+        return None
+    return (places_in_each_dimension, 0, 0, arguments[0]) if as_tuple else (places, None, 0, arguments[0])
+
+
+def of_where(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    """`torch.where(mask)`, which is `nonzero` with a tensor for each dimension."""
+    return of_nonzero(arguments, {"as_tuple": True}) if len(arguments) == 1 and not keywords else None
+
+
+def places(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    """Column by column, as kernels write it."""
+    rank = arguments[0].dim()
+    return torch.empty_strided((count, rank), (1, max(count, 1)), dtype=torch.long, device=META)
+
+
+def places_in_each_dimension(arguments: tuple, keywords: Mapping[str, Any], count: int) -> tuple[torch.Tensor, ...]:
+    return places(arguments, keywords, count).unbind(1)
+
+
+def of_masked_select(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    if keywords or len(arguments) != 2 or arguments[1].dtype != torch.bool:
+        return None
+    tensor, mask = arguments
+    return selected, None, 0, mask if tensor.shape == mask.shape else None
+
+
+def selected(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    return torch.broadcast_tensors(*arguments)[0].reshape(-1).index_select(0, indices(count))
+
+
+def indices(count: int) -> torch.Tensor:
+    return torch.empty(count, dtype=torch.long, device=META)
+
+
+def of_item(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    """`x[mask]`, `x[:, mask]`, `x[0, mask]`: one mask, and besides it nothing that holds elements."""
+    if len(arguments) != 2:
+        return None
+    tensor, key = arguments[0], as_tuple(arguments[1])
+    masks = [at for at, part in enumerate(key) if isinstance(part, torch.Tensor)]
+    if len(masks) != 1 or key[masks[0]].dtype != torch.bool or not key[masks[0]].dim():
+        return None
+    before = key[: masks[0]]
+    if not all(part is None or type(part) in (int, slice) for part in before):
+        return None
+    begin = sum(part is not None for part in before)
+    taken = tensor[tuple(before)].shape[sum(type(part) is not int for part in before) :] if before else tensor.shape
+    mask = key[masks[0]]
+    if begin + mask.dim() > tensor.dim() or taken[: mask.dim()] != mask.shape:
+        return None
+    return item, None, sum(type(part) is not int for part in before), mask
+
+
+def item(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    tensor, key = arguments[0], as_tuple(arguments[1])
+    parts: list[Any] = []
+    for part in key:
+        is_mask = isinstance(part, torch.Tensor) and part.dtype == torch.bool
+        parts += [indices(count)] * part.dim() if is_mask else [part]
+    return tensor[tuple(parts)]
+
+
+def as_tuple(key: Any) -> tuple:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def of_repeat_interleave(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    given = [*arguments, *keywords.values()]
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    if len(tensors) != 2 or len(arguments) < 2 or tensors[1] is not arguments[1] or not keywords.keys() <= {"dim"}:
+        return None
+    if len(arguments) > 3 or tensors[1].dtype not in (torch.long, torch.int32):
+        return None
+    dim = repeated_dimension(arguments, keywords)
+    return repeated, None, 0 if dim is None else dim % max(tensors[0].dim(), 1), None
+
+
+def repeated(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    dim = repeated_dimension(arguments, keywords)
+    if dim is None:
+        return arguments[0].flatten().index_select(0, indices(count))
+    return arguments[0].index_select(dim, indices(count))
+
+
+def repeated_dimension(arguments: tuple, keywords: Mapping[str, Any]) -> int | None:
+    return arguments[2] if len(arguments) > 2 else keywords.get("dim")
+
+
+def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, ...]) -> Found | None:
+    """Of all elements; of rows (`dim`) it stays a break."""
+    given = dict(zip(names, arguments[1:], strict=False)) | dict(keywords)
+    tensor = arguments[0]
+    if given.pop("dim", None) is not None or not given.keys() <= set(names) or not tensor.dim() or tensor.requires_grad:
+        return None
+    has_inverse, has_counts = bool(given.get("return_inverse")), bool(given.get("return_counts"))
+
+    def made(arguments: tuple, keywords: Mapping[str, Any], count: int) -> Any:
+        values = torch.empty(count, dtype=arguments[0].dtype, device=META)
+        inverse = [torch.empty(arguments[0].shape, dtype=torch.long, device=META)] if has_inverse else []
+        found = (values, *inverse, *([indices(count)] if has_counts else []))
+        return found if len(found) > 1 else values
+
+    return made, 0 if has_inverse or has_counts else None, 0, None
+
+
+def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
+    if len(arguments) != 1 or not keywords.keys() <= {"minlength"}:
+        return None
+    return lambda arguments, keywords, count: indices(count), None, 0, None
+
+
+Found = tuple[Make, int | None, int, torch.Tensor | None]
+"""How the result is made, which of several tensors tells the size, in which dimension, and what is counted."""
+RULES: dict[str, Callable[[tuple, Mapping[str, Any]], Found | None]] = {
+    "nonzero": of_nonzero,
+    "argwhere": lambda arguments, keywords: of_nonzero(arguments, {}) if not keywords else None,
+    "where": of_where,
+    "masked_select": of_masked_select,
+    "getitem": of_item,
+    "__getitem__": of_item,
+    "unique": lambda arguments, keywords: of_unique(
+        arguments, keywords, ("sorted", "return_inverse", "return_counts", "dim")
+    ),
+    "unique_consecutive": lambda arguments, keywords: of_unique(
+        arguments, keywords, ("return_inverse", "return_counts", "dim")
+    ),
+    "bincount": of_bincount,
+    "repeat_interleave": of_repeat_interleave,
+}
+
+
+# What the program says of such numbers
+
+
+@meaning(torch._check)
+def check(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    condition = machine.realize(arguments[0] if arguments else keywords["cond"])
+    if isinstance(condition, ConstantValue) and condition.value is True:
+        return NONE
+    if not isinstance(condition, ConditionValue):
+        raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
+    if not condition.example:
+        raise Break(DataDependentBranch(machine.expression(), machine.place()))
+    assume(machine, condition.relation, condition.node)
+    return NONE
+
+
+@meaning(torch._check_is_size)
+def check_is_size(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    number = machine.realize(arguments[0]) if arguments else NONE
+    if len(arguments) != 1 or keywords or number.python_type is not int:
+        raise Break(ForeignCall(machine.expression(), "what it is given besides a number"))
+    if isinstance(number, ConstantValue) and number.value < 0:
+        raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
+    if machine.sizes.is_late(number) and number.size.bounds[0] < 0:
+        relation = relation_of(">=", number.size, 0)
+        assume(machine, relation, machine.graph.late_number(operator.ge, (number.node, 0), True))
+    return NONE
+
+
+def assume(machine: Machine, relation: Relation, node: torch.fx.Node) -> None:
+    """From now on it is known: the graph raises where it is not so."""
+    machine.sizes.scope.log.add(relation, machine.user_stack())
+    checked = machine.graph.call("call_function", torch._check, (node,), {})
+    machine.graph.describe(checked, None, None)
+    checked.meta["late"] = True
+    machine.graph.keep(checked)

@@ -1,0 +1,193 @@
+"""The words after `dynascope`: run | check | profile | fix | show | explain | lsp | doctor, each with its options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import dynascope
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="dynascope", description="Compile PyTorch programs and see what was done.")
+    parser.add_argument("--version", action="version", version=f"dynascope {dynascope.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_check(commands)
+    _add_profile(commands)
+    _add_fix(commands)
+    _add_show(commands)
+    explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
+    explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
+    commands.add_parser("lsp", help="the language server on standard input and output, for an editor to start")
+    commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["lsp"]:
+        return _lsp(words[1:])
+    options = _parse(parser, words)
+    return COMMANDS[options.command](options)
+
+
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """The first `--` ends our own words. argparse is not shown it: it takes out a second one too, the program's."""
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
+    programs = words[end:]
+    if programs and not hasattr(options, "arguments"):
+        parser.error(f"unrecognized arguments: {' '.join(programs)}")
+    if programs:
+        options.arguments += programs if options.arguments else programs[1:]
+    return options
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    from dynascope.command.output import FAILURES, FORMATS
+
+    run = commands.add_parser("run", help="run a program, compiled, and print what was compiled and what was not")
+    add_program_options(run)
+    run.add_argument("--guards", action="store_true", help="print what each compilation assumes")
+    run.add_argument("--annotate", action="store_true", help="print the whole source with what became of each line")
+    run.add_argument("--quiet", action="store_true", help="print no report")
+    run.add_argument("--json", metavar="PATH", help="write the whole report there, to be opened elsewhere")
+    run.add_argument("--output-format", choices=FORMATS, default="text", help="of the report: %(choices)s")
+    run.add_argument(
+        "--output",
+        metavar="PATH",
+        help="write the report there (default: standard error; others than text: standard output)",
+    )
+    run.add_argument(
+        "--fail-on", action="append", choices=sorted(FAILURES), default=[],
+        help="exit with 1 where the program has one; may be given several times",
+    )  # fmt: skip
+    run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    run.add_argument("--profile", action="store_true", help=argparse.SUPPRESS)
+    run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_check(commands: argparse._SubParsersAction) -> None:
+    check = commands.add_parser("check", help="compare every line's value and the gradients with eager and float64")
+    check.add_argument("--all", action="store_true", help="print every line, not only those that differ")
+    _add_looked_at(check)
+
+
+def _add_profile(commands: argparse._SubParsersAction) -> None:
+    profile = commands.add_parser("profile", help="what each kernel and line costs, and each function beside eager")
+    _add_looked_at(profile)
+
+
+def _add_looked_at(command: argparse.ArgumentParser) -> None:
+    """A program that runs so that something is found out about it."""
+    add_program_options(command)
+    command.add_argument("--json", metavar="PATH", help="write the whole report there")
+    command.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_fix(commands: argparse._SubParsersAction) -> None:
+    fix = commands.add_parser("fix", help="mend graph breaks by edits that are proved: fewer breaks, the same results")
+    fix.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
+    shown = fix.add_mutually_exclusive_group()
+    shown.add_argument("--diff", action="store_true", help="print the edits as a patch (the default)")
+    shown.add_argument("--write", action="store_true", help="change the files")
+    shown.add_argument("--json", action="store_true", help="print every fix with its edits and its proof")
+    fix.add_argument("--texts", action="store_true", help=argparse.SUPPRESS)
+    fix.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="of one run of the program (default: %(default)g)",
+    )
+    fix.add_argument("file", metavar="FILE")
+    fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_show(commands: argparse._SubParsersAction) -> None:
+    from dynascope.command.show import OPERATORS, STAGES
+
+    shown = "run a file and print what one stage made of one function; `show operators [NAME]`: what becomes of each of torch's"
+    show = commands.add_parser("show", help=shown)
+    add_program_options(show)
+    show.add_argument("stage", choices=sorted([*STAGES, OPERATORS]), metavar="STAGE", help=", ".join(sorted(STAGES)))
+    show.add_argument("target", metavar="FILE[::FUNCTION]", nargs="?", default="")
+    show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def add_program_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
+    parser.add_argument("--dynamic", action="store_true", help="numbers are inputs of the graph from the first call")
+    parser.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
+    parser.add_argument("--backend", metavar="NAME", help="a backend other than ours: eager, inductor, aot_eager, ...")
+    parser.add_argument("--no-cache", action="store_true", help="build every kernel anew")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from dynascope.command.run import run
+
+    return run(options)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from dynascope.command.check import check
+
+    return check(options)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from dynascope.command.profile import profile
+
+    return profile(options)
+
+
+def _fix(options: argparse.Namespace) -> int:
+    from dynascope.command.fix import fix
+
+    return fix(options)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from dynascope.command.show import show
+
+    return show(options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from dynascope.command.explain import explain
+
+    return explain(options.code)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from dynascope.command.doctor import doctor
+
+    return doctor()
+
+
+def _lsp(words: list[str]) -> int:
+    """The server, with its own options, takes this process's place: an editor that ends what it started ends the server."""
+    import importlib.util
+    import os
+
+    if importlib.util.find_spec("dynascope_server") is None or importlib.util.find_spec("pygls") is None:
+        print(
+            f"dynascope: the server is not installed here: {sys.executable} -m pip install dynascope", file=sys.stderr
+        )
+        return 1
+    os.execv(sys.executable, [sys.executable, "-m", "dynascope_server", *words])
+
+
+COMMANDS = {
+    "run": _run,
+    "check": _check,
+    "profile": _profile,
+    "fix": _fix,
+    "show": _show,
+    "explain": _explain,
+    "doctor": _doctor,
+}

@@ -1,0 +1,359 @@
+"""A captured graph with numbers that only its run knows, as a row of parts.
+
+    m = x > 0; y = x[m]; y * 2 + y.shape[0]
+    part 0, kernels      m = gt(x, 0)
+    part 1, operators    y = getitem(x, m); u0 = y.size(0)
+    part 2, kernels      add(mul(y, 2), u0)          for every u0 that keeps to what was relied on
+
+Parts of kernels are graphs like any other, whose inputs have sizes that vary; autograd leads through all of them. What was relied
+on about such a number is asked once it is known: where it is not so, the part runs operator by operator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.grad.tape import numbers_at
+from dynascope.repeatable import draws_numbers
+from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
+from dynascope.sizes.expression import FUNCTIONS, of_root, text
+from dynascope.sizes.relations import COMPARISONS
+from dynascope.sizes.worlds import Worlds
+
+
+@dataclass(eq=False)
+class Part:
+    """`inputs` and `outputs` are nodes of the whole graph; `graph` takes and gives them in this order."""
+
+    is_kernels: bool
+    nodes: list[fx.Node]
+    inputs: list[fx.Node] = field(default_factory=list)
+    outputs: list[fx.Node] = field(default_factory=list)
+    graph: Any = None
+    copies: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    """The part's own node for each of the whole graph's."""
+    compiled: Any = None
+    conditions: tuple[Relation, ...] = ()
+    grad_modes: tuple[bool | None, bool | None] = (None, None)
+    """Grad mode where the part begins and where it ends, where that is not the one of the whole."""
+
+    @property
+    def roots(self) -> list[str]:
+        return [str(node.meta["size"]) for node in self.inputs if "size" in node.meta]
+
+
+def has_late_numbers(graph: fx.GraphModule) -> bool:
+    return any("late" in node.meta for node in graph.graph.nodes if node.op != "placeholder")
+
+
+def parts_of(graph: fx.GraphModule) -> list[Part]:
+    """In the order in which they run. Numbers that Python computes are computed in each part that needs them, floats of which
+    something is late before: kernels take them as they are."""
+    nodes = list(graph.graph.nodes)
+    for node in nodes:
+        size = node.meta.get("size")
+        if is_computed_number(node) and size.kind is float and is_late_number(size):
+            node.meta["size"], node.meta["late"] = late_root(size), True
+    levels = levels_of(nodes)
+    parts = []
+    for level in range(max(levels.values(), default=0) + 1):
+        own = [node for node in levels if levels[node] == level]
+        parts.append(Part(True, [node for node in own if not is_late(node)]))
+        parts.append(Part(False, [node for node in own if is_late(node)]))
+    results = results_of(graph)
+    parts.append(Part(False, [node for node in results if is_computed_number(node)]))
+    parts = [part for part in parts if not all(map(sets_grad_mode, part.nodes))]
+    modes = grad_modes(nodes)
+    for part in parts:
+        part.grad_modes = modes.get(part.nodes[0], (None, None))[0], modes.get(part.nodes[-1], (None, None))[1]
+    for part in parts:
+        part.inputs = list(needed(part.nodes, nodes))
+    for at, part in enumerate(parts):
+        read = {node for later in parts[at + 1 :] for node in later.inputs} | set(results)
+        part.outputs = [node for node in part.nodes if node in read or (is_late(node) and "size" in node.meta)]
+    return parts
+
+
+def sets_grad_mode(node: fx.Node) -> bool:
+    return node.target is torch._C._set_grad_enabled
+
+
+def grad_modes(nodes: Sequence[fx.Node]) -> dict[fx.Node, tuple[bool | None, bool | None]]:
+    """Grad mode before and after each node; None where it is as it was at the start."""
+    at_start = torch.is_grad_enabled()
+    mode, modes = None, {}
+    for node in nodes:
+        before = mode
+        if sets_grad_mode(node):
+            mode = None if node.args[0] == at_start else node.args[0]
+        modes[node] = before, mode
+    return modes
+
+
+def is_late_number(size: Size) -> bool:
+    return not size.scope.late.isdisjoint(root.name for root in roots_of([size]))
+
+
+def late_root(size: Size) -> Size:
+    """The same number, as one that nothing is known of."""
+    name = next(name for at in itertools.count() if (name := f"u{at}") not in size.scope.roots)
+    size.scope.late.add(name)
+    return size.scope.root(name, size.hint)
+
+
+def is_late(node: fx.Node) -> bool:
+    return "late" in node.meta
+
+
+def is_computed_number(node: fx.Node) -> bool:
+    """A number that Python computes of others."""
+    return "size" in node.meta and node.op != "placeholder" and not is_late(node)
+
+
+def levels_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, int]:
+    """Of all operations but the computed numbers. Those of a level run after the operators of the level before: each as early as
+    it can, or, where something is written or drawn, one after the other."""
+    keeps_order = any(map(is_ordered, nodes))
+    levels: dict[fx.Node, int] = {}
+    available: dict[fx.Node, int] = {}
+    latest, has_passed_late = 0, False
+    for node in nodes:
+        read = node.all_input_nodes
+        if node.op == "output":
+            continue
+        if node.op == "placeholder" or is_computed_number(node):
+            available[node] = max((available[other] for other in read), default=0)
+            continue
+        if is_late(node):
+            level = max((available[other] - is_number_or_late(other) for other in read), default=0)
+        else:
+            level = max((available[other] for other in read), default=0)
+        if keeps_order:
+            latest = level = latest + (has_passed_late and not is_late(node))
+            has_passed_late = is_late(node)
+        levels[node] = max(level, 0)
+        available[node] = levels[node] + is_late(node)
+    return levels
+
+
+def is_number_or_late(node: fx.Node) -> bool:
+    return is_late(node) or is_computed_number(node)
+
+
+def is_ordered(node: fx.Node) -> bool:
+    return (node.meta.get("kept", False) and node.target is not torch._check) or draws_numbers(node)
+
+
+def needed(nodes: Iterable[fx.Node], order: Sequence[fx.Node]) -> Iterator[fx.Node]:
+    """What the nodes read from outside, roots in place of computed numbers, in the order of the graph."""
+    own, found, pending = set(nodes), set(), list(nodes)
+    while pending:
+        node = pending.pop()
+        for other in node.all_input_nodes:
+            if other in own or other in found:
+                continue
+            if is_computed_number(other):
+                pending.append(other)
+                own.add(other)
+            else:
+                found.add(other)
+    return (node for node in order if node in found)
+
+
+# A part as a graph of its own
+
+
+def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
+    """Makes the part's graph. False where a size is written in a number that the graph does not have."""
+    for node in part.inputs[:]:
+        for extent in (*node.meta.get("sizes", ()), *node.meta.get("strides", ())):
+            for root in roots_of([extent]) if isinstance(extent, Size) else ():
+                if (given := roots.get(of_root(root))) is None:
+                    return False
+                if given not in part.inputs:
+                    part.inputs.append(given)
+    graph = fx.Graph()
+    part.copies, results = {}, set(results_of(whole))
+    for node in part.inputs:
+        copy = part.copies[node] = graph.placeholder(node.name)
+        copy.meta = dict(node.meta)
+
+    def copied(node: fx.Node) -> fx.Node:
+        if node not in part.copies:
+            part.copies[node] = graph.node_copy(node, copied)
+        return part.copies[node]
+
+    begins, ends = part.grad_modes
+    if begins is not None:
+        graph.call_function(torch._C._set_grad_enabled, (begins,))
+    for node in part.nodes:
+        copied(node)
+    if ends is not None:
+        graph.call_function(torch._C._set_grad_enabled, (not ends,))
+    ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
+    graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
+    part.graph = fx.GraphModule(whole, graph)
+    return True
+
+
+def is_differentiated(node: fx.Node, part: Part, results: set[fx.Node]) -> bool:
+    """Whether gradients may come back to what a part gives: not where only numbers are read out of it."""
+    if not part.is_kernels or node in results or not getattr(node.meta.get("example_value"), "requires_grad", False):
+        return True
+    own = set(part.nodes)
+    others = [user for user in node.users if user not in own]
+    return any(not is_late(user) or getattr(user.meta.get("example_value"), "requires_grad", True) for user in others
+               if "size" not in user.meta)
+
+
+def _detached(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    detached = graph.call_method("detach", (node,))
+    detached.meta = {**node.meta, "example_value": node.meta["example_value"].detach()}
+    return detached
+
+
+def describe(part: Part, scope: Scope) -> None:
+    """Says of what operators with late results give what it is for all sizes, asking at several."""
+    worlds = None
+    for node in part.nodes:
+        late = node.meta.get("late_result")
+        if late is None:
+            continue
+        worlds = worlds or Worlds(scope)
+        results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+        if isinstance(node.meta.get("example_value"), torch.Tensor):
+            _say(node, results, worlds)
+            continue
+        for item in node.users:
+            if item.target is operator.getitem and "late" in item.meta:
+                _say(item, [result[item.args[1]] for result in results], worlds)
+
+
+def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
+    def at(other: fx.Node) -> Any:
+        if "size" in other.meta:
+            return numbers_at(other.meta["size"], values)
+        example = other.meta["example_value"]
+        if "sizes" not in other.meta:
+            return example
+        sizes, strides = (numbers_at(tuple(other.meta[name]), values) for name in ("sizes", "strides"))
+        return torch.empty_strided(sizes, strides, dtype=example.dtype, device="meta")
+
+    with torch.no_grad():
+        return late.made(fx.map_arg(node.args, at), fx.map_arg(node.kwargs, at), values)
+
+
+def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
+    sizes = tuple(map(worlds.expression, zip(*(each.shape for each in results), strict=True)))
+    strides = tuple(map(worlds.expression, zip(*(each.stride() for each in results), strict=True)))
+    if results and None not in (*sizes, *strides):
+        node.meta["sizes"], node.meta["strides"] = sizes, strides
+    else:
+        node.meta["unknown"] = True
+
+
+def describe_computed(part: Part) -> None:
+    """The same of what kernels give: differentiation has said the sizes, and memory is dense in the order in which it is now,
+    which is asked of each tensor when it is there."""
+    for node in part.outputs:
+        sizes = part.copies[node].meta.get("sizes")
+        if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:
+            continue
+        if part.compiled is None and part.roots:
+            node.meta["unknown"] = True
+        elif sizes is not None:
+            strides = dense_strides(sizes, node.meta["example_value"].stride())
+            if tuple(map(hint_of, strides)) == node.meta["example_value"].stride():
+                node.meta["sizes"], node.meta["strides"] = tuple(sizes), strides
+            else:
+                node.meta["unknown"] = True
+
+
+def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:
+    strides: list[Any] = list(now)
+    step: Any = 1
+    for dimension in sorted(range(len(sizes)), key=lambda d: (now[d], hint_of(sizes[d]) != 1)):
+        strides[dimension] = step
+        step = step * sizes[dimension]
+    return tuple(strides)
+
+
+def writes_what_others_read(part: Part) -> bool:
+    """Whether a tensor from outside is written that another one from outside shares memory with."""
+    examples = [node.meta.get("example_value") for node in part.inputs]
+    storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
+    written = {each.meta["example_value"].untyped_storage()._cdata for node in part.nodes for each in node.meta.get("writes", ())}
+    return any(storages.count(storage) > 1 for storage in written)
+
+
+# The whole again
+
+
+def conditions_of(part: Part, scope: Scope) -> tuple[Relation, ...]:
+    """What is relied on by now about numbers that the part is given, and no guard can be asked about."""
+    own = set(part.roots)
+    return tuple(
+        relation
+        for relation, _ in scope.log
+        if scope.is_late(relation) and {root.name for root in relation.roots()} <= own
+    )
+
+
+def joined(graph: fx.GraphModule, parts: Sequence[Part]) -> Callable[..., tuple]:
+    """Takes the graph's inputs and gives its outputs."""
+    names = {node: f"v{at}" for at, node in enumerate(graph.graph.nodes)}
+    given = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    environment: dict[str, Any] = {}
+    lines = [f"def call({', '.join(names[node] for node in given)}):"]
+    for at, part in enumerate(parts):
+        arguments = ", ".join(names[node] for node in part.inputs)
+        run = f"operators_{at}"
+        environment[run] = part.graph.forward
+        if part.compiled is not None:
+            environment[f"kernels_{at}"], run = part.compiled.function, f"kernels_{at}"
+            if (fits := check_of(part)) is not None:
+                environment[f"fits_{at}"] = fits
+                run = f"(kernels_{at} if fits_{at}({arguments}) else operators_{at})"
+        results = "".join(f"{names[node]}, " for node in part.outputs)
+        lines.append(f"    {results and f'({results}) = '}{run}({arguments})")
+    lines.append(f"    return ({''.join(f'{names[node]}, ' for node in results_of(graph))})")
+    exec(compile("\n".join(lines), "<parts of a graph>", "exec"), environment)
+    return environment["call"]
+
+
+def results_of(graph: fx.GraphModule) -> list[fx.Node]:
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    return list(output.args[0])
+
+
+def check_of(part: Part) -> Callable[..., bool] | None:
+    """Whether what the part is given is what its kernels rely on; None where the guards have asked already."""
+    names = [str(node.meta["size"]) if "size" in node.meta else f"t{at}" for at, node in enumerate(part.inputs)]
+    asked = [_condition(relation) for relation in part.conditions]
+    for name, node in zip(names, part.inputs, strict=True):
+        if "sizes" in node.meta and node.op != "placeholder":
+            asked.append(f"{name}.shape == {_tuple(node.meta['sizes'])} and {name}.stride() == {_tuple(node.meta['strides'])}")
+    if not asked:
+        return None
+    environment = {"math": math, "blocks": FUNCTIONS["blocks"], "is_same": COMPARISONS["is"]}
+    source = f"def fits({', '.join(names)}):\n    try:\n        return {' and '.join(asked)}\n"
+    exec(f"{source}    except ArithmeticError:\n        return False", environment)
+    return environment["fits"]
+
+
+def _condition(relation: Relation) -> str:
+    left, right = text(relation.left), text(relation.right)
+    words = f"is_same({left}, {right})" if relation.operator == "is" else f"({left} {relation.operator} {right})"
+    return f"(not {words})" if relation.holds_not else words
+
+
+def _tuple(extents: Iterable[Any]) -> str:
+    return f"({''.join(f'{extent}, ' for extent in extents)})"

@@ -1,0 +1,302 @@
+"""Numbers that only the run of a graph knows: no break until Python must decide on one, and eager's results for all of them."""
+
+import dynascope
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+LAYER = nn.Linear(6, 6)
+
+
+def scaled(x):
+    return x * x.sum().item()
+
+
+def returned(x):
+    n = x.argmax().item()
+    return x + n, n, n + 1, [n * 2, (n,)]
+
+
+def converted(x):
+    return x * float(x.sum()), int(x.argmax()) + 1, float(x.argmax()), int(x.max())
+
+
+def listed(x):
+    first, *rest = x.sum(1).tolist()
+    return x * first, rest
+
+
+def factories(x):
+    n = int(x.argmax()) + 1
+    return torch.zeros(n) + 1, torch.arange(n) * 2, x.view(-1)[:n] * 2, torch.full((2,), n)
+
+
+def placed(x):
+    n = (x > 0).sum().item()
+    return x.view(-1)[n] * 2, x.view(-1)[n:].sum()
+
+
+def as_arguments(x):
+    f = x.sum().item()
+    return torch.clamp(x, max=f), torch.where(x > 0, x, f), x > f, torch.add(x, x, alpha=f), x * max(f, x.mean().item())
+
+
+def without_gradients(x):
+    with torch.no_grad():
+        y = LAYER(x)[x[:, 0] > 0]
+        largest = y.abs().sum().item()
+    return LAYER(x) / (largest + 1), y
+
+
+def training_step(x):
+    LAYER.zero_grad()
+    loss = LAYER(x).square().mean()
+    loss.backward()
+    return loss.item(), LAYER.weight.grad.clone()
+
+
+def of_a_mask(x):
+    y = x[x > 0]
+    k = y.shape[0]
+    return y * 2 + k, k // 2, y[1:] - y[:-1], y.reshape(-1, 1) * y, y / max(y.numel(), 1)
+
+
+def of_one_mask_twice(x):
+    m = x > 0
+    return x[m].exp() * x[m] + torch.masked_select(x, m), x[m].sum() + x[~m].sum()
+
+
+def of_a_mask_that_changes(x):
+    m = x > 0
+    a = x[m]
+    m.logical_not_()
+    return a * 2, x[m] * 2
+
+
+def of_rows(x):
+    h = F.relu(LAYER(x[x[:, 0] > 0]))
+    return h, h[:, 1] * 2, h.t() + 1, F.layer_norm(h, (6,)), h @ x.t(), h.new_zeros(h.shape[0], 2)
+
+
+def of_columns(x):
+    y = x[:, x[0] > 0]
+    return torch.cat([y, y], 1), torch.stack([y, y]), y.mean(1)
+
+
+def nonzero(x):
+    i = (x > 0).nonzero()
+    a, b = torch.where(x > 0)
+    return i * 2, i.sum(), torch.argwhere(x > 1) + 1, a * 6 + b, x[a, b] * 2
+
+
+def second_of_two(x):
+    return torch.nonzero(x > 0, as_tuple=True)[1] * 2
+
+
+def unique(x):
+    rounded = x.round()
+    values, inverse, counts = torch.unique(rounded, return_inverse=True, return_counts=True)
+    return values * 2, inverse + 1, counts * 2, torch.unique(rounded, return_counts=True)[1] + 1
+
+
+def counted(x):
+    return torch.bincount(x.view(-1).long().abs()) * 2, torch.unique_consecutive(x.round()) * 2
+
+
+def repeated(x):
+    return torch.repeat_interleave(x, (x[:, 0] > 0).long() + 1, dim=0) * 2
+
+
+def written(x):
+    y = x[x > 0]
+    y.add_(1)
+    x.mul_(2)
+    return y * x.sum()
+
+
+def set_to_nothing(x):
+    x[x > 0] = 0
+    return x * x.nonzero().shape[0]
+
+
+def drawn(x):
+    return F.dropout(x[x > 0], 0.5) * 2 + torch.rand(1)
+
+
+def unread(x):
+    x.nonzero()
+    x.sum().item()
+    return x * 2
+
+
+def checked(x):
+    n = (x > 0).sum().item()
+    torch._check(n >= 0)
+    torch._check(n <= 36)
+    return x.view(-1)[:n] * 2 if n >= 0 else x
+
+
+SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
+SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
+SERVED += [repeated, written, set_to_nothing, drawn, unread, checked]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", SERVED, ids=lambda function: function.__name__)
+def test_one_graph_for_all_of_them(function, dynamic):
+    """With none found, one, few and many; and of other sizes."""
+    compiled = dynascope.compile(function, dynamic=dynamic)
+    for seed in range(6):
+        torch.manual_seed(seed)
+        x = torch.randn(5 + seed if dynamic else 6, 6)
+        if seed in (2, 3):
+            x = -x.abs() - 0.1
+        if seed == 3:
+            x[2, 1] = 0.5
+        ours, theirs = (outcome(each, x.clone(), seed) for each in (compiled, function))
+        assert same(ours, theirs), (seed, ours, theirs)
+    torch.manual_seed(0)
+    assert len(dynascope.explain(compiled)(torch.randn(6, 6)).graphs) <= (6 if dynamic and function is listed else 1)
+
+
+def outcome(function, x, seed):
+    torch.manual_seed(seed)
+    try:
+        return function(x), x
+    except dynascope.StrictError:
+        raise
+    except Exception as error:
+        return type(error), str(error)
+
+
+def same(ours, theirs):
+    if isinstance(theirs, torch.Tensor):
+        facts = [(each.dtype, each.shape, each.stride(), each.requires_grad) for each in (ours, theirs)]
+        return facts[0] == facts[1] and torch.allclose(ours, theirs, equal_nan=True, atol=1e-5)
+    if isinstance(theirs, (tuple, list)):
+        return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(same, ours, theirs))
+    return type(ours) is type(theirs) and (ours == theirs or (isinstance(ours, float) and abs(ours - theirs) < 1e-4))
+
+
+def gated(x, w):
+    m = x > 0
+    return (x[m].sin() * w[m]).sum() + (x * 2).sum()
+
+
+def chosen_rows(x, w):
+    i = (x[:, 0] > 0).nonzero().squeeze(1)
+    return (x[i] @ w).relu().sum()
+
+
+def normalised(x, w):
+    h = F.relu(x @ w)
+    h = h[h.sum(1) > 0]
+    return F.layer_norm(h @ w.t(), (6,)).square().sum() * h.shape[0]
+
+
+def by_a_number(x, w):
+    return (x * (x.detach() * 2).sum().item() + w).sum()
+
+
+def spread(x, w):
+    return (torch.repeat_interleave(x, torch.tensor([1, 2, 0, 1, 3, 1]), dim=0) * 2).sum() + w.sum()
+
+
+def of_selected(x, w):
+    y = torch.masked_select(x, w > 0)
+    return (y.softmax(0) * y).sum() * 3
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("function", [gated, chosen_rows, normalised, by_a_number, spread, of_selected])
+def test_gradients_lead_through_them(function):
+    compiled = dynascope.compile(function)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x, w = torch.randn(6, 6), torch.randn(6, 6)
+        results = []
+        for each in (compiled, function):
+            given = (x if seed < 3 else -x.abs()).clone().requires_grad_(), w.clone().requires_grad_()
+            loss = each(*given)
+            loss.backward()
+            results.append((loss, *(tensor.grad for tensor in given)))
+        for ours, theirs in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+def branch(x):
+    s = x.sum().item()
+    return x + s if s > 0 else x - s
+
+
+def while_loop(x):
+    while x.abs().sum().item() > 1:
+        x = x / 2
+    return x
+
+
+def assertion(x):
+    assert x.sum().item() < 1e9
+    return x * 2
+
+
+def empty_or_not(x):
+    y = x[x > 1.5]
+    return x if y.numel() == 0 else y.max() * x
+
+
+def text(x):
+    n = x.argmax().item()
+    return f"{n}", x + n
+
+
+def turns(x):
+    return [x + at for at in range(int(x.argmax()) % 4)]
+
+
+def key(x):
+    n = x.argmax().item()
+    return x * {n: 1}[n]
+
+
+DECIDED = {branch: "data-dependent-branch", while_loop: "data-dependent-branch", assertion: "data-dependent-branch"}
+DECIDED |= {empty_or_not: "data-dependent-branch", text: "data-dependent-value", turns: "data-dependent-value"}
+DECIDED |= {key: "data-dependent-value"}
+
+
+@pytest.mark.parametrize("function", DECIDED, ids=lambda function: function.__name__)
+def test_where_python_decides_there_is_a_break(function):
+    compiled = dynascope.compile(function)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = torch.randn(5, 6)
+        with dynascope.expected(DECIDED[function], required=not seed):
+            ours = outcome(compiled, x.clone(), seed)
+        assert same(ours, outcome(function, x.clone(), seed))
+
+
+def refused(x):
+    n = x.argmax().item()
+    torch._check(n < 7, lambda: "too far")
+    return x.view(-1)[:n] * 2
+
+
+def test_a_check_that_fails_raises_as_in_eager():
+    compiled = dynascope.compile(refused)
+    x = torch.zeros(2, 4)
+    x[0, 2] = 1
+    assert same(outcome(compiled, x, 0), outcome(refused, x, 0))
+    x[1, 3] = 2
+    assert outcome(compiled, x, 0) == outcome(refused, x, 0) == (RuntimeError, "too far")
+
+
+def of_another_shape(x):
+    return torch.masked_select(x, x[:, :3] > 0)
+
+
+@pytest.mark.expects("data-dependent-shape")
+def test_what_eager_refuses_is_refused():
+    compiled = dynascope.compile(of_another_shape)
+    assert same(outcome(compiled, torch.ones(3, 4), 0), outcome(of_another_shape, torch.ones(3, 4), 0))
