@@ -206,3 +206,33 @@ def test_no_classes_at_all():
     compiled = dynascope.compile(lambda index, n: F.one_hot(index, n) + 1)
     with pytest.raises(RuntimeError, match="Class values must be smaller"):
         compiled(torch.tensor([0, 1]), 0)
+
+
+FILLS = {
+    "fill": lambda x, n: x.clone().fill_(n),
+    "full": lambda x, n: torch.full_like(x, n),
+    "masked fill": lambda x, n: x.masked_fill(x > 0, n),
+    "write": lambda x, n: x.clone().__setitem__(0, n),
+    "add": lambda x, n: x + n,
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("name", FILLS)
+def test_a_number_that_the_type_does_not_hold(name, dtype):
+    """What fills a tensor refuses it; what computes takes it."""
+    program, x = FILLS[name], torch.tensor([1, 0, 3], dtype=dtype)
+    for numbers in ((1, 2, 300, -300, 2**40, 3), (1.5, 2.5, 1e39, 70000.0, float("inf"), 1e38)):
+        compiled = dynascope.compile(program, options={"recompile_limit": 30})
+        for n in numbers:
+            ours, theirs = outcome_of(compiled, x, n), outcome_of(program, x, n)
+            assert ours == theirs, n
+
+
+def outcome_of(function, x, n):
+    try:
+        result = function(x, n)
+    except RuntimeError as error:
+        return str(error)
+    return None if result is None else (result.dtype, result.tolist())

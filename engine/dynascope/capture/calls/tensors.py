@@ -20,6 +20,7 @@ import torch
 from dynascope.autograd_functions import CustomFunction
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
+from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import check_types, is_pointwise, shares_memory, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
@@ -414,6 +415,10 @@ class Operation:
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
         example = self.run_on_meta()
+        numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
+        if any(numbers) and not self.own_operators and not isinstance(self.target, CustomFunction):
+            examples = self.examples, self.named_examples, example
+            keep_in_range(self.machine, self.target, self.values, self.keyword_values, examples)
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
         ]
