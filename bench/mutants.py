@@ -119,13 +119,9 @@ def _is_text(statement: ast.stmt) -> bool:
 
 def function_of(tree: ast.Module, place: ast.AST) -> str:
     """The name of the innermost function around a node, or nothing."""
-    return next((f.name for f in _around(tree, place) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))), "")
-
-
-def _around(tree: ast.Module, place: ast.AST) -> list[ast.AST]:
-    """From the innermost to the outermost."""
-    found = [n for n in ast.walk(tree) if any(inner is place for inner in ast.walk(n))]
-    return found[::-1]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    around = [n for n in ast.walk(tree) if isinstance(n, kinds) and n.lineno <= place.lineno <= n.end_lineno]
+    return max(around, key=lambda function: function.lineno).name if around else ""
 
 
 def examined(file: Path, number: int, table: Table, end: float) -> dict | None:
@@ -144,7 +140,7 @@ def examined(file: Path, number: int, table: Table, end: float) -> dict | None:
 
 def tests_of(tree: ast.Module, place: ast.AST, file: str, table: Table) -> list[str]:
     """Those that reach the innermost block around the place; of a module's own tables, those that reach its functions."""
-    inside = [b[0].lineno for b in blocks(tree) if any(place is n for statement in b for n in ast.walk(statement))]
+    inside = [b[0].lineno for b in blocks(tree) if b[0].lineno <= place.lineno <= b[-1].end_lineno]
     if file.endswith("equivalents.py"):
         return READ_BY_CAPTURE
     reached = table.get(f"{file}:{max(inside)}", {}) if inside else {}

@@ -1,6 +1,6 @@
 """A sample of the suite under checkers of memory: `make sanitize`. One line a stage; the output of what fails.
 
-    python tests/sanitize.py [stage ...]        address, debug-malloc, collector
+    python tests/sanitize.py [stage ...] [tests ...]        address, debug-malloc, collector; these tests instead of the sample
 
 `address`: the hook and the kernels are built with AddressSanitizer and UndefinedBehaviourSanitizer (by the compiler's command,
 which is part of the name of every built file, so that nothing built otherwise is used) and Python allocates by malloc, which
@@ -49,8 +49,9 @@ def collector():
 STAGES = {"address": address, "debug-malloc": debug_malloc, "collector": collector}
 
 
-def run(name):
+def run(name, wanted):
     tests, surroundings = STAGES[name]()
+    tests = wanted or tests
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "DYNASCOPE_CACHE_DIR": cache, **surroundings}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "900", *tests]
@@ -63,6 +64,6 @@ def run(name):
 
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:] or list(STAGES)
-    outcomes = [run(name) for name in chosen]
+    tests = [name for name in sys.argv[1:] if name not in STAGES]
+    outcomes = [run(name, tests) for name in STAGES if name in sys.argv[1:] or not set(STAGES) & set(sys.argv[1:])]
     sys.exit(not all(outcomes))

@@ -190,3 +190,72 @@ def same(ours, theirs):
     if isinstance(theirs, tuple):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     return type(ours) is type(theirs) and ours == theirs
+
+
+NOTHING_DONE = {
+    "dropout": lambda x, p: F.dropout(x, p),
+    "dropout in place": lambda x, p: F.dropout(x.clone(), p, inplace=True),
+    "dropout of channels": lambda x, p: F.dropout1d(x[:, None], p),
+    "alpha dropout": lambda x, p: F.alpha_dropout(x, p, training=True),
+    "flatten": lambda x, p: x.flatten(int(p)),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("name", NOTHING_DONE)
+def test_a_call_that_does_nothing_for_one_number(name, backend):
+    """It gives its operand back: for other numbers it does not."""
+    program, x = NOTHING_DONE[name], torch.ones(8)
+    compiled = dynascope.compile(program, backend=backend)
+    for p in (0.5, 0.0, 1.0, 0.25, 0.0) if name != "flatten" else (0.0, -1.0, 0.5):
+        torch.manual_seed(0)
+        ours = compiled(x, p)
+        torch.manual_seed(0)
+        assert torch.equal(ours, program(x, p)), p
+
+
+@pytest.mark.may_break
+def test_a_number_in_a_list_of_places():
+    """What is made a tensor of is a constant of the graph: it is the number at hand."""
+    program, x = lambda x, n: x[[0, n]] * 2, torch.arange(8.0).view(4, 2)
+    compiled = dynascope.compile(program)
+    for n in (0, 3, 1, -1, 2):
+        assert torch.equal(compiled(x, n), program(x, n)), n
+    with pytest.raises(IndexError, match="index 4 is out of bounds"):
+        compiled(x, 4)
+
+
+def test_no_classes_at_all():
+    compiled = dynascope.compile(lambda index, n: F.one_hot(index, n) + 1)
+    with pytest.raises(RuntimeError, match="Class values must be smaller"):
+        compiled(torch.tensor([0, 1]), 0)
+
+
+FILLS = {
+    "fill": lambda x, n: x.clone().fill_(n),
+    "full": lambda x, n: torch.full_like(x, n),
+    "masked fill": lambda x, n: x.masked_fill(x > 0, n),
+    "write": lambda x, n: x.clone().__setitem__(0, n),
+    "add": lambda x, n: x + n,
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("name", FILLS)
+def test_a_number_that_the_type_does_not_hold(name, dtype):
+    """What fills a tensor refuses it; what computes takes it."""
+    program, x = FILLS[name], torch.tensor([1, 0, 3], dtype=dtype)
+    for numbers in ((1, 2, 300, -300, 2**40, 3), (1.5, 2.5, 1e39, 70000.0, float("inf"), 1e38)):
+        compiled = dynascope.compile(program, options={"recompile_limit": 30})
+        for n in numbers:
+            ours, theirs = outcome_of(compiled, x, n), outcome_of(program, x, n)
+            assert ours == theirs, n
+
+
+def outcome_of(function, x, n):
+    try:
+        result = function(x, n)
+    except RuntimeError as error:
+        return str(error)
+    return None if result is None else (result.dtype, result.tolist())

@@ -15,7 +15,7 @@ from dynascope.codegen.triton import operations
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.emit import EmitError, emit_triton
 from dynascope.codegen.triton.kernel import kernel_fact
-from dynascope.codegen.triton.operations import UnknownOperation, render
+from dynascope.codegen.triton.operations import UnknownOperation, render, render_cast
 from dynascope.loops.operations import TABLE
 
 H200 = DeviceModel()
@@ -137,3 +137,17 @@ def test_a_pointer_is_as_wide_as_the_mask_that_guards_it():
     last = writer.load("x", torch.float32, writer.index(0, offset=999), guard=inside)
     writer.store("y", torch.float32, last, writer.index(1))
     assert re.search(r"tl.load\(x \+ 999 \+ tl.zeros\(\[\d+\], tl.int32\), mask=", emit(writer.finish()).text)
+
+
+def test_integers_become_half_numbers_through_float32():
+    """As eager's do: Triton would round some of them twice, or not at all."""
+    casts = {
+        (torch.int32, torch.bfloat16): "x.to(tl.float32).to(tl.bfloat16)",
+        (torch.bool, torch.float16): "x.to(tl.float32).to(tl.float16)",
+        (torch.float32, torch.bfloat16): "x.to(tl.bfloat16)",
+        (torch.float64, torch.float16): "x.to(tl.float16)",
+        (torch.int32, torch.float32): "x.to(tl.float32)",
+        (torch.float32, torch.bool): "x != 0",
+        (torch.int64, torch.int64): "x",
+    }
+    assert {pair: render_cast("x", *pair) for pair in casts} == casts

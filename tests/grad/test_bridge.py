@@ -251,3 +251,13 @@ def test_a_write_to_one_of_several_views_inside():
     x = torch.ones(4, 3, requires_grad=True)
     with pytest.raises(RuntimeError, match="Output 0 of Split"):
         dynascope.compile(program)(x)
+
+
+def test_pieces_of_the_same_elements_are_objects_of_their_own():
+    program = lambda x: (*x.unbind(0), *x.split([1, 2]), x[:1])  # noqa: E731
+    x = torch.ones(1, 3).expand(3, 3)
+    found = dynascope.compile(program)(x)
+    assert len(set(map(id, found))) == len(found)
+    assert [(y.shape, y.stride(), y.data_ptr()) for y in found] == [
+        (y.shape, y.stride(), y.data_ptr()) for y in program(x)
+    ]

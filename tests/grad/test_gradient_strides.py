@@ -47,6 +47,34 @@ def test_strides_of_images_put_side_by_side(dimension):
         assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
 
 
+@pytest.mark.parametrize("sizes", [(0, 3, 4, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_strides_of_convolutions_of_nothing(sizes, channels_last):
+    like = torch.channels_last if channels_last else torch.contiguous_format
+    x = torch.ones(sizes).contiguous(memory_format=like)
+    weight = torch.ones(2, 3, 3, 3).contiguous(memory_format=like)
+    ours, theirs = (f(x, weight) for f in (dynascope.compile(_convolved), _convolved))
+    assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
+def _convolved(x, weight):
+    return F.conv2d(x, weight, padding=1)
+
+
+def test_what_holds_nothing_is_joined_with_anything():
+    """A tensor of the one size 0 is left out; another of no elements must fit."""
+    x = torch.ones(2, 3)
+    for others in ((torch.empty(0),), (torch.empty(0), torch.empty(0)), (x, torch.empty(0)), (torch.empty(0, 3), x)):
+        ours, theirs = dynascope.compile(_joined)(*others), _joined(*others)
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype
+    with pytest.raises(RuntimeError, match="must match"):
+        dynascope.compile(_joined)(x, torch.ones(2, 4))
+
+
+def _joined(*tensors):
+    return torch.cat(tensors) * 2
+
+
 @pytest.mark.parametrize("is_leaf", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -223,9 +223,11 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
     done = 0
     for number, recipe in enumerate(output.recipes):
         if recipe.piece_of is not None:
-            source = _viewed(source, output.recipes[done:number], environment, pair)
-            source = _piece_source(source, recipe, environment, pair, pieces)
-            done = number + 1
+            base = _viewed(source, output.recipes[done:number], environment, pair)
+            piece = _piece_source(base, recipe, environment, pair, pieces)
+            if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
+                break  # another piece of the same elements was returned already, and is another object
+            source, done = piece, number + 1
     return _viewed(source, output.recipes[done:], environment, pair) + (".detach()" if output.detached == "after" else "")
 
 

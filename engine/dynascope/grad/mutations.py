@@ -130,8 +130,8 @@ def _batch_norm(
     for running, new in ((running_mean, mean), (running_variance, unbiased)):
         if running is not None:
             present = recorder.value(running)
-            blended = b.add(b.mul(b.convert(new, present.dtype), momentum), b.mul(present, 1 - momentum))
-            store(recorder, running, blended, "batch_norm")
+            blended = b.add(b.mul(new, momentum), b.mul(b.convert(present, dtype), 1 - momentum))
+            store(recorder, running, b.convert(blended, present.dtype), "batch_norm")
     given = next((value for value in recorder.values([weight, bias, running_mean]) if value is not None), source)
     kept = given.dtype if source.device.type == "cpu" else dtype
     return recorder.wrap((normalized(mean, scale), b.convert(mean, kept), b.convert(scale, kept)))

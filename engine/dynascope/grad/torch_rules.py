@@ -207,7 +207,7 @@ def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> 
     """Torch's own form for meta tensors does not look for classes out of range."""
     if not isinstance(index, torch.Tensor) or index.dtype != torch.int64 or not index.numel():
         return NotImplemented
-    if not isinstance(num_classes, int) or num_classes <= 0:
+    if not isinstance(num_classes, int) or num_classes < 0:
         return NotImplemented
     return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), num_classes))
 

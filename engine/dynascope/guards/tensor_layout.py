@@ -28,6 +28,7 @@ Result = TypeVar("Result")
 
 _OBJECT_BYTES = 48
 _IMPLEMENTATION_BYTES = 192
+"""At most: what was allocated for one may be less."""
 _REQUIRES_GRAD = ("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv")
 _DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
            torch.complex64, torch.complex128, torch.bool, torch.bfloat16)  # fmt: skip
@@ -147,12 +148,25 @@ def _probes() -> list[torch.Tensor]:
     return probes
 
 
+def _allocated(probes: list[torch.Tensor]) -> int:
+    """The bytes of each tensor's C++ object that may be read, as the allocator says."""
+    try:
+        usable = ctypes.CDLL(None).malloc_usable_size
+    except (OSError, AttributeError):
+        return _IMPLEMENTATION_BYTES
+    usable.restype, usable.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+    sizes = [size for probe in probes if (size := usable(probe._cdata))]
+    return min([_IMPLEMENTATION_BYTES, *sizes])
+
+
 def _find() -> TensorLayout | None:
     probes = _probes()
+    allocated = _allocated(probes)
     implementation = _only(range(16, _OBJECT_BYTES, 8), lambda at: all(_word(id(t), at) == t._cdata for t in probes))
-    key_set = _place(8, lambda t, at: _word(t._cdata, at) == torch._C._dispatch_keys(t).raw_repr(), probes)
-    dimensions = _place(8, _has_extents, probes)
-    dtype = _only(range(0, _IMPLEMENTATION_BYTES, 2), lambda at: _distinguishes(at, probes, lambda t: t.dtype))
+    words = range(0, allocated - 7, 8)
+    key_set = _place(words, lambda t, at: _word(t._cdata, at) == torch._C._dispatch_keys(t).raw_repr(), probes)
+    dimensions = _place(words, lambda t, at: at + 88 <= allocated and _has_extents(t, at), probes)
+    dtype = _only(range(0, allocated - 1, 2), lambda at: _distinguishes(at, probes, lambda t: t.dtype))
     if None in (implementation, key_set, dimensions, dtype):
         return None
     device = _device_place(dtype, probes)
@@ -164,8 +178,8 @@ def _device_place(dtype: int, probes: list[torch.Tensor]) -> int | None:
     return _only((dtype + 2,), lambda at: _distinguishes(at, probes, lambda t: t.device))
 
 
-def _place(step: int, fits: Callable[[torch.Tensor, int], bool], probes: list[torch.Tensor]) -> int | None:
-    return _only(range(0, _IMPLEMENTATION_BYTES, step), lambda at: all(fits(probe, at) for probe in probes))
+def _place(places: Iterable[int], fits: Callable[[torch.Tensor, int], bool], probes: list[torch.Tensor]) -> int | None:
+    return _only(places, lambda at: all(fits(probe, at) for probe in probes))
 
 
 def _only(places: Iterable[int], fits: Callable[[int], bool]) -> int | None:
@@ -175,7 +189,7 @@ def _only(places: Iterable[int], fits: Callable[[int], bool]) -> int | None:
 
 def _has_extents(tensor: torch.Tensor, at: int) -> bool:
     count = tensor.dim()
-    if at + 88 > _IMPLEMENTATION_BYTES or _word(tensor._cdata, at) != count or count > 5:
+    if _word(tensor._cdata, at) != count or count > 5:
         return False
     sizes = [_word(tensor._cdata, at + 8 + 8 * i) for i in range(count)]
     strides = [_word(tensor._cdata, at + 48 + 8 * i) for i in range(count)]

@@ -171,8 +171,12 @@ def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> 
     return any(_overlap_partly(written, operand) for operand in operands)
 
 
+def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.numel() > 0 and b.numel() > 0 and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
 def _overlap_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a is b or a.numel() == 0 or b.numel() == 0 or a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+    if a is b or not shares_memory(a, b):
         return False
     if (a.storage_offset(), a.shape, a.stride()) == (b.storage_offset(), b.shape, b.stride()):
         return False

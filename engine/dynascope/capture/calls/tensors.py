@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +20,8 @@ import torch
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
-from dynascope.capture.calls.refusals import check_types, is_pointwise, writes_unevenly
+from dynascope.capture.calls.ranges import keep_in_range
+from dynascope.capture.calls.refusals import check_types, is_pointwise, shares_memory, writes_unevenly
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -428,6 +429,10 @@ class Operation:
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
         example = self.run_on_meta()
+        numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
+        if any(numbers) and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
+            examples = self.examples, self.named_examples, example
+            keep_in_range(self.machine, self.target, self.values, self.keyword_values, examples)
         written = [
             tensor for tensor, version in zip(self.tensors, versions, strict=True) if tensor.example._version != version
         ]
@@ -437,7 +442,7 @@ class Operation:
         tensor_data.check_not_written(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
-        if self.writes_unevenly(written):
+        if self.writes_unevenly(written) or self.writes_what_it_reads():
             raise Break(OverlappingWrite(self.machine.expression()))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
@@ -447,7 +452,7 @@ class Operation:
             node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
-        return self.result(node, example, device)
+        return self.result(node, example, device, written)
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
@@ -455,6 +460,14 @@ class Operation:
             region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
             return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
         return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
+
+    def writes_what_it_reads(self) -> bool:
+        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
+        if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_"):
+            return False
+        written = tensors_in([self.keyword_values["out"]])
+        operands = [tensor.example for tensor in tensors_in(self.values)]
+        return any(shares_memory(out.example, operand) for out in written for operand in operands)
 
     def graph_target(self) -> tuple[str, Any]:
         """How a graph names what is called. A method that the program has replaced is called as the function it was."""
@@ -595,7 +608,9 @@ class Operation:
                 return device
         return self.tensors[0].device
 
-    def result(self, node: torch.fx.Node, example: Any, device: torch.device) -> Value:
+    def result(
+        self, node: torch.fx.Node, example: Any, device: torch.device, written: Sequence[TensorValue] = ()
+    ) -> Value:
         """The value of what the meta run gave. What was already a value is that value: in-place operations return it."""
         given = self.keyword_values.get("out")
         if isinstance(given, TensorValue) and isinstance(example, torch.Tensor):
@@ -603,6 +618,8 @@ class Operation:
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
                 if tensor.example is example and tensor.device == device:
+                    if tensor not in written:
+                        self.fix_numbers()
                     return tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
@@ -618,6 +635,11 @@ class Operation:
         if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
+
+    def fix_numbers(self) -> None:
+        """It gave an operand back and did nothing (`dropout(x, 0.0)`), which may be so because of a number."""
+        for value in (*self.values, *self.keyword_values.values()):
+            fixed(self.machine, value)
 
     def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
         graph = self.machine.graph

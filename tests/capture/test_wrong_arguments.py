@@ -1,0 +1,87 @@
+"""Calls with too many or too few arguments, and what is not there: Python's error in Python's words, and what follows a caught one."""
+
+import dynascope
+import pytest
+import torch
+
+
+def one(a):
+    return a
+
+
+def two(a, b=1):
+    return a
+
+
+def three(a, b, c):
+    return a
+
+
+def remove(container, key):
+    del container[key]
+
+
+WRONG = {
+    "one too many": lambda: one(1, 2),
+    "many too many": lambda: one(1, 2, 3),
+    "too many with a default": lambda: two(1, 2, 3),
+    "too many of three": lambda: three(1, 2, 3, 4),
+    "none of one": lambda: one(),
+    "one of three": lambda: three(1),
+    "two of three": lambda: three(1, 2),
+    "a name twice": lambda: one(1, a=2),
+    "an unknown name": lambda: two(1, c=2),
+    "range": lambda: range(1, 2, 3, 4),
+    "range of nothing": lambda: range(),
+    "slice": lambda: slice(1, 2, 3, 4),
+    "zip": lambda: list(zip([1], [1, 2], strict=True)),
+    "next": lambda: next(iter([])),
+    "no such key": lambda: {"a": 1}["b"],
+    "no such key to delete": lambda: remove({"a": 1}, "b"),
+    "no such place to delete": lambda: remove([1], 1),
+    "no such key to pop": lambda: {"a": 1}.pop("b"),
+    "no such value to remove": lambda: [1].remove(2),
+    "no such member to remove": lambda: {1}.remove(2),
+    "nothing to pop": lambda: [].pop(),
+    "no attribute": lambda: (1).real_part,
+    "no sum": lambda: 1 + "a",
+    "no such text": lambda: "abc".index("z"),
+    "not as many values": lambda: (lambda a, b: a)(*[1]),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", WRONG)
+def test_the_error_is_pythons(name):
+    wrong = WRONG[name]
+
+    def program(x):
+        y = x + 1
+        try:
+            wrong()
+        except Exception as error:
+            return y * 2, type(error), str(error)
+        return y * 3, None, None
+
+    x = torch.ones(2)
+    ours, theirs = dynascope.compile(program)(x), program(x)
+    assert torch.equal(ours[0], theirs[0]) and ours[1:] == theirs[1:]
+    assert theirs[1] is not None
+
+
+FILLED = {
+    "fromkeys": lambda x: dict.fromkeys("ab"),
+    "fromkeys with a value": lambda x: dict.fromkeys("ab", x),
+    "fromkeys of pairs": lambda x: dict.fromkeys([(1, 2), (1, 2)], 0),
+    "dict of names": lambda x: dict([("a", 1)], b=x),
+    "setdefault": lambda x: (d := {}, d.setdefault("a"), d.setdefault("a", 1))[0],
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_dictionaries_that_are_filled(name):
+    x = torch.ones(2)
+    ours, theirs = dynascope.compile(lambda x: (FILLED[name](x), x + 1))(x)[0], FILLED[name](x)
+    assert list(ours) == list(theirs)
+    for key, value in theirs.items():
+        assert torch.equal(ours[key], value) if isinstance(value, torch.Tensor) else ours[key] == value
