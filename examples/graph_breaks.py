@@ -28,8 +28,9 @@ def printing(x):
 
 @torch.compile
 def value_needed(x):
-    scale = x.abs().max().item()
-    return x / scale
+    for _ in range(int(x.max())):
+        x = x / 2
+    return x
 
 
 def main():

@@ -64,7 +64,7 @@ import torch
 
 @torch.compile
 def step(x):
-\tname = "😀é"; total = (x * 2).sum().item()  # 😀
+\tname = "😀é"; total = (x * 2).sum().is_nonzero()  # 😀
 \treturn x + total + ({LONG})
 
 print("result", float(step(torch.ones(3)).sum()))
@@ -83,11 +83,11 @@ async def test_columns_of_awkward_text(editor):
     editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
     editor.opened.append(path)
     end = await editor.run(path)
-    assert (end["exitCode"], editor.printed()) == (0, "result 12021.0\n"), editor.printed("stderr")
+    assert (end["exitCode"], editor.printed()) == (0, "result 12006.0\n"), editor.printed("stderr")
     (told,) = [d for d in editor.diagnostics(path) if d.range.start.line == 4]
     line = AWKWARD.split("\r\n")[4].encode("utf-16-le")
     marked = line[2 * told.range.start.character : 2 * told.range.end.character].decode("utf-16-le")
-    assert marked == "(x * 2).sum().item()"
+    assert marked == "(x * 2).sum().is_nonzero()"
     assert not told.data["stale"]
     lenses = [lens.range.start.line for lens in await editor.lenses(path)]
     assert set(lenses) == {0, 2}

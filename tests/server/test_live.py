@@ -116,12 +116,12 @@ async def test_what_only_a_run_can_say(editor):
 async def test_a_text_that_is_no_python_keeps_what_was_known(editor):
     await start(editor)
     path = await ran(editor)
-    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().item()"))
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().is_nonzero()"))
     await live(editor, path)
-    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().item() +"), 3)
-    editor.edit(path, PROGRAM.replace("y + 1", "y + y.max().item()"), 4)
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.sum().is_nonzero() +"), 3)
+    editor.edit(path, PROGRAM.replace("y + 1", "y + y.max().is_nonzero()"), 4)
     await live(editor, path)
-    await editor.until(lambda: [d for d in editor.diagnostics(path) if "y.max().item()" in d.message])
+    await editor.until(lambda: [d for d in editor.diagnostics(path) if "y.max().is_nonzero()" in d.message])
 
 
 async def test_nothing_is_kept_without_trust_or_against_the_setting(editor):

@@ -463,7 +463,7 @@ class Operation:
 
     def writes_what_it_reads(self) -> bool:
         """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
-        if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_"):
+        if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_") or is_pointwise(self.target):
             return False
         written = tensors_in([self.keyword_values["out"]])
         operands = [tensor.example for tensor in tensors_in(self.values)]

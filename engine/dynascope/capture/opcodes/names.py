@@ -6,13 +6,14 @@ import builtins
 import sys
 from typing import Any
 
+from dynascope.capture.calls.objects import super_of
 from dynascope.capture.calls.python import DEBUGGERS
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attribute_changes, attributes
 from dynascope.capture.reasons import DebuggerCall, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
-from dynascope.capture.values import NULL, CellValue, ConstantValue, SuperValue, Value
+from dynascope.capture.values import NULL, CellValue, ConstantValue, Value
 from dynascope.capture.world import note
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
@@ -153,9 +154,9 @@ def dropped(result: Any) -> Any:
 @operation("LOAD_SUPER_ATTR")
 def load_super_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     instance, cls, function = frame.pop(), frame.pop(), frame.pop()
-    if not (isinstance(function, ConstantValue) and function.value is super and isinstance(cls, ConstantValue)):
+    if not (isinstance(function, ConstantValue) and function.value is super):
         raise Break(ForeignCall("super"))
-    found = attributes.get(machine, SuperValue(cls.value, instance), instruction.value)
+    found = attributes.get(machine, super_of(machine, machine.realize(cls), machine.realize(instance)), instruction.value)
     if not instruction.is_method:
         return found
     push_callee(frame, machine.finish(found))
