@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import dynascope
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
@@ -218,3 +219,25 @@ def test_inside_and_then_changed(changed):
         function(x, scale).sum().backward()
         found.append(x.grad)
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("differentiates", [False, True])
+def test_a_variable_that_is_another_tensors_by_the_backward_pass(differentiates):
+    """Eager's function runs again on what the variable holds then."""
+
+    def program(x):
+        x = checkpoint(lambda v: F.dropout(v.sin(), 0.5) * x, x, use_reentrant=False)
+        if differentiates:
+            x.square().sum().backward()
+        return x
+
+    seen = []
+    for function in (program, dynascope.compile(program)):
+        torch.manual_seed(0)
+        x = torch.linspace(0.5, 2, 8).requires_grad_()
+        result = function(x)
+        if not differentiates:
+            result.square().sum().backward()
+        seen.append((result.detach(), x.grad))
+    torch.testing.assert_close(seen[0], seen[1])

@@ -41,6 +41,7 @@ from dynascope.capture.sizes import Sizes
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     NONE,
+    CellValue,
     ConditionValue,
     ConstantValue,
     DataValue,
@@ -125,7 +126,7 @@ class Machine:
         self.assigned: dict[TensorValue, DataValue] = {}
         self.rewritten: list[Value] = []
         """What was written to once more."""
-        self.checkpoints: list[tuple[int, list[torch.fx.Node]]] = []
+        self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []
         """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""

@@ -308,7 +308,7 @@ class Session:
         plan = Plan(self.region, (), effects, result, live_only(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
-        checkpointing.check_unchanged(machine)
+        checkpointing.check_unchanged(machine, states)
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))

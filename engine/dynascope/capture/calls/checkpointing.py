@@ -6,6 +6,8 @@ arguments and the result of such a call, as in eager.
 
 from __future__ import annotations
 
+import dis
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,9 +21,10 @@ from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.unused import may_go
-from dynascope.capture.values import DictValue, ListValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import CellValue, DictValue, FunctionValue, ListValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
+    from dynascope.capture.exits import FrameState
     from dynascope.capture.machine import Machine
 
 WITHOUT_MEANING_HERE = ("preserve_rng_state", "determinism_check", "early_stop")
@@ -40,6 +43,7 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     graph = machine.graph
     before = changes(machine)
     start = len(graph.graph.nodes)
+    read = variables_of(machine, function)
     result = machine.realize(machine.call_now(function, given, rest))
     if before != changes(machine):
         raise Break(ForeignCall("checkpoint", "what its function changes is changed again in the backward pass"))
@@ -50,21 +54,48 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
             raise Break(ForeignCall("checkpoint", "its function may draw other random numbers when it runs again"))
         kept = {value.node for value in tensors_of(machine, result)}
         graph.make_again([node for node in made if node not in kept])
-        machine.journal.append(machine.checkpoints, (before[0], made))
+        machine.journal.append(machine.checkpoints, (before[0], made, read))
     return result
+
+
+def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Value]]:
+    """The variables of enclosing functions that the function reads, with what they hold."""
+    function = machine.realize(function)
+    cells = function.closure if isinstance(function, FunctionValue) else ()
+    return [(cell, machine.realize(cell.content)) for cell in cells if cell.content is not None]
 
 
 def changes(machine: Machine) -> tuple[int, ...]:
     return len(machine.tensor_writes), len(machine.global_writes), len(machine.written), len(machine.said)
 
 
-def check_unchanged(machine: Machine) -> None:
-    """Eager's function runs again on what its operands hold then, and reads nothing that it made before: a graph that keeps some of
-    both would see a change after the call otherwise."""
-    for position, made in machine.checkpoints if not machine.freed else ():
+def check_unchanged(machine: Machine, frames: Iterable[FrameState] = ()) -> None:
+    """Eager's function runs again on what its operands and variables hold then, and reads nothing that it made before: a graph
+    that keeps some of both would see a change before the backward pass otherwise. What came after that is no matter. `frames` go on after
+    the graph."""
+    for position, made, read in machine.checkpoints:
+        if is_freed(machine, made):
+            continue
+        if any(
+            machine.realize(cell.content) is not content or any(assigns(frame, cell) for frame in frames)
+            for cell, content in read
+            if cell.content is not None
+        ):
+            raise Break(ForeignCall("checkpoint", "a variable that it reads is another's before the backward pass"))
         touched = {storage_of(node) for each in made for node in (each, *each.all_input_nodes)} - {None}
         if any(tensor.example.untyped_storage()._cdata in touched for tensor in machine.tensor_writes[position:]):
             raise Break(ForeignCall("checkpoint", "what it reads or makes is changed before the backward pass"))
+
+
+def assigns(frame: FrameState, cell: CellValue) -> bool:
+    """Whether a frame that goes on has an assignment to the variable, be it done already."""
+    names = {name for name, value in frame.slots.items() if value is cell}
+    return any(each.opname == "STORE_DEREF" and each.argval in names for each in dis.get_instructions(frame.code))
+
+
+def is_freed(machine: Machine, made: list[torch.fx.Node]) -> bool:
+    examples = (node.meta.get("example_value") for node in made)
+    return any(isinstance(each, torch.Tensor) and each.grad_fn in machine.freed for each in examples)
 
 
 def tensors_of(machine: Machine, value: Value) -> list[TensorValue]:

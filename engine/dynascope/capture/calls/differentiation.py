@@ -15,6 +15,7 @@ import torch
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import functions_of, storage_of
@@ -84,6 +85,9 @@ def accumulate(
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
         if is_none(gradient):
             continue
+        if gradient.example.requires_grad:  # a tangent, as the program gave it
+            gradient = apply_method(machine, torch.Tensor.detach, [gradient], {})
+            shared[storage_of(gradient.node)] += 1
         if isinstance(present, TensorValue):
             apply_method(machine, torch.Tensor.add_, [present, gradient], {})
         else:
@@ -95,6 +99,7 @@ def differentiate(
     machine: Machine, outputs: list[Value], inputs: list[Value], tangents: list[Value], retain: Value, create: Value
 ) -> list[Value]:
     tensor_data.check_differentiated(machine)
+    check_unchanged(machine)
     if machine.sizes.scope.late or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     for value in (*outputs, *inputs):
@@ -159,7 +164,7 @@ def of_its_own(
     one, other = leaf.example, gradient.example
     is_dense = torch.ops.aten.is_non_overlapping_and_dense(one)
     fits = other.stride() == one.stride() if is_dense else other.is_contiguous()
-    if fits and shared[other.untyped_storage()._cdata] == 1 and other.storage_offset() == 0:
+    if fits and gradient.object is None and shared[other.untyped_storage()._cdata] == 1 and not other.storage_offset():
         return gradient
     if not is_dense or one.is_contiguous():
         contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}

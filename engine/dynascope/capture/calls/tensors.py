@@ -429,6 +429,7 @@ class Operation:
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
         example = self.run_on_meta()
+        self.refuse_places(example)
         numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
         if any(numbers) and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
             examples = self.examples, self.named_examples, example
@@ -499,6 +500,17 @@ class Operation:
             return
         if offset_of_input(self.machine, self.tensors[0]):
             raise Break(ForeignCall(self.name, "its operand does not begin where its storage begins"))
+
+    def refuse_places(self, example: Any) -> None:
+        """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at."""
+        if self.name != "as_strided" or not isinstance(example, torch.Tensor) or not example.numel():
+            return
+        memory = example.untyped_storage()
+        if any(each.object is not None and each.example.untyped_storage()._cdata == memory._cdata for each in self.tensors):
+            return
+        steps = sum((size - 1) * stride for size, stride in zip(example.shape, example.stride(), strict=True))
+        if (example.storage_offset() + steps + 1) * example.element_size() > memory.nbytes():
+            raise Break(TorchCallFails(self.machine.expression(), "it reaches beyond the storage"))
 
     def refuse_types(self) -> None:
         """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
