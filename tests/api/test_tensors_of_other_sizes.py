@@ -345,3 +345,20 @@ def test_where_a_part_begins_in_memory_varies_too():
     compiled = dynascope.compile(lambda x: ((x * 2).view(-1)[x.shape[0] :].storage_offset(), x * 2), backend="eager")
     for rows in (3, 4, 7):
         assert compiled(torch.ones(rows, 4))[0] == rows
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("outside", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_a_grad_mode_that_is_left_holds_for_every_size(outside):
+    weight = torch.ones(4, 4, requires_grad=True)
+
+    def program(x):
+        with torch.enable_grad():
+            y = x @ weight
+        return y, (y * 2).requires_grad
+
+    function = dynascope.compile(program)
+    for rows in (6, 5, 4, 7):
+        with outside():
+            (found, kept), (wanted, expected) = function(torch.ones(rows, 4)), program(torch.ones(rows, 4))
+        assert (found.requires_grad, kept) == (wanted.requires_grad, expected)

@@ -45,10 +45,11 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     check_inputs(program.names, example_inputs)
 
     def run(program: Program, trail: Trail | None) -> tuple:
-        recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
-        _check_leaves(recorded)
-        steps = list(recorded.recorder.tape.steps)
-        return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
+        with program.state():  # anew for each size: the graph may leave another one
+            recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
+            _check_leaves(recorded)
+            steps = list(recorded.recorder.tape.steps)
+            return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
 
     with program.state(), without_saved_tensors_hooks():
         recorded, steps, tangents, gradients = for_all_sizes(program, run)
