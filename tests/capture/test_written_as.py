@@ -136,3 +136,11 @@ def test_numbers_of_the_cpu_meet_tensors_of_a_gpu():
     function = compiled(program)
     torch.testing.assert_close(function(*arguments), program(*arguments))
     assert function.compilation.codes == []
+
+
+@pytest.mark.parametrize(
+    "program", [lambda x: torch.zeros_like(x).stride(), lambda x: (x + 1)[:, :0].flip(0).stride(), lambda x: x.mT.lt(1).stride()]
+)
+def test_strides_that_say_nothing_are_the_kernels_own(program):
+    x = torch.arange(6.0).view(1, 6).t()
+    assert compiled(program)(x) == program(x)

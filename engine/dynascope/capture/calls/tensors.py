@@ -222,6 +222,8 @@ def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict)
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
     name = name_of(method)
+    if name == "stride":
+        refuse_strides_of_nothing(machine, arguments)
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
@@ -237,6 +239,13 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
+
+
+def refuse_strides_of_nothing(machine: Machine, arguments: list[Value]) -> None:
+    """Strides of dimensions of one element or none, which say nothing: kernels and meta kernels give results other ones."""
+    tensor = machine.realize(arguments[0])
+    if isinstance(tensor, TensorValue) and tensor.object is None and any(size < 2 for size in tensor.example.shape):
+        raise Break(TensorAttribute("stride"))
 
 
 NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
