@@ -2,11 +2,12 @@
 
     @torch.compile
     def f(x):
-        scale = x.max().item()     ->  Mark(line 3, "data-dependent-value", "`.item()` takes ... if it is reached")
-        print(scale)               ->  Mark(line 4, "print-call", ...)
+        if x.max().item() > 0:     ->  Mark(line 3, "data-dependent-branch", "`if x.max().item() > 0` asks for ...")
+            print(x)               ->  Mark(line 4, "print-call", ...)
 
-Only what is sure from the words is marked: a value counts as a tensor where it is a parameter that is used as one, or was made by
-torch or from a tensor. Once the program has run, its report says what happened, and nothing is marked.
+A number out of a tensor (`.item()`) and a size that depends on data (`nonzero`) are no marks: the graph holds them until Python
+decides by one. Only what is sure from the words is marked: a value counts as a tensor where it is a parameter that is used as
+one, or was made by torch or from a tensor. Once the program has run, its report says what happened, and nothing is marked.
 """
 
 from __future__ import annotations
@@ -18,12 +19,6 @@ from dataclasses import dataclass
 from dynascope.report.span import Span
 
 COMPILERS = frozenset({"torch.compile", "dynascope.compile"})
-VALUES = {
-    "item": "gives Python the number",
-    "tolist": "gives Python the numbers",
-    "numpy": "gives NumPy the data",
-}
-SHAPES = frozenset({"nonzero", "masked_select", "unique"})
 LOGS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 LOGGERS = ("logging", "logger", "log", "LOGGER", "LOG")
 REDUCTIONS = frozenset(
@@ -34,7 +29,7 @@ MAKE_TENSORS = REDUCTIONS | {
     "tanh", "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "abs", "sin", "cos", "softmax", "log_softmax", "matmul", "mm", "bmm",
     "einsum", "cat", "stack", "where", "clamp", "add", "sub", "mul", "div", "pow", "isnan", "isinf", "isfinite", "logical_and",
     "logical_or", "logical_not", "cumsum", "argmax", "argmin", "square", "maximum", "minimum", "detach", "clone", "float", "view",
-    "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "nan_to_num", "gelu", "silu", "zeros_like", "ones_like",
+    "reshape", "item", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "nan_to_num", "gelu", "silu", "zeros_like", "ones_like",
 }  # fmt: skip
 """The same, of torch's functions: what is called by such a name on a tensor, or on torch, gives a tensor."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -104,17 +99,11 @@ def _of_call(path: str, node: ast.Call, tensors: frozenset[str]) -> Iterator[Mar
     if not isinstance(node.func, ast.Attribute):
         return
     name, owner = node.func.attr, node.func.value
-    if name in VALUES and not node.args and (name != "numpy" or _is_tensor(owner, tensors)):
-        yield Mark(span, "data-dependent-value", f"`.{name}()` {VALUES[name]} in a tensor: the graph will break here.")
+    if name == "numpy" and not node.args and _is_tensor(owner, tensors):
+        yield Mark(span, "data-dependent-value", "`.numpy()` gives NumPy the data in a tensor: the graph will break here.")
     elif name in LOGS and _dotted(owner).split(".")[-1] in LOGGERS:
         yield Mark(
             span, "foreign-call", f"`{_dotted(node.func)}` writes while the function runs: the graph will break here."
-        )
-    elif name in SHAPES and (_is_tensor(owner, tensors) or _dotted(owner) == "torch"):
-        yield Mark(
-            span,
-            "data-dependent-shape",
-            f"The size of `{ast.unparse(node)}` depends on values: the graph will break here.",
         )
 
 
