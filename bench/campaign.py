@@ -6,6 +6,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py sizes --seconds 60                                    two sizes change from call to call (sizes-kernels)
     python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
     python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
+    python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
 
@@ -39,6 +40,7 @@ WAYS = {
     "autograd-kernels": ("dynascope", "cpu"),
     "late-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
+    "triton": ("dynascope", "cpu"),
     "python": ("eager", ""),
 }
 SILENCE = 180
@@ -160,6 +162,10 @@ class Worker:
         self.folder = folder
         self.way = way
         self.outcome = self.of_python if way == "python" else self.of_tensors
+        if way == "triton":
+            from building_for_gpu import build_also_for_gpu
+
+            build_also_for_gpu()
 
     def serve(self) -> None:
         answers = os.fdopen(os.dup(1), "w")
@@ -209,6 +215,10 @@ class Worker:
                 return error.kind, str(error)
             except Exception as error:
                 return f"harness {type(error).__name__}", str(error)
+            except BaseException as error:
+                if self.way != "triton":
+                    raise
+                return "not built", str(error)
         return None
 
 
