@@ -1,6 +1,6 @@
 """Recording a program whose sizes vary: at several sizes, and then at those at hand, with the others beside it.
 
-    recorded = for_all_sizes(program, run)          run(program, trail) records forward and backward
+    recorded = for_all_sizes(program, record)       record(program, trail) records forward and backward, in the program's state
 
 Torch carries floats along as symbols, and ints that no size depends on. Where it must know an int, its C++ computes with
 numbers: then the recordings at other sizes tell which numbers are sizes (see `trails.py`).
@@ -25,8 +25,13 @@ Recording = TypeVar("Recording")
 Run = Callable[[Program, Trail | None], Recording]
 
 
-def for_all_sizes(program: Program, run: Run) -> Any:
-    """What `run` gives. Raises `DifferentiationRefused`: with `VaryingNumberNeeded` where some sizes must be constants."""
+def for_all_sizes(program: Program, record: Run) -> Any:
+    """What `record` gives. Raises `DifferentiationRefused`: with `VaryingNumberNeeded` where some sizes must be constants."""
+
+    def run(program: Program, trail: Trail | None) -> Any:
+        with program.state():  # anew for each size: a graph may leave another one
+            return record(program, trail)
+
     if not sizes_vary(program.inputs):
         try:
             return run(program, None)

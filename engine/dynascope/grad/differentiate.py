@@ -45,13 +45,12 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     check_inputs(program.names, example_inputs)
 
     def run(program: Program, trail: Trail | None) -> tuple:
-        with program.state():  # anew for each size: the graph may leave another one
-            recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
-            _check_leaves(recorded)
-            steps = list(recorded.recorder.tape.steps)
-            return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
+        recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
+        _check_leaves(recorded)
+        steps = list(recorded.recorder.tape.steps)
+        return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
 
-    with program.state(), without_saved_tensors_hooks():
+    with without_saved_tensors_hooks():
         recorded, steps, tangents, gradients = for_all_sizes(program, run)
     tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
     simplify(tape, results, gradients.values)
@@ -74,7 +73,7 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
         recorded = record(program, trail=trail)
         return recorded, list(recorded.recorder.tape.steps), *_backward(recorded, given)
 
-    with program.state(), without_saved_tensors_hooks():
+    with without_saved_tensors_hooks():
         recorded, steps, tangents, gradients = for_all_sizes(program, run)
     if scope is not None and len(scope.log) > relied_on:
         raise DifferentiationRefused(VaryingNumberNeeded("what no guard checks", frozenset()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import fx
@@ -230,16 +230,7 @@ class Call:
             self.materializes(),
             self.cls.value.backward.__globals__ is vars(torch.autograd.function),
         )
-        return custom, [known.get(node) or self.value_of(node) for node in operands]
-
-    def value_of(self, node: fx.Node) -> Value:
-        """A value for a node that the passes read and the program did not give as an argument."""
-        if "size" in node.meta:
-            return SymbolicNumber(node.meta["size"], self.machine.graph)
-        example = node.meta["example_value"]
-        if not isinstance(example, torch.Tensor):
-            raise self.cannot("it reads several results of an operator outside")
-        return TensorValue(node, example, node.meta["device"])
+        return custom, [known.get(node) or value_of(self, node) for node in operands]
 
     def check_writes(self, forward: list[fx.Node], backward: list[fx.Node], outside: set[fx.Node]) -> None:
         """Tensors from outside keep what they hold: a change inside a custom function has rules of its own."""
@@ -280,6 +271,24 @@ def copied(nodes: list[fx.Node], inputs: list[fx.Node], outputs: Iterable[fx.Nod
         known[node] = graph.node_copy(node, known.__getitem__)
     graph.output(tuple(None if node is None else known[node] for node in outputs))
     return fx.GraphModule(torch.nn.Module(), graph)
+
+
+class Followed(Protocol):
+    """A function that becomes a graph of its own."""
+
+    machine: Machine
+
+    def cannot(self, why: str) -> Break: ...
+
+
+def value_of(followed: Followed, node: fx.Node) -> Value:
+    """A value for a node of the capture that the function reads and was not given as an argument."""
+    if "size" in node.meta:
+        return SymbolicNumber(node.meta["size"], followed.machine.graph)
+    example = node.meta["example_value"]
+    if not isinstance(example, torch.Tensor):
+        raise followed.cannot("it reads several results of an operator outside")
+    return TensorValue(node, example, node.meta["device"])
 
 
 def read_by(nodes: list[fx.Node]) -> Iterator[fx.Node]:

@@ -9,7 +9,7 @@ import collections
 from typing import TYPE_CHECKING
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
-from dynascope.capture.calls.containers import count, index, method, remove, reverse
+from dynascope.capture.calls.containers import clear, count, index, method, remove, reverse
 from dynascope.capture.calls.objects import holding
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import items
@@ -98,12 +98,6 @@ def taken(machine: Machine, value: ListValue, at: int) -> Value:
 
 
 @method(DEQUE)
-def clear(machine: Machine, value: ListValue) -> Value:
-    items.replace(machine, value, [])
-    return NONE
-
-
-@method(DEQUE)
 def rotate(machine: Machine, value: ListValue, steps: Value = ConstantValue(1)) -> Value:  # noqa: B008
     turned = collections.deque(value.items)
     turned.rotate(machine.object_of(steps))
@@ -154,5 +148,5 @@ def place(machine: Machine, value: ListValue, key: Value) -> int:
     return at
 
 
-for _shared in (count, index, remove, reverse):
+for _shared in (clear, count, index, remove, reverse):
     method(DEQUE)(_shared)

@@ -42,6 +42,12 @@ _PYTHON_NAMES = {
     "rshift": "__rshift__",
 }
 """Functions of the module `operator` under torch's names for them."""
+_ACROSS_DEVICES = """
+    copy_ to type_as getitem setitem __getitem__ __setitem__ index_put index_put_ fill_ index_fill index_fill_
+    _pack_padded_sequence tensor_split lstm gru rnn_tanh rnn_relu
+"""
+ACROSS_DEVICES = frozenset(_ACROSS_DEVICES.split())
+"""Operations that take tensors of several devices, beside the pointwise ones, which take numbers of the CPU."""
 
 
 @cache
@@ -99,6 +105,15 @@ def _draws(target: Callable) -> bool:
 def is_pointwise(target: Callable) -> bool:
     """Whether it takes a CPU tensor of no dimensions beside tensors of another device."""
     return any(torch.Tag.pointwise in overload.tags for overload in _overloads(target))
+
+
+def takes_several_devices(target: Callable, name: str, tensors: list[tuple[torch.device, torch.Tensor]]) -> bool:
+    """Whether an operation of this name takes these tensors, each given with its true device."""
+    if name in ACROSS_DEVICES:
+        return True
+    accelerators = {device for device, _ in tensors if device.type != "cpu"}
+    numbers_only = all(example.dim() == 0 for device, example in tensors if device.type == "cpu")
+    return len(accelerators) == 1 and numbers_only and is_pointwise(target)
 
 
 def _overloads(target: Callable) -> list[torch._ops.OpOverload]:

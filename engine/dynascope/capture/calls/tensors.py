@@ -21,7 +21,13 @@ from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
 from dynascope.capture.calls.ranges import keep_in_range
-from dynascope.capture.calls.refusals import check_types, is_pointwise, shares_memory, writes_unevenly
+from dynascope.capture.calls.refusals import (
+    check_types,
+    is_pointwise,
+    shares_memory,
+    takes_several_devices,
+    writes_unevenly,
+)
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -317,12 +323,6 @@ def offset_of_input(machine: Machine, tensor: TensorValue) -> int:
 
 
 # Operations told a place in the storage, and the position of that argument.
-_ACROSS_DEVICES = """
-    copy_ to type_as getitem setitem __getitem__ __setitem__ index_put index_put_ fill_ index_fill index_fill_
-    _pack_padded_sequence tensor_split lstm gru rnn_tanh rnn_relu
-"""
-ACROSS_DEVICES = frozenset(_ACROSS_DEVICES.split())
-"""Operations that take tensors of several devices, beside the pointwise ones, which take numbers of the CPU."""
 PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
 
 
@@ -530,7 +530,7 @@ class Operation:
         first = next(iter(devices))
         refusal = None
         if len(devices) > 1:
-            if not self.takes_several_devices():
+            if not takes_several_devices(self.target, self.name, [(each.device, each.example) for each in self.tensors]):
                 refusal = f"its tensors are on {' and '.join(map(str, devices))}"
         elif first.type in ("cpu", "cuda"):
             refusal = self.machine.in_plain_mode(
@@ -538,13 +538,6 @@ class Operation:
             )
         if refusal is not None:
             raise Break(TorchCallFails(self.machine.expression(), refusal))
-
-    def takes_several_devices(self) -> bool:
-        if self.name in ACROSS_DEVICES:
-            return True
-        accelerators = {tensor.device for tensor in self.tensors if tensor.device.type != "cpu"}
-        numbers_only = all(tensor.example.dim() == 0 for tensor in self.tensors if tensor.device.type == "cpu")
-        return len(accelerators) == 1 and numbers_only and is_pointwise(self.target)
 
     def run_on_meta(self) -> Any:
         """The result on meta tensors. The class of failure says whose fault it is."""

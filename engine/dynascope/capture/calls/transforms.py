@@ -20,7 +20,7 @@ from torch._functorch import vmap as mapping
 
 from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.autograd_functions import copied, read_by
+from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.effects import changed_items, changed_tail
@@ -34,7 +34,6 @@ from dynascope.capture.values import (
     ListValue,
     NotConstant,
     PartialValue,
-    SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
@@ -139,7 +138,7 @@ class Body:
             self.machine.graph.keep(node)
         self.machine.graph.leave_out([*(value.node for value in self.inner), *self.nodes])
         found = apply_function(
-            self.machine, target(graph, len(operands)), [*operands, *map(self.value_of, lifted)], {}
+            self.machine, target(graph, len(operands)), [*operands, *(value_of(self, node) for node in lifted)], {}
         )
         return list(self.machine.realize(found).items)
 
@@ -149,14 +148,6 @@ class Body:
         for tensor in self.machine.tensor_writes if written else ():
             if tensor.example.untyped_storage()._cdata in storages:
                 raise self.cannot("its function changes a tensor from outside in place")
-
-    def value_of(self, node: fx.Node) -> Value:
-        if "size" in node.meta:
-            return SymbolicNumber(node.meta["size"], self.machine.graph)
-        example = node.meta["example_value"]
-        if not isinstance(example, torch.Tensor):
-            raise self.cannot("it reads several results of an operator outside")
-        return TensorValue(node, example, node.meta["device"])
 
     def tensors(self, value: Value) -> list[TensorValue]:
         """The tensors in a result, in order."""

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, ConstantValue, GradientValue, TensorValue, Value
+from dynascope.capture.values import NONE, ConstantValue, DataValue, GradientValue, TensorValue, Value
 from dynascope.guards.guard import NoneIsAnother
 from dynascope.guards.source import AttributeSource
 from dynascope.guards.tensor_guard import LeafIs
@@ -45,10 +45,17 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     if tensor.object is None or not (is_none or fits(tensor, item)):
         raise Break(TensorAttribute("grad"))
     check_leaf(machine, tensor)
-    known = machine.gradients.get(tensor)
+    assign(machine, machine.gradients, GradientValue, tensor, item)
+
+
+def assign(
+    machine: Machine, table: dict[TensorValue, Any], kind: type[GradientValue | DataValue], tensor: TensorValue, item: Value
+) -> None:
+    """From now on the tensor has `item` there, in its place in the table; it is written when the graph has run."""
+    known = table.get(tensor)
     if known is None:
-        known = GradientValue(tensor)
-        machine.journal.set_item(machine.gradients, tensor, known)
+        known = kind(tensor)
+        machine.journal.set_item(table, tensor, known)
     machine.journal.set(known, "content", item)
     machine.write(known)
 

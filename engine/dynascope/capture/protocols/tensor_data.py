@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dynascope.capture.protocols.gradients import assign
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DataValue, TensorValue, Value
@@ -19,12 +20,7 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     item = machine.realize(item)
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item):
         raise Break(TensorAttribute("data"))
-    known = machine.assigned.get(tensor)
-    if known is None:
-        known = DataValue(tensor)
-        machine.journal.set_item(machine.assigned, tensor, known)
-    machine.journal.set(known, "content", item)
-    machine.write(known)
+    assign(machine, machine.assigned, DataValue, tensor, item)
 
 
 def fits(tensor: TensorValue, item: TensorValue) -> bool:
