@@ -4,8 +4,8 @@ that several elements share.
     check_types(torch.sub, (f32[4], True), {}, cpu)     "Subtraction with a bool tensor is not supported ..."
     writes_unevenly(expanded, ())                                   True
 
-The types are tried once for each kind of call, on tensors of one element, or of their own sizes where the operator takes no
-such; and once more with a gradient where one is asked for. The answer is the words of the error, or None. Only
+The types are tried once for each kind of call, on tensors of zeros (of one element where they are large), and once more with a
+gradient where one is asked for. The answer is the words of the error, or None. Only
 torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
 kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may reach anything.
 """
@@ -100,7 +100,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     signature = (target, _kinds(arguments), named, lower, device, differentiates, are_few)
     if signature not in _tried:
         _tried[signature] = None
-        for makes in (_one_element, _zeros) if are_few else (_one_element,):
+        for makes in (_zeros, _one_element) if are_few else (_one_element,):
             try:
                 _tried[signature] = _try(_Trial(target, arguments, keywords, device, makes), differentiates)
                 break
