@@ -40,6 +40,8 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "bool @": (lambda x, y: x @ y, (ones(boolean, 3, 3), ones(boolean, 3, 3))),
     "bool.mul_(float)": (lambda x: x.clone().mul_(2.0), (ones(boolean),)),
     "bool argmax": (lambda x: x.argmax(), (ones(boolean),)),
+    "attention of int": (lambda x: F.scaled_dot_product_attention(x, x, x), (ones(i32, 2, 2),)),
+    "elu of int": (lambda x: F.elu(x), (ones(i64),)),
     "bool abs": (lambda x: x.abs(), (ones(boolean),)),
     "uint16": (lambda x: x + 1, (ones(torch.uint16),)),
     "float8": (lambda x: x + 1, (ones(torch.float8_e4m3fn),)),

@@ -28,7 +28,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator|pivot", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|zero_point|generator|pivot", re.IGNORECASE)
 _PYTHON_NAMES = {
     "truediv": "div",
     "floordiv": "floor_divide",
