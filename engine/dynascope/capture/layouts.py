@@ -59,7 +59,7 @@ def _keeps_known(node: fx.Node) -> bool:
     arguments, keywords = fx.map_arg((node.args, node.kwargs), lambda each: each.meta.get("example_value"))
     called = operators_called(target, tuple(arguments), dict(keywords))
     if called is None:
-        return False
+        return True  # how many elements it has only the run knows: `late_numbers` says what is known of it
     operands = [each.meta.get("example_value") for each in node.all_input_nodes]
     tensors = [each for each in operands if isinstance(each, torch.Tensor)]
     names = {name for each in called for name in (each.overloadpacket.__name__, each.name().removeprefix("aten::"))}
