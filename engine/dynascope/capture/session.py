@@ -39,6 +39,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     own_warnings,
     profiling,
     recurrent,
+    scattered_parts,
     torch_state,
     transforms,
     views_in_place,

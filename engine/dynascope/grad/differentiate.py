@@ -25,6 +25,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import check_inputs, overlapping_input
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
+from dynascope.grad.passes import possible_after
 from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense
@@ -58,7 +59,8 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
         results.forget_unread(reads)
     simplify(tape, results, gradients.values)
     parts = partition(tape, values, results, tangents, gradients.values, options)
-    return emit_graphs(program, recorded, tangents, gradients, parts, steps)
+    pair = emit_graphs(program, recorded, tangents, gradients, parts, steps)
+    return replace(pair, possible_after=_possible_after(recorded, (True,) * len(tangents))) if tangents else pair
 
 
 def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
@@ -89,7 +91,12 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     simplify(tape, recorded.results, gradients.values)
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
-    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=_reads(recorded))
+    reads, possible = _reads(recorded), _possible_after(recorded, given)
+    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=reads, possible_after=possible)
+
+
+def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
+    return possible_after([output for output, _ in recorded.results.differentiable], given)
 
 
 def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:

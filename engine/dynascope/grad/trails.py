@@ -9,7 +9,8 @@ other sizes leave a trail; the last one, at the sizes at hand, reads them beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +25,19 @@ Observation = tuple[int | float, ...]
 
 
 class Trail:
-    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes."""
+    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes.
 
-    def __init__(self, worlds: Worlds, others: Sequence[Trail] = ()) -> None:
-        self.worlds, self.others = worlds, others
+    `most` observations, or as many as `count()` says then, are what a recording at other sizes can make that is the same program.
+    """
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        others: Sequence[Trail] = (),
+        most: float = math.inf,
+        count: Callable[[], float] | None = None,
+    ) -> None:
+        self.worlds, self.others, self.most, self.count = worlds, others, most, count
         self.observations: list[Observation] = []
         self.found: list[tuple] = []
         """The same as sizes, and the operators with what they give."""
@@ -35,6 +45,8 @@ class Trail:
     def observe(self, data: Any) -> Any:
         numbers = tuple(_numbers(data))
         self.observations.append(numbers)
+        if len(self.observations) > self.most:
+            self._refuse_more()
         if not self.others or not numbers:
             self.found.append(numbers)
             return data
@@ -49,6 +61,13 @@ class Trail:
     def agree(self, fact: bool) -> None:
         """Raises `DifferentiationRefused` where it is not so in the other worlds: an observation of as many numbers."""
         self.observe((0, 0) if fact else (0,))
+
+    def _refuse_more(self) -> None:
+        """Torch takes other steps at other sizes, and for large ones it might take them for hours."""
+        if self.count is not None:
+            self.most, self.count = self.count(), None
+        if len(self.observations) > self.most:
+            raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
 
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
