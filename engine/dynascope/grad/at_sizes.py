@@ -58,8 +58,8 @@ def for_all_sizes(program: Program, record: Run) -> Any:
         return None
 
     tried = None
-    for reaches_down in (True, False):
-        worlds = Worlds(scope, names, reaches_down=reaches_down)
+    for is_brief, reaches_down in ((True, True), (False, True), (False, False)):
+        worlds = Worlds(scope, names, reaches_down=reaches_down, is_brief=is_brief)
         found = recorded(worlds) if worlds.are_enough and worlds.values != tried else None
         if found is not None:
             return found

@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.grad.build import StepBuilder
+from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
@@ -59,7 +60,8 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.trail = trail
         self.tape = Tape()
-        self.builder = StepBuilder(self.tape, decompositions)
+        make = StepBuilder if trail is None or trail.others else LayoutBuilder
+        self.builder = make(self.tape, decompositions)
         self.memory = Memory(self.builder, self.observe)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
@@ -248,7 +250,8 @@ class Recorder(TorchDispatchMode):
             return tuple(self.wrap(item) for item in result)
         if not isinstance(result, Value):
             return result
-        tensor = result.meta()
+        with torch._C._DisableTorchDispatch():  # it is no operator of the program's
+            tensor = result.meta()
         self.memory.add(tensor, result)
         return tensor
 

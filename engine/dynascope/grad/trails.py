@@ -33,7 +33,7 @@ class Trail:
         """The same as sizes, and the operators with what they give."""
 
     def observe(self, data: Any) -> Any:
-        numbers = tuple(_numbers(data))
+        numbers = _numbers(data)
         self.observations.append(numbers)
         if not self.others or not numbers:
             self.found.append(numbers)
@@ -79,15 +79,28 @@ def _is_at(found: Any, number: Any, values: Mapping[str, Any]) -> bool:
     return isinstance(number, Size) or found is number or bool(found == number)
 
 
-def _numbers(data: Any) -> Iterator[int | float]:
-    if type(data) in (int, float):
-        yield data
-    elif isinstance(data, (list, tuple)):
+def _numbers(data: Any) -> Observation:
+    found: list[int | float] = []
+    _collect(data, found)
+    return tuple(found)
+
+
+def _collect(data: Any, found: list[int | float]) -> None:
+    kind = type(data)
+    if kind in _NUMBERS:
+        found.append(data)
+    elif kind in _SEQUENCES or isinstance(data, (list, tuple)):
         for item in data:
-            yield from _numbers(item)
-    elif isinstance(data, dict):
-        for item in data.values():
-            yield from _numbers(item)
+            if type(item) in _NUMBERS:
+                found.append(item)
+            elif item is not None:
+                _collect(item, found)
+    elif kind is dict and data:
+        _collect(tuple(data.values()), found)
+
+
+_NUMBERS = {int, float}
+_SEQUENCES = {list, tuple, torch.Size}
 
 
 def _with(data: Any, found: Iterator[Any]) -> Any:

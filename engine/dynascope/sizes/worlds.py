@@ -32,6 +32,8 @@ INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together."""
 COUNT = 4
+BRIEF = 3
+PRIMES = (2521, 3877, 4999, 3011)
 USUAL = 2
 """Numbers below are cases of their own."""
 FEW = 2
@@ -57,13 +59,13 @@ class Worlds:
         varied: Iterable[str] | None = None,
         steps: Mapping[str, int] = MappingProxyType({}),
         reaches_down: bool = False,
+        is_brief: bool = False,
     ) -> None:
-        self.scope, self.steps = scope, steps
+        self.scope, self.steps, self.is_brief = scope, steps, is_brief
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
         self.varied = free if varied is None else list(varied)
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
-        for number in range(1, COUNT):
-            found = self._other(number)
+        for found in (self._primes_away(), self._other(COUNT - 1)) if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
         if reaches_down and self.are_enough:
@@ -77,7 +79,7 @@ class Worlds:
     @property
     def are_enough(self) -> bool:
         """Whether rows tell forms apart: no value of the roots but the hints may satisfy what was relied on."""
-        return len(self.values) == COUNT
+        return len(self.values) == (BRIEF if self.is_brief else COUNT)
 
     @property
     def are_possible(self) -> bool:
@@ -93,6 +95,13 @@ class Worlds:
     def _root(self, name: str) -> Size:
         root = self.scope.roots[name]
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
+
+    def _primes_away(self) -> dict[str, Any] | None:
+        if len(self.varied) > len(PRIMES):
+            return None
+        hints = self.scope.hints
+        values = hints | {name: hints[name] + prime for name, prime in zip(self.varied, PRIMES, strict=False)}
+        return values if self._is_possible(values) else None
 
     def _other(self, number: int) -> dict[str, Any] | None:
         farthest = FARTHEST[sum(self.scope.times.get(name, 1) for name in self.varied) > FEW]
@@ -177,10 +186,8 @@ class Worlds:
         integers = all(type(number) is int for number in row)
         known = self._known.get(row) if integers else self._known_floats.get(row)
         if known is None:
-            known = next(
-                (found for form in (FORMS if integers else FORMS_OF_FLOATS) if (found := form(self, row)) is not None),
-                None,
-            )
+            forms = FORMS_OF_FLOATS if not integers else SURE_FORMS if self.is_brief else FORMS
+            known = next((found for form in forms if (found := form(self, row)) is not None), None)
             if known is not None:
                 self.learn([known])
         return known
@@ -291,4 +298,5 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product, _sum, _quotient)
+SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _sum, _quotient)
