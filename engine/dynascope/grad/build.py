@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dynascope.grad import convolution_layouts  # noqa: F401  (registers its rules)
+from dynascope.grad import convolution_layouts, window_layouts  # noqa: F401  (register their rules)
 from dynascope.grad.eager_layouts import laid_out_as_eager
 from dynascope.grad.metadata import output_layouts
 from dynascope.grad.tape import Layout, Tape, Value, leaves

@@ -89,7 +89,7 @@ class Recorder(TorchDispatchMode):
 
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
-        return numbers if self.trail is None else self.trail.observe(numbers)
+        return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""

@@ -16,7 +16,7 @@ import torch
 
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import Value, leaves
+from dynascope.grad.tape import Tape, Value, leaves
 from dynascope.sizes import Size, evaluate
 from dynascope.sizes.worlds import Worlds
 
@@ -29,10 +29,12 @@ class Trail:
     def __init__(self, worlds: Worlds, others: Sequence[Trail] = ()) -> None:
         self.worlds, self.others = worlds, others
         self.observations: list[Observation] = []
-        self.found: list[tuple] = []
-        """The same as sizes, and the operators with what they give."""
+        self.found: list[tuple | None] = []
+        """The same as sizes, None where no size was found, and the operators with what they give."""
+        self.learned = 0
+        """The steps of the tape whose layouts the worlds know."""
 
-    def observe(self, data: Any) -> Any:
+    def observe(self, data: Any, tape: Tape) -> Any:
         numbers = _numbers(data)
         self.observations.append(numbers)
         if not self.others or not numbers:
@@ -42,8 +44,9 @@ class Trail:
         if all(len(set(row)) == 1 for row in rows):
             self.found.append(numbers)
             return data
-        found = [self._size(row) for row in rows]
-        self.found.append(tuple(found))
+        self.found.append(None)
+        found = [self._size(row, tape) for row in rows]
+        self.found[-1] = tuple(found)
         return _with(data, iter(found))
 
     def step(self, target: Any, results: Any) -> None:
@@ -54,8 +57,8 @@ class Trail:
     def holds_at(self, values: Mapping[str, Any], other: Trail) -> bool:
         """Whether a recording with these values did what this one says of all values."""
         return len(self.found) == len(other.found) and all(
-            len(ours) == len(theirs)
-            and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True))
+            ours is None
+            or (len(ours) == len(theirs) and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True)))
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 
@@ -66,7 +69,12 @@ class Trail:
             raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
         return list(zip(numbers, *beside, strict=True))
 
-    def _size(self, row: tuple) -> Any:
+    def _size(self, row: tuple, tape: Tape) -> Any:
+        """What rules gave for all sizes comes first: a form that is read off the row alone could be another one."""
+        if not self.worlds.is_known(row):
+            layouts = [leaf.layout for step in tape.steps[self.learned :] for leaf in leaves(step.outputs) if isinstance(leaf, Value)]
+            self.worlds.learn(extent for layout in layouts if layout.varies for extent in (*layout.sizes, *layout.strides))
+            self.learned = len(tape.steps)
         size = self.worlds.expression(row)
         if size is None:
             raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))

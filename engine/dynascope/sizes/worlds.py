@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
 from dynascope.sizes.reach import lowest
-from dynascope.sizes.relations import is_true_of
+from dynascope.sizes.relations import divided_by_root, is_true_of
 from dynascope.sizes.size import Scope, Size, hint_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
@@ -117,6 +117,9 @@ class Worlds:
                 if step == 1 and values[name] > (most := self._most.get(name, values[name])):
                     least = min(self.scope.hints[name], USUAL)
                     values[name] = least + (values[name] - least) % (most + 1 - least)
+                if name in self._divisors:
+                    allowed = self._divisors[name]
+                    values[name] = allowed[(allowed.index(self.scope.hints[name]) + distance * number) % len(allowed)]
             usual = all(values[name] >= min(self.scope.hints[name], USUAL) for name in self.varied)
             if usual and values not in self.values and self._is_possible(values):
                 return values
@@ -135,6 +138,16 @@ class Worlds:
             and str(each.left) in self.scope.roots
         }
 
+    @cached_property
+    def _divisors(self) -> dict[str, list[int]]:
+        """The numbers that roots may be, where they divide a constant: the last one."""
+        found = {}
+        for relation, _ in islice(self.scope.log, self.scope.binding):
+            dividend, name = divided_by_root(relation)
+            if name in self.scope.roots and self.scope.hints[name] > 1:
+                found[name] = [*(n for n in range(USUAL, min(dividend, MOST_KNOWN)) if dividend % n == 0), dividend]
+        return {name: numbers for name, numbers in found.items() if self.scope.hints[name] in numbers}
+
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(
             root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
@@ -150,6 +163,9 @@ class Worlds:
             if root.kind is int:
                 size = self._root(name)
                 known[self.row(size)] = size
+        for name, numbers in self._divisors.items():
+            size = numbers[-1] // self._root(name)
+            known.setdefault(self.row(size), size)
         return known
 
     def row(self, value: Any) -> Row:
@@ -177,6 +193,10 @@ class Worlds:
             return self.row(value)
         except (ArithmeticError, ValueError):
             return None
+
+    def is_known(self, row: Row) -> bool:
+        """Whether it is of an expression that was met, or a constant."""
+        return row in self._known or row in self._known_floats or row.count(row[0]) == len(row)
 
     def expression(self, row: Row) -> Size | int | float | None:
         """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
