@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.grad.build import StepBuilder
+from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
@@ -59,7 +60,8 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.trail = trail
         self.tape = Tape()
-        self.builder = StepBuilder(self.tape, decompositions)
+        make = StepBuilder if trail is None or trail.others else LayoutBuilder
+        self.builder = make(self.tape, decompositions)
         self.memory = Memory(self.builder, self.observe, self.agree)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
@@ -87,7 +89,7 @@ class Recorder(TorchDispatchMode):
 
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
-        return numbers if self.trail is None else self.trail.observe(numbers)
+        return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
 
     def agree(self, fact: bool) -> None:
         """Raises `DifferentiationRefused` where it is not so at other sizes."""
@@ -253,7 +255,8 @@ class Recorder(TorchDispatchMode):
             return tuple(self.wrap(item) for item in result)
         if not isinstance(result, Value):
             return result
-        tensor = result.meta()
+        with torch._C._DisableTorchDispatch():  # it is no operator of the program's
+            tensor = result.meta()
         self.memory.add(tensor, result)
         return tensor
 

@@ -31,15 +31,21 @@ Extent = int | Size
 class _Atom:
     """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self._key()))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return other.__class__ is self.__class__ and all(map(same, self._key(), other._key()))
+        if other.__class__ is not self.__class__ or self._hash != other._hash:
+            return False
+        return all(map(same, self._key(), other._key()))
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return self._hash
 
     def _key(self) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -134,8 +140,8 @@ class Index:
         return _collect((*self.terms, *other.terms), self.constant + other.constant)
 
     def __mul__(self, factor: Extent) -> Index:
-        if is_constant(factor, 0):
-            return ZERO
+        if factor.__class__ is int and factor in (0, 1):
+            return self if factor else ZERO
         return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:
