@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel. `pointers` are buffers, then scalars, in the order of the argument array.
+    """One kernel, as one step calls it: steps that compute the same share `name` and `text`, those of the first of them.
+    `pointers` are buffers, then scalars, in the order of the argument array.
 
     C++: `extern "C" void name(void* const* p, long begin, long end)` runs parallel items begin to end of `items`.
     """
@@ -53,3 +54,21 @@ class KernelModule:
     wrapper_links: tuple[LineLink, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     """What the wrapper refers to by name: operators, dtypes, devices."""
+
+    @property
+    def distinct(self) -> tuple[Kernel, ...]:
+        """Each kernel once, as its first step calls it."""
+        found: dict[str, Kernel] = {}
+        for kernel in self.kernels:
+            if kernel is not None:
+                found.setdefault(kernel.name, kernel)
+        return tuple(found.values())
+
+    @property
+    def served(self) -> dict[str, tuple[FusionGroup, ...]]:
+        """The groups that each kernel runs, by its name."""
+        found: dict[str, list[FusionGroup]] = {}
+        for kernel in self.kernels:
+            if kernel is not None:
+                found.setdefault(kernel.name, []).append(kernel.group)
+        return {name: tuple(groups) for name, groups in found.items()}

@@ -50,10 +50,10 @@ def build(module: KernelModule, options: Any = None) -> Built:
     if module.source:
         path = str(build_shared_object(module.source, language="c++", flags=flags(), name=module.schedule.program.name))
         library = ctypes.CDLL(path)
-        names |= {k.name: launcher(library, k) for k in module.kernels if k is not None and k.language == "cpp"}
+        names |= {k.name: launcher(library, k) for k in module.distinct if k.language == "cpp"}
     note = launcher_note() if module.source else None
     notes = () if note is None else (note.explain(),)
-    if any(k is not None and k.language == "triton" for k in module.kernels):
+    if any(k.language == "triton" for k in module.distinct):
         from dynascope.runtime.cuda import cuda_names, cuda_notes
 
         names |= cuda_names(module)
@@ -66,7 +66,7 @@ def build(module: KernelModule, options: Any = None) -> Built:
 
 
 def _kernel_names(module: KernelModule) -> list[str]:
-    return [kernel.name for kernel in module.kernels if kernel is not None]
+    return [kernel.name for kernel in module.distinct]
 
 
 def _operator_names(module: KernelModule) -> list[str]:
