@@ -20,7 +20,7 @@ from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
 from dynascope.loops.numbers import number_name
 from dynascope.report.facts import LineLink
-from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule
+from dynascope.schedule.groups import Allocation, FusionGroup, ScatterGroup, Schedule
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.memory import reads
 from dynascope.sizes import Expression, Operation, Root, Size, is_constant, known, same, substitute
@@ -44,6 +44,13 @@ class _Wrapper:
         self.values: dict[str, Any] = {}
         self.taken: set[str] = set()
         self.addressed = _addressed(schedule)
+        self.allocations: dict[int, list[Allocation]] = {}
+        for allocation in schedule.allocations:
+            self.allocations.setdefault(allocation.before, []).append(allocation)
+        self.releases: dict[int, list[str]] = {}
+        for number, name in schedule.releases:
+            self.releases.setdefault(number, []).append(name)
+        self.taken_over = {allocation.reuses: allocation.buffer for allocation in schedule.allocations}
         self.returned = {view.buffer for view in views_in(schedule.outputs)}
 
     def emit(self) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
@@ -57,23 +64,21 @@ class _Wrapper:
                 self._extern(step)
             else:
                 self._kernel(step, self.kernels[number])
-            dead = [name for at, name in self.schedule.releases if at == number]
-            if dead:
-                self._line(f"del {', '.join(dead)}")
+            if number in self.releases:
+                self._line(f"del {', '.join(self.releases[number])}")
         outputs = ", ".join(self._operand(o) for o in self.schedule.outputs)
         self._line(f"return ({outputs}{',' if len(self.schedule.outputs) == 1 else ''})")
         return "\n".join(self.lines) + "\n", tuple(self.links), self.values
 
     def _allocate(self, number: int) -> None:
-        for allocation in self.schedule.allocations:
-            if allocation.before == number:
-                buffer = self.schedule.buffers[allocation.buffer]
-                if allocation.reuses:
-                    self._line(f"{buffer.name} = {allocation.reuses}_memory")
-                else:
-                    self._line(f"{buffer.name} = {self._empty(buffer)}")
-                if any(a.reuses == buffer.name for a in self.schedule.allocations):
-                    self._line(f"{buffer.name}_memory = {buffer.name}")
+        for allocation in self.allocations.get(number, ()):
+            buffer = self.schedule.buffers[allocation.buffer]
+            if allocation.reuses:
+                self._line(f"{buffer.name} = {allocation.reuses}_memory")
+            else:
+                self._line(f"{buffer.name} = {self._empty(buffer)}")
+            if buffer.name in self.taken_over:
+                self._line(f"{buffer.name}_memory = {buffer.name}")
 
     def _numbers(self) -> None:
         """What only Python computes from the graph's numbers, for the kernels, once."""
@@ -113,7 +118,7 @@ class _Wrapper:
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
 
     def _is_made_of(self, result: str, base: str) -> bool:
-        return any(a.buffer == result and a.reuses == base for a in self.schedule.allocations)
+        return self.taken_over.get(base) == result
 
     def _extern(self, step: ExternCall) -> None:
         name = self._value(_short(step), _callable(step.operator))
