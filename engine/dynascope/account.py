@@ -61,7 +61,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
 
     def account() -> Account:
         facts = tuple(
-            kernel_fact(kernel, name, identifier, phase, made.path, lines.places, groups)
+            kernel_fact(kernel, name, identifier, phase, made.paths.get(kernel.name), lines.places, groups)
             for name, kernel, groups, phase, made in kernels
         )
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None

@@ -43,17 +43,29 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """A C++ translation unit: its text, with the names of the kernels in it."""
+
+    text: str
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelModule:
-    """A graph's generated code: kernels by step, the C++ translation unit that holds them, and the Python wrapper."""
+    """A graph's generated code: kernels by step, the C++ translation units that hold them, and the Python wrapper."""
 
     schedule: Schedule
     kernels: tuple[Kernel | None, ...]
-    source: str
+    units: tuple[Unit, ...]
     wrapper: str
-    links: tuple[LineLink, ...] = ()
     wrapper_links: tuple[LineLink, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     """What the wrapper refers to by name: operators, dtypes, devices."""
+
+    @property
+    def source(self) -> str:
+        """All of the C++."""
+        return "\n".join(unit.text for unit in self.units)
 
     @property
     def distinct(self) -> tuple[Kernel, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
-from dynascope.codegen.cpp.unit import unit, vector_bytes
+from dynascope.codegen.cpp.unit import units, vector_bytes
 from dynascope.codegen.identity import Identity, identity
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.wrapper import emit_wrapper
@@ -26,9 +26,8 @@ def emit(schedule: Schedule, options: Any = None) -> KernelModule:
     made: dict[Hashable, tuple[Kernel, Identity]] = {}
     kernels = tuple(_kernel(step, schedule, taken, made, options) for step in schedule.steps)
     own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
-    source, links = unit(own, schedule.program.name) if own else ("", ())
     wrapper, wrapper_links, values = emit_wrapper(schedule, kernels)
-    return KernelModule(schedule, kernels, source, wrapper, links, wrapper_links, values)
+    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values)
 
 
 def _kernel(

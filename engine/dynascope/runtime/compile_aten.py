@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
@@ -35,14 +35,14 @@ StageClock = Callable[[str], AbstractContextManager[Any]]
 class CompiledAten:
     """`call(*flat inputs)` gives a tuple; it must run with grad mode off. `module` is None where a stage failed.
 
-    `aten` is the graph it was made of, `path` the shared object.
+    `aten` is the graph it was made of, `paths` the shared objects of its C++ kernels.
     """
 
     aten: fx.GraphModule
     call: Callable[..., tuple[Any, ...]]
     module: KernelModule | None
     notes: tuple[Explanation, ...]
-    path: str | None = None
+    paths: dict[str, str] = field(default_factory=dict)
     timings: Timings | None = None
 
 
@@ -115,4 +115,4 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
-    return CompiledAten(graph, built.call, module, built.notes, built.path, built.timings)
+    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)

@@ -128,7 +128,7 @@ def without_names(kernel: TritonKernel) -> str:
     own = dict.fromkeys(names)
     taken = set(_NAME.findall(text)) - own.keys()
     free = (name for number in itertools.count() if (name := f"v{number}") not in taken)
-    numbered = dict(zip(own, free))
+    numbered = dict(zip(own, free, strict=False))
     return head + _NAME.sub(lambda word: numbered.get(word[0], word[0]), definition + body)
 
 
