@@ -181,11 +181,10 @@ def _is_on_meta(node: Any) -> bool:
 
 
 def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
-    """The inputs whose new contents kernels may write. Not where autograd stands between (it must see an output for itself),
-    nor through `.data` (the bridge copies to another tensor object then, and would copy the memory to itself)."""
+    """The inputs whose new contents kernels may write. Not where autograd stands between: it must see an output for itself."""
     if pair.backward is not None:
         return ()
-    return tuple((m.input, m.output) for m in pair.mutations if not (m.records_history or m.is_hidden))
+    return tuple((m.input, m.output) for m in pair.mutations if not m.records_history)
 
 
 def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:

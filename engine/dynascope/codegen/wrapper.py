@@ -118,7 +118,7 @@ class _Wrapper:
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
 
     def _is_made_of(self, result: str, base: str) -> bool:
-        return self.taken_over.get(base) == result
+        return result == base or self.taken_over.get(base) == result
 
     def _extern(self, step: ExternCall) -> None:
         name = self._value(_short(step), _callable(step.operator))

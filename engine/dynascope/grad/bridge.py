@@ -202,7 +202,8 @@ def _copy_back(mutation: Mutation) -> list[str]:
     if mutation.records_history:
         return [f"    {target}.copy_({value})"]
     if mutation.is_hidden:
-        return [f"    {target}.data.copy_({value})"]
+        # Kernels may have written the input's memory themselves: then they give the input.
+        return [f"    if {value} is not {target}: {target}.data.copy_({value})"]
     return ["    with no_grad():", f"        {target}.copy_({value})"]
 
 

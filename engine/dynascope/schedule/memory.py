@@ -19,7 +19,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     held = peak = 0
     for number, step in enumerate(steps):
         for name in allocated_by(step):
-            if name in made:
+            if name in made or program.buffers[name].role != "temporary":
                 continue
             made.add(name)
             buffer = program.buffers[name]
@@ -93,7 +93,7 @@ def _poolable(steps: tuple[Step, ...]) -> frozenset[str]:
     for step in steps:
         if isinstance(step, FusionGroup):
             written.update(step.writes)
-        elif isinstance(step, ExternCall) and _may_return_view(step):
+        elif isinstance(step, ExternCall) and may_return_view(step):
             viewed.update(reads(step))
     return frozenset(written - viewed)
 
@@ -102,7 +102,8 @@ UNDECLARED_VIEWS = ("aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten
 """Operators whose schema says that their results are new, and whose results are views."""
 
 
-def _may_return_view(step: ExternCall) -> bool:
+def may_return_view(step: ExternCall) -> bool:
+    """Whether a result of the call may share memory with an operand."""
     schema = getattr(step.operator, "_schema", None)
     return (
         schema is None
