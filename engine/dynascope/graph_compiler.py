@@ -118,7 +118,9 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
     )
     backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    function = bridge(pair, forward.call, backward.call if backward else None, backends)
+    function = bridge(
+        pair, forward.call, backward.call if backward else None, backends, backward.call_with_list if backward else None
+    )
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))

@@ -61,6 +61,8 @@ class KernelModule:
     wrapper_links: tuple[LineLink, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     """What the wrapper refers to by name: operators, dtypes, devices."""
+    empties_its_list: bool = False
+    """Whether the wrapper takes its inputs in one list, which it empties."""
 
     @property
     def source(self) -> str:

@@ -20,14 +20,14 @@ from dynascope.schedule.groups import ExternCall, FusionGroup, ScatterGroup, Sch
 LONGEST_NAME = 48
 
 
-def emit(schedule: Schedule, options: Any = None) -> KernelModule:
+def emit(schedule: Schedule, options: Any = None, empties_its_list: bool = False) -> KernelModule:
     """One kernel for all groups that compute the same, one text for all of a language, and the function that runs them."""
     taken: set[str] = set(schedule.buffers) | {schedule.program.name}
     made: dict[Hashable, tuple[Kernel, Identity]] = {}
     kernels = tuple(_kernel(step, schedule, taken, made, options) for step in schedule.steps)
     own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
-    wrapper, wrapper_links, values = emit_wrapper(schedule, kernels)
-    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values)
+    wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
+    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list)
 
 
 def _kernel(

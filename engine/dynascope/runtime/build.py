@@ -39,6 +39,8 @@ class Built:
     notes: tuple[Explanation, ...]
     timings: Timings | None = None
     """Where they were asked for."""
+    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
+    """The same for inputs in a list, which is emptied; where the wrapper is written so."""
 
 
 def build(module: KernelModule, options: Any = None) -> Built:
@@ -63,7 +65,10 @@ def build(module: KernelModule, options: Any = None) -> Built:
     if options is not None and options.profile:
         timings = Timings(any(isinstance(v, torch.device) and v.type == "cuda" for v in module.values.values()))
         names = timings.around(names, [*_kernel_names(module), *_operator_names(module)])
-    return Built(_function(module, names), paths, notes, timings)
+    function = _function(module, names)
+    if not (module.empties_its_list and module.schedule.program.inputs):
+        return Built(function, paths, notes, timings)
+    return Built(lambda *inputs: function(list(inputs)), paths, notes, timings, function)
 
 
 def _build_units(module: KernelModule) -> dict[str, str]:

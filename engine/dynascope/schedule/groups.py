@@ -124,3 +124,5 @@ class Schedule:
     outputs: tuple[Any, ...]
     peak_bytes: int = 0
     """At the sizes at hand, where they vary."""
+    held: tuple[int, ...] = ()
+    """The bytes held at each step, what waits for its next use included."""
