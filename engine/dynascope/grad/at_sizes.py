@@ -18,6 +18,7 @@ from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
 from dynascope.sizes.reach import keep_above
+from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
@@ -133,6 +134,10 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         found = run(program, trail)
     finally:
         worlds.scope.worlds = None
+    for values, other in zip(worlds.values[1:], trails, strict=True):
+        keeps_to_the_log = all(is_true_of(relation, values) for relation, _ in worlds.scope.log)
+        if keeps_to_the_log and not trail.ran_the_same(other):
+            raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
 
     def fits(values: Mapping[str, Any]) -> bool:
         if values in worlds.values:

@@ -60,7 +60,7 @@ class Recorder(TorchDispatchMode):
         self.trail = trail
         self.tape = Tape()
         self.builder = StepBuilder(self.tape, decompositions)
-        self.memory = Memory(self.builder, self.observe)
+        self.memory = Memory(self.builder, self.observe, self.agree)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -88,6 +88,11 @@ class Recorder(TorchDispatchMode):
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
         return numbers if self.trail is None else self.trail.observe(numbers)
+
+    def agree(self, fact: bool) -> None:
+        """Raises `DifferentiationRefused` where it is not so at other sizes."""
+        if self.trail is not None:
+            self.trail.agree(fact)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""

@@ -46,6 +46,10 @@ class Trail:
         self.found.append(tuple(found))
         return _with(data, iter(found))
 
+    def agree(self, fact: bool) -> None:
+        """Raises `DifferentiationRefused` where it is not so in the other worlds: an observation of as many numbers."""
+        self.observe((0, 0) if fact else (0,))
+
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
         layouts = [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]
@@ -56,6 +60,13 @@ class Trail:
         return len(self.found) == len(other.found) and all(
             len(ours) == len(theirs)
             and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True))
+            for ours, theirs in zip(self.found, other.found, strict=True)
+        )
+
+    def ran_the_same(self, other: Trail) -> bool:
+        """Whether a recording in another world ran the same operators."""
+        return len(self.found) == len(other.found) and all(
+            len(ours) == len(theirs) and (not ours or not callable(ours[0]) or ours[0] is theirs[0])
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 
