@@ -37,6 +37,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     objects,
     optimizers,
     own_warnings,
+    packed_sequences,
     profiling,
     recurrent,
     torch_state,

@@ -39,7 +39,7 @@ def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords
         found = late_numbers.number_of(machine, value) if cls is not complex and len(arguments) == 1 else None
         if found is None:
             raise Break(DataDependentValue(machine.expression(), cls.__name__))
-        value = found
+        value, arguments = found, [found]
         if value.python_type is not cls:
             return machine.sizes.compute(cls, (value,)) or machine.known(value)
     if isinstance(value, SymbolicNumber) and value.python_type is cls:
