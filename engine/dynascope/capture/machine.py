@@ -136,6 +136,8 @@ class Machine:
         self.said: list[tuple[Any, tuple]] = []
         """The calls that say what the program warned of itself."""
         self.keys: dict[type, dict[Source, None]] = {}
+        self.classes: dict[type, dict[str, Value]] = {}
+        """The classes that the program made, with what it put into them."""
         self.handled: Value = NONE
         self.catchers = 0
         self.grad_mode = torch.is_grad_enabled()

@@ -31,6 +31,7 @@ from dynascope.capture.values import (
     CellValue,
     ConstantValue,
     CountValue,
+    DescriptorValue,
     DictValue,
     DictViewValue,
     FunctionValue,
@@ -434,6 +435,9 @@ class Rebuilder:
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
+    def make_descriptor(self, value: DescriptorValue) -> None:
+        self.call_constant(value.cls, *value.parts)
+
     def make_cell(self, value: CellValue) -> None:
         self.builder.load_function(types.CellType)
         self.builder.call(0)
@@ -559,6 +563,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     SuperValue: Rebuilder.make_super,
+    DescriptorValue: Rebuilder.make_descriptor,
     CellValue: Rebuilder.make_cell,
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,

@@ -445,6 +445,19 @@ class MethodValue(Value):
         return MethodType
 
 
+class DescriptorValue(Value):
+    """A `staticmethod`, `classmethod` or `property` that the program made, of these functions (None where a property has none)."""
+
+    __slots__ = ("cls", "parts")
+
+    def __init__(self, cls: type, parts: tuple[Value, ...]) -> None:
+        self.cls, self.parts, self.source = cls, parts, None
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
 class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 

@@ -115,7 +115,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         raise Refusal(DebuggerCall("breakpoint"))
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
         owner = thing.__self__
-        meaning = meaning_of(lookup(owner if isinstance(owner, type) else type(owner), thing.__name__))
+        meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         if meaning is not None:
             return meaning(machine, [ConstantValue(owner), *arguments], keywords)
     if type(thing) in CALLABLE_OBJECTS:
@@ -147,6 +147,15 @@ def by_meaning(
     if not accepts(thing, len(arguments), tuple(keywords)):
         raise Break(ProgramRaises("TypeError", machine.expression()))
     return meaning(machine, arguments, keywords)
+
+
+def in_c(cls: type, name: str) -> Any:
+    """The entry that a class's method in C was bound from. A subclass may have one of its own in Python, which `super()` passes by."""
+    entry = lookup(cls, name)
+    if not isinstance(entry, (classmethod, staticmethod, types.FunctionType)):
+        return entry
+    entries = (vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    return next((each for each in entries if isinstance(each, types.ClassMethodDescriptorType)), entry)
 
 
 def meaning_of(thing: Any) -> Callable[..., Any] | None:

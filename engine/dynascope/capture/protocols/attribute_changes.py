@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.protocols import gradients, tensor_data
+from dynascope.capture.protocols import gradients, made_classes, tensor_data
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -20,7 +20,7 @@ from dynascope.capture.protocols.attributes import (
     property_part,
     slot,
 )
-from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, is_made, lookup, member, member_source
 from dynascope.capture.protocols.presence import MODULE_TABLES
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -44,6 +44,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(value, TensorValue) and name == "data":
         tensor_data.write(machine, value, item)
+        return None
+    if isinstance(value, ConstantValue) and is_made(value.value):
+        made_classes.put(machine, value.value, name, item)
         return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
