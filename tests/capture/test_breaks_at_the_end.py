@@ -4,30 +4,6 @@ import dynascope
 import torch
 
 
-def test_what_cannot_be_made_again_at_the_end_ends_the_graph_only_there():
-    closed = []
-
-    def pairs(x):
-        yield x * 2
-        try:
-            yield x + 1
-        finally:
-            closed.append(1)
-
-    def function(x):
-        y = x.sin() * 3
-        given = pairs(y)
-        a, b = next(given), next(given)
-        return (a + b) * 2
-
-    x = torch.ones(3)
-    with dynascope.expected("unrebuildable-value", "foreign-value"):
-        call = dynascope.compile(function)
-        for _ in range(2):
-            torch.testing.assert_close(call(x), function(x))
-    assert len(closed) == 4
-
-
 def test_what_is_changed_under_two_names_is_changed_after_a_graph():
     class Holder:
         pass

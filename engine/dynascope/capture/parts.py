@@ -19,6 +19,7 @@ from dynascope.capture.remade import remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    ArrayValue,
     CellValue,
     ConstantValue,
     CountValue,
@@ -117,6 +118,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ],
     PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
+    ArrayValue: lambda value: (value.tensor,),
     DescriptorValue: lambda value: value.parts,
     InstanceDictionaryValue: lambda value: (value.owner,),
     CellValue: lambda value: () if value.content is None else (value.content,),

@@ -188,7 +188,8 @@ def up_to_what_cannot_be_made(
             low, best = middle + 1, found
         else:
             high = middle
-    return best if best is not None and best.graph is not None else None
+    is_worth_it = best is not None and (best.graph is not None or isinstance(refused.reason, UnrebuildableValue))
+    return best if is_worth_it else None
 
 
 def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> tuple[Captured | Refused, Sequence[int]]:
@@ -226,6 +227,7 @@ class Session:
         self.machine = Machine(values, options)
         self.own_cells: list[CellValue] = []
         self.earlier: Sequence[int] = ()
+        self.leaves_generator = False
         self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
 
@@ -250,8 +252,10 @@ class Session:
             return self.refused(signal.reason)
 
     def breaking_places(self) -> Sequence[int]:
-        """None in what is one graph or nothing, and where frames cannot be entered in the middle."""
-        return () if self.options.fullgraph or not KNOWS_FRAMES else self.machine.statements[1:]
+        """None in what is one graph or nothing, and where frames cannot be entered in the middle. A generator with a cleanup would be
+        held by the break, and cleaned up later than Python does."""
+        is_whole = self.options.fullgraph or not KNOWS_FRAMES or self.leaves_generator
+        return () if is_whole else self.machine.statements[1:]
 
     def first_frame(self) -> Frame:
         code, values = self.region.code, self.machine.values
@@ -395,6 +399,7 @@ class Session:
             held = all_parts(plan.roots())
         for generator in pending:
             if not any(generator is each for each in held) and not closes_quietly(self.machine, generator):
+                self.leaves_generator = True
                 raise Break(UnrebuildableValue(describe(generator)))
 
     def check_aliases(self) -> list[TensorValue]:

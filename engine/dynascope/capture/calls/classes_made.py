@@ -28,6 +28,7 @@ from dynascope.capture.values import (
     DescriptorValue,
     DictValue,
     FunctionValue,
+    InstanceValue,
     Value,
 )
 
@@ -82,6 +83,8 @@ def make(
     for key, item in entries.items():
         if has_python_method(item.python_type, "__set_name__"):
             raise cannot(machine, f"`{key}` asks for its name")
+        if isinstance(item, InstanceValue) and lookup(item.cls, "__get__") is not MISSING:
+            raise cannot(machine, f"`{key}` is a descriptor")
     names = {key: made_classes.real_entry(item) for key, item in entries.items()}
     told = first_told(bases)
     if told is not None and "__init_subclass__" not in names:

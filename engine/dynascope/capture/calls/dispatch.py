@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import python
+from dynascope.capture.calls import numpy_calls, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
@@ -46,6 +46,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
+    ArrayValue,
     ConstantValue,
     FunctionValue,
     InstanceValue,
@@ -132,6 +133,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return call_torch(machine, thing, arguments, keywords)
     if is_foldable(thing):
         return fold(machine, thing, arguments, keywords)
+    if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
+        return numpy_calls.call(machine, thing, arguments, keywords)
     if numpy_numbers.makes_number(thing):
         return by_numpy(machine, thing, arguments, keywords)
     entry = lookup(type(thing), "__call__")
@@ -183,6 +186,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     name = name_of(thing)
     if name in METADATA_FUNCTIONS:
         return metadata_method(machine, thing, name, arguments, keywords)
+    if name in numpy_calls.OF_ARRAYS and any(holds_array(machine, value) for value in (*arguments, *keywords.values())):
+        return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
@@ -210,6 +215,13 @@ def holds_tensor(machine: Machine, value: Value) -> bool:
     if isinstance(value, (ListValue, TupleValue)):
         return any(holds_tensor(machine, item) for item in value.items)
     return isinstance(value, TensorValue)
+
+
+def holds_array(machine: Machine, value: Value) -> bool:
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_array(machine, item) for item in value.items)
+    return isinstance(value, ArrayValue)
 
 
 def is_listed(thing: Any) -> bool:

@@ -56,6 +56,7 @@ from dynascope.capture.reasons import (
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     ConstantValue,
     DictValue,
     ListValue,
@@ -237,6 +238,10 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
         if (found := as_number(machine, name, arguments[0])) is not None:
             return found
+    if name in ("numpy", "__array__") and len(arguments) == 1 and not keywords:
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.of_tensor(machine, arguments[0])
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
@@ -338,6 +343,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
+    if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
+        return to_operand(machine, found)
     if kind is ConstantValue:
         if type(value.value) in numpy_numbers.TYPES:
             return value.value.item(), value.value.item()

@@ -22,6 +22,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols.classes import (
     MISSING,
+    descriptor_source,
     is_data_descriptor,
     is_made,
     lookup,
@@ -42,6 +43,7 @@ from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     DELETED,
     NONE,
+    ArrayValue,
     ConstantValue,
     DescriptorValue,
     DictValue,
@@ -212,7 +214,7 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
-        descriptor = machine.outside.realize(entry, member_source(machine, cls, name, value))
+        descriptor = machine.outside.realize(entry, descriptor_source(machine, cls, name, value))
         getter = member(machine, kind, "__get__", descriptor)
         return machine.call(getter, [descriptor, value, class_value(machine, value)])
     if hasattr(kind, "__get__"):
@@ -580,6 +582,13 @@ def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
     return attribute(machine, value, name)
 
 
+def of_array(machine: Machine, value: ArrayValue, name: str) -> Any:
+    from dynascope.capture.calls import numpy_arrays
+
+    found = numpy_arrays.attribute(machine, value, name)
+    return generic(machine, value, name) if found is None else found
+
+
 READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     ConstantValue: of_constant,
     FunctionValue: of_function,
@@ -590,4 +599,5 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     TracebackValue: of_traceback,
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
+    ArrayValue: of_array,
 }

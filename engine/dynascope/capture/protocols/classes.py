@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dynascope.capture.places import is_library_name
 from dynascope.capture.values import DescriptorValue, Value
 from dynascope.capture.world import note
-from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, Source, TypeSource
+from dynascope.guards.source import (
+    AttributeSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    ItemSource,
+    Source,
+    TypeSource,
+)
 from dynascope.guards.world import ABSENT
 
 if TYPE_CHECKING:
@@ -98,6 +105,15 @@ def member_source(machine: Machine, cls: type, name: str, instance: Value | None
         base = class_source(machine, cls, instance)
         source = machine.member_sources[key] = AttributeSource(base, name)
     return source
+
+
+def descriptor_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
+    """The place of a descriptor itself, which an attribute of its class would ask for what it gives."""
+    owner = owner_of(cls, name)
+    if is_library_name(owner.__module__) or is_made(owner):
+        return member_source(machine, cls, name, instance)
+    place = ConstantSource(f"{owner.__qualname__}@{id(owner)}", owner)
+    return ItemSource(AttributeSource(place, "__dict__"), name)
 
 
 def member(machine: Machine, cls: type, name: str, instance: Value | None = None) -> Value:
