@@ -53,6 +53,9 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     with without_saved_tensors_hooks():
         recorded, steps, tangents, gradients = for_all_sizes(program, run)
     tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
+    reads = _reads(recorded)
+    if reads is not None:
+        results.forget_unread(reads)
     simplify(tape, results, gradients.values)
     parts = partition(tape, values, results, tangents, gradients.values, options)
     return emit_graphs(program, recorded, tangents, gradients, parts, steps)
@@ -93,7 +96,7 @@ def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:
     recorder, results = recorded.recorder, recorded.results
     if not recorder.kept:
         return None
-    inputs = {InputItself(i) for i in results.kept_inputs if recorder.is_read(recorded.leaves[i])}
+    inputs = {InputItself(i) for i in results.kept_inputs if recorder.is_read(recorded.handles[i])}
     outputs = zip(results.differentiable_outputs, results.differentiable, strict=False)
     return frozenset(inputs | {Computed(number) for number, (handle, _) in outputs if recorder.is_read(handle)})
 
