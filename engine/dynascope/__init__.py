@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 _HOMES = {
+    "aot": "dynascope.api",
     "compile": "dynascope.api",
     "explain": "dynascope.api",
     "disable": "dynascope.api",
@@ -35,6 +36,7 @@ _HOMES = {
 __all__ = [
     "StrictError",
     "__version__",
+    "aot",
     "compile",
     "config",
     "disable",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dynascope.api import compile, disable, explain, reset
+    from dynascope.api import aot, compile, disable, explain, reset
     from dynascope.backends import list_backends, register_backend
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
     from dynascope.configuration import config

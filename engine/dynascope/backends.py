@@ -7,8 +7,9 @@ inputs and returns a tuple or list of its outputs. torch's own backends are impo
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 
@@ -16,6 +17,21 @@ Backend = Callable[[Any, list], Callable]
 
 DEFAULT = "dynascope"
 _registered: dict[str, Backend] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCompilers:
+    """A backend for functional graphs: `forward` and `backward` get one each, of ATen, core ATen or prims, and ours is all around
+    them (`dynascope.aot`). None: the graph runs operator by operator."""
+
+    forward: Backend | None = None
+    backward: Backend | None = None
+    level: Literal["aten", "core", "prims"] = "aten"
+    decompositions: Mapping[Any, Callable] = field(default_factory=dict)
+    __name__ = "aot"
+
+    def __call__(self, graph: Any, example_inputs: list) -> Callable:
+        raise TypeError("dynascope.aot(function, ...) compiles; what it makes is no backend for others")
 
 
 class UnknownBackend(ValueError):

@@ -27,9 +27,11 @@ from dynascope.report.facts import (
     GraphFact,
     KernelFact,
     ProgramFact,
+    StageText,
 )
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
+from dynascope.report.stages import in_order
 from dynascope.strictness import judge
 
 WRITE_INTERVAL = 0.25
@@ -52,6 +54,14 @@ class Account:
     """How often the entry has run by now, and its place among the latest uses of all."""
     costs: Callable[[GraphFact, tuple[KernelFact, ...]], tuple[GraphFact, tuple[KernelFact, ...]]] | None = None
     """Adds what was measured by now, where the program is profiled."""
+    levels: Callable[[], tuple[StageText, ...]] | None = None
+    """Texts of levels that nothing runs, where they are wanted: to be made when the program has ended."""
+
+    def with_levels(self) -> Account:
+        if self.graph is None or self.levels is None:
+            return self
+        texts = in_order((*self.graph.texts, *self.levels()))
+        return replace(self, graph=replace(self.graph, texts=texts), levels=None)
 
     def measured(self) -> tuple[GraphFact | None, tuple[KernelFact, ...]]:
         if self.graph is None or self.costs is None:
@@ -143,6 +153,15 @@ class Recorder:
         self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds)
         self.write()
 
+    def read_levels(self) -> None:
+        """The program has ended, and torch still has all of its operators: those that are written in Python go as the interpreter does.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            self._settle()
+            self._accounts = [self._tried(account.with_levels, account) for account in self._accounts]
+
     def report(self) -> CompileReport:
         with self._lock:
             self._settle()
@@ -175,14 +194,20 @@ class Recorder:
         """Turn pending accounts into facts. One that cannot be read is a defect of ours: it is said, nothing else is lost."""
         pending, self._pending = self._pending, []
         for account in pending:
-            try:
-                self._accounts.append(account())
-            except Exception as error:
-                from dynascope.reasons import EngineError
+            made = self._tried(account, None)
+            if made is not None:
+                self._accounts.append(made)
 
-                note = EngineError.of("report", getattr(account, "function", "?"), error).explain()
-                self._notes.append(note)
-                judge(note, config.strict, error)
+    def _tried(self, make: Callable[[], Account], instead: Account | None) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            from dynascope.reasons import EngineError
+
+            note = EngineError.of("report", getattr(instead, "function", "?"), error).explain()
+            self._notes.append(note)
+            judge(note, config.strict, error)
+        return instead
 
     def _write_soon(self) -> None:
         if self._path is None:

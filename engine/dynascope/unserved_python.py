@@ -13,6 +13,7 @@ import warnings
 
 __all__ = [
     "StrictError",
+    "aot",
     "compile",
     "config",
     "disable",
@@ -46,6 +47,10 @@ def compile(target=None, **settings):
         _said.append(True)
         warnings.warn(RUNS, stacklevel=2)
     return (lambda function: function) if target is None else target
+
+
+def aot(target=None, **settings):
+    return compile(target)
 
 
 def disable(target=None, recursive=True):

@@ -62,6 +62,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--levels", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--profile", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
@@ -109,7 +110,8 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_show(commands: argparse._SubParsersAction) -> None:
-    from dynascope.command.show import OPERATORS, STAGES
+    from dynascope.command.show import OPERATORS
+    from dynascope.report.stages import STAGES
 
     shown = "run a file and print what one stage made of one function; `show operators [NAME]`: what becomes of each of torch's"
     show = commands.add_parser("show", help=shown)
