@@ -340,18 +340,18 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         except (NumberNeeded, OperatorsUnsupported):
             raise
         except Exception as error:
+            if numbers := numbers_among(captured.example_inputs):
+                raise NumberNeeded(numbers) from error
             return _failed(backend, captured, state, error)
-    numbers = numbers_among(captured.example_inputs)
+    numbers, original = numbers_among(captured.example_inputs), captured.module
     if _look() is not None:
         # A backend may change the graph that it is given.
         captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(
-                    compile_with_symbols(backend, captured.module, captured.example_inputs), captured.module
-                )
-            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)
+                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original)
+            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original)
         except Exception as error:
             if numbers:
                 raise NumberNeeded(numbers) from error

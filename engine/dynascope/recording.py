@@ -7,6 +7,7 @@ report is written, not while the program waits. Without a recorder nothing is ke
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import traceback
@@ -150,7 +151,8 @@ class Recorder:
         if os.getpid() != self._process:
             return
         seconds = time.perf_counter() - self._started
-        self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds)
+        peak = peak_bytes()
+        self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds, peak_bytes=peak)
         self.write()
 
     def read_levels(self) -> None:
@@ -275,6 +277,17 @@ def _syntax_span(error: SyntaxError) -> Span:
     end = error.end_offset or 0
     known = error.end_lineno == line and end > offset
     return Span(file, line, offset - 1, line, (end if known else offset + 1) - 1)
+
+
+def peak_bytes() -> int | None:
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "_C") and torch.cuda.is_initialized():
+        return torch.cuda.max_memory_allocated()
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def environment() -> EnvironmentFact:

@@ -59,6 +59,8 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
         recorder.keep_call = _keeping(settings["keep"])
     if settings.get("check"):
         recorder.check = _loaded_later("dynascope.checking.checker", "Checker", recorder)
+    elif settings.get("compare"):
+        recorder.check = _loaded_later("dynascope.comparing", "Comparer", recorder)
     elif settings.get("profile"):
         recorder.check = _loaded_later("dynascope.costs", "Profiler", recorder)
     unmet = unmet_requirement()

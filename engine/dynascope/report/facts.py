@@ -111,6 +111,14 @@ class BesideEager:
 
     compiled: float
     eager: float
+    first: float | None = None
+    """Of the first call, where backends are compared."""
+    difference: float | None = None
+    """The largest one from eager's results and gradients, in tolerances: up to 1 is equal."""
+    kernels: int | None = None
+    """That torch's own compiler wrote, where it is the backend."""
+    failure: str = ""
+    """Why nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +256,8 @@ class ProgramFact:
     signal: int | None = None
     seconds: float | None = None
     error: Explanation | None = None
+    peak_bytes: int | None = None
+    """The most memory that the process had at once; of a GPU's, where it used one."""
     asks: bool | None = None
     """Whether the program asks for compilation itself; None where that is not known yet."""
 
