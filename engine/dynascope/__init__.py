@@ -25,6 +25,7 @@ _HOMES = {
     "reset": "dynascope.api",
     "list_backends": "dynascope.backends",
     "register_backend": "dynascope.backends",
+    "compare_captures": "dynascope.captures",
     "config": "dynascope.configuration",
     "expected": "dynascope.strictness",
     "mark_dynamic": "dynascope.capture.marks",
@@ -37,6 +38,7 @@ __all__ = [
     "StrictError",
     "__version__",
     "aot",
+    "compare_captures",
     "compile",
     "config",
     "disable",
@@ -52,6 +54,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dynascope.api import aot, compile, disable, explain, reset
+    from dynascope.captures import compare_captures
     from dynascope.backends import list_backends, register_backend
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
     from dynascope.configuration import config

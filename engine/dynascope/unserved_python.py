@@ -14,6 +14,7 @@ import warnings
 __all__ = [
     "StrictError",
     "aot",
+    "compare_captures",
     "compile",
     "config",
     "disable",
@@ -59,6 +60,10 @@ def disable(target=None, recursive=True):
 
 def register_backend(backend=None, name=None):
     return (lambda function: function) if backend is None else backend
+
+
+def compare_captures(target, *arguments, **named):
+    raise RuntimeError(NEEDS)
 
 
 def explain(target, *arguments, **named):

@@ -1,4 +1,4 @@
-"""The words after `dynascope`: run | check | profile | compare | backends | fix | show | explain | lsp | doctor, each with its options."""
+"""The words after `dynascope`: run | check | profile | compare | compare-captures | backends | fix | show | explain | lsp | doctor, each with its options."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_check(commands)
     _add_profile(commands)
     _add_compare(commands)
+    _add_compare_captures(commands)
     _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
@@ -100,10 +101,18 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         "--backends", metavar="A,B,C", default="dynascope,inductor", help="their names (default: %(default)s); eager comes first"
     )
     compare.add_argument("--json", metavar="PATH", help="write the comparison there too")
-    compare.add_argument("--output-format", choices=("text", "json"), default="text", help="what is printed: %(choices)s")
+    compare.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
     compare.add_argument("--timeout", type=float, metavar="SECONDS", help="of each run")
     compare.add_argument("file", metavar="FILE")
     compare.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_compare_captures(commands: argparse._SubParsersAction) -> None:
+    captures = commands.add_parser("compare-captures", help="one function, captured by TorchScript, fx, export, lazy tensors and ours")
+    captures.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
+    captures.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after so long")
+    captures.add_argument("target", metavar="FILE::FUNCTION")
+    captures.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _add_fix(commands: argparse._SubParsersAction) -> None:
@@ -170,6 +179,12 @@ def _compare(options: argparse.Namespace) -> int:
     return compare(options)
 
 
+def _compare_captures(options: argparse.Namespace) -> int:
+    from dynascope.command.compare import compare_captures
+
+    return compare_captures(options)
+
+
 def _backends(options: argparse.Namespace) -> int:
     from dynascope.command.compare import backends
 
@@ -218,6 +233,7 @@ COMMANDS = {
     "check": _check,
     "profile": _profile,
     "compare": _compare,
+    "compare-captures": _compare_captures,
     "backends": _backends,
     "fix": _fix,
     "show": _show,

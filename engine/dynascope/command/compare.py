@@ -23,6 +23,7 @@ from dynascope.report.store import ReportUnreadable, read_report
 
 DIFFERS = 1
 USAGE = 2
+HEAD = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
 EAGER = "eager"
 FELL_BACK = "backend-failed"
 
@@ -73,8 +74,27 @@ def compare(options: argparse.Namespace) -> int:
     text = json.dumps([asdict(each) for each in found], indent=1)
     if options.json:
         Path(options.json).write_text(text, encoding="utf-8")
-    print(text if options.output_format == "json" else comparison_text(found))
+    written = {"json": lambda: text, "text": lambda: comparison_text(found), "markdown": lambda: comparison_page(options.file, found)}
+    print(written[options.output_format]())
     return 0 if all(each.is_equal for each in found) else DIFFERS
+
+
+def compare_captures(options: argparse.Namespace) -> int:
+    """`dynascope compare-captures FILE::FUNCTION`: in a process of its own, which compiles nothing before."""
+    file, _, function = options.target.partition("::")
+    if not Path(file).is_file() or not function:
+        print(f"dynascope: compare-captures takes FILE::FUNCTION; there is no {'function' if not function else file}", file=sys.stderr)
+        return USAGE
+    command = [sys.executable, "-m", "dynascope.captures", options.output_format, function, file, *options.arguments]
+    try:
+        done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=options.timeout)
+    except subprocess.TimeoutExpired:
+        print(f"dynascope: not finished after {options.timeout:g} s", file=sys.stderr)
+        return DIFFERS
+    print(done.stdout, end="")
+    if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
+    return done.returncode
 
 
 def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> tuple[Comparison, str]:
@@ -141,9 +161,8 @@ def _results(report: CompileReport, measured: list, done: subprocess.CompletedPr
 
 
 def comparison_text(found: list[Comparison]) -> str:
-    head = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
-    rows = [head, *(_row(each) for each in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    rows = [HEAD, *(_row(each) for each in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     widths[1] = min(widths[1], max([len("results"), *(len(r[1]) for r in rows if len(r[1]) < 16)]))
     lines = []
     for row, each in zip(rows, [None, *found], strict=True):
@@ -154,6 +173,16 @@ def comparison_text(found: list[Comparison]) -> str:
         if each is not None and each.same_output is False:
             lines.append(f"{'':{widths[0]}}   the program prints other words than under eager")
     lines += [f"{each.backend}: {each.results}" for each in found if len(each.results) > widths[1]]
+    return "\n".join(lines)
+
+
+def comparison_page(file: str, found: list[Comparison]) -> str:
+    """Markdown, for an editor."""
+    lines = [f"# {Path(file).name} under {len(found)} backends", "", f"| {' | '.join(HEAD)} | prints |", "| --- " * (len(HEAD) + 1) + "|"]
+    for each in found:
+        same = {None: "", True: "the same", False: "other words"}[each.same_output]
+        lines.append(f"| {' | '.join((*_row(each), same))} |".replace("\n", " "))
+    lines += ["", "Seconds and times are sums over the graphs, a call with its backward pass. Results are equal up to rounding."]
     return "\n".join(lines)
 
 
