@@ -54,9 +54,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dynascope.api import aot, compile, disable, explain, reset
-    from dynascope.captures import compare_captures
     from dynascope.backends import list_backends, register_backend
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+    from dynascope.captures import compare_captures
     from dynascope.configuration import config
     from dynascope.strictness import StrictError, expected
 

@@ -42,6 +42,10 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "bool argmax": (lambda x: x.argmax(), (ones(boolean),)),
     "bool abs": (lambda x: x.abs(), (ones(boolean),)),
     "uint16": (lambda x: x + 1, (ones(torch.uint16),)),
+    "bool avg_pool1d": (lambda x: F.avg_pool1d(x, 2), (ones(boolean, 3, 4),)),
+    "bool einsum": (lambda x: torch.einsum("ij,kj->ik", x, x), (ones(boolean, 3, 4),)),
+    "float embedding": (lambda i, x: F.embedding(i, x), (ones(f32), ones(f32, 2, 3))),
+    "complex max(dim)": (lambda x: x.max(0), (ones(c64, 2, 3),)),
     "float8": (lambda x: x + 1, (ones(torch.float8_e4m3fn),)),
     "expanded add_": (lambda x: x.clone().expand(3).add_(1), (ones(f32, 1),)),
     "shifted add_": (lambda x: x.clone()[1:].add_(x[:-1]) + (y := x.clone())[1:].add_(y[:-1]), (ones(f32),)),
@@ -68,6 +72,29 @@ def test_refused(name):
         assert dynascope.compile(caught, backend="eager")(*arguments) == expected
         with pytest.raises(expected[0]):
             dynascope.compile(function, backend="eager")(*arguments)
+
+
+REFUSED_BACKWARD: dict[str, tuple[Callable, tuple]] = {
+    "mse_loss": (lambda x, y: F.mse_loss(x, y), (ones(f32), ones(torch.bfloat16))),
+    "huber_loss of ints": (lambda x, y: F.huber_loss(x, y), (ones(f32), ones(i64))),
+    "logaddexp of bools": (lambda x, y: torch.logaddexp(x, y).sum(), (ones(f64), ones(boolean))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BACKWARD)
+def test_refused_in_the_backward_pass(name):
+    """By some versions of torch: a gradient there, an error in the others."""
+    function, (x, *others) = REFUSED_BACKWARD[name]
+    outcomes = []
+    for called in (function, dynascope.compile(function)):
+        leaf = x.clone().requires_grad_()
+        loss = called(leaf, *others)
+        try:
+            loss.backward()
+            outcomes.append(leaf.grad.tolist())
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == pytest.approx(outcomes[1])
 
 
 def test_usual_types_are_not_tried():

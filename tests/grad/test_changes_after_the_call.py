@@ -66,6 +66,10 @@ UNUSED = {
         lambda x, w, results: results[2].add_(1),
     ),
     "an operand": (lambda x, w: (w.sin(), x * w.detach(), w * x), lambda x, w, results: x.add_(1)),
+    "what a result without a gradient was made of": (
+        lambda x, w: ((y := x.tanh()) * 1.0, (y * w).argmax(), w * x, y),
+        lambda x, w, results: results[3].add_(1),
+    ),
     "both": (lambda x, w: ((x + 1).tanh(), w.exp(), x.exp()), lambda x, w, results: [r.add_(1) for r in results[1:]]),
 }
 

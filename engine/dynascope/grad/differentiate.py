@@ -84,7 +84,11 @@ def joint_of(program: Program, overlap: Overlap = lambda index: None) -> Joint:
 
     with without_saved_tensors_hooks():
         joint = Joint(program, *for_all_sizes(program, run))
-    simplify(joint.recorded.recorder.tape, joint.recorded.results, joint.gradients.values)
+    recorded = joint.recorded
+    reads = _reads(recorded)
+    if reads is not None:
+        recorded.results.forget_unread(reads)
+    simplify(recorded.recorder.tape, recorded.results, joint.gradients.values)
     return joint
 
 
@@ -123,7 +127,7 @@ def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:
     recorder, results = recorded.recorder, recorded.results
     if not recorder.kept:
         return None
-    inputs = {InputItself(i) for i in results.kept_inputs if recorder.is_read(recorded.leaves[i])}
+    inputs = {InputItself(i) for i in results.kept_inputs if recorder.is_read(recorded.handles[i])}
     outputs = zip(results.differentiable_outputs, results.differentiable, strict=False)
     return frozenset(inputs | {Computed(number) for number, (handle, _) in outputs if recorder.is_read(handle)})
 

@@ -61,6 +61,13 @@ class Results:
     """What eager's backward pass reads, so that a change in place after the call is an error: inputs, and forward outputs with
     their place in autograd's graph, which the error names."""
 
+    def forget_unread(self, reads: frozenset[Computed | InputItself]) -> None:
+        """What autograd keeps for results without a gradient, no backward pass looks at: `reads` are those that one does."""
+        self.kept_inputs = {index for index in self.kept_inputs if InputItself(index) in reads}
+        self.kept_outputs = {
+            number: place for number, place in self.kept_outputs.items() if Computed(number) in reads
+        }
+
 
 def check_inputs(names: Sequence[str], examples: list[Any]) -> None:
     for name, example in zip(names, examples, strict=True):

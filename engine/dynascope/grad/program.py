@@ -79,11 +79,13 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """`values` are the inputs' on the tape; `leaves` what to differentiate by; `results` what the program returns."""
+    """`values` are the inputs' on the tape; `leaves` what to differentiate by; `handles` what the program got
+    for them; `results` what the program returns."""
 
     recorder: Recorder
     values: list[Any]
     leaves: list[Any]
+    handles: list[Any]
     results: Results
 
 
@@ -100,7 +102,7 @@ def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail
             outputs = run(program.graph, handles, recorder)
         _check_metadata(program.names, handles, before)
         results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap)
-    return Recorded(recorder, values, leaves, results)
+    return Recorded(recorder, values, leaves, handles, results)
 
 
 def _keeping_noted(recorder: Recorder) -> AbstractContextManager[Any]:

@@ -4,7 +4,8 @@ that several elements share.
     check_types(torch.sub, (f32[4], True), {}, cpu)     "Subtraction with a bool tensor is not supported ..."
     writes_unevenly(expanded, ())                                   True
 
-The types are tried once for each kind of call, on tensors of one element; the answer is the words of the error, or None. Only
+The types are tried once for each kind of call, on tensors of zeros (of one element where they are large), and once more with a
+gradient where one is asked for. The answer is the words of the error, or None. Only
 torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
 kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may reach anything.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,14 +23,16 @@ import torch
 from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
-    r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|complex types"
+    r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|\bcomplex\b"
     r"|negative integer powers|floating point|tensors but got",
     re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale|zero_point|generator|pivot", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale(?!_grad)|zero_point|generator|pivot", re.IGNORECASE)
+_FEW_ELEMENTS = 1 << 16
+"""Of all operands together: more are not made for a trial."""
 _PYTHON_NAMES = {
     "truediv": "div",
     "floordiv": "floor_divide",
@@ -91,9 +95,17 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
-    signature = (target, _kinds(arguments), named, lower, device)
+    differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    are_few = all(map(torch.Tensor.numel, tensors)) and sum(map(torch.Tensor.numel, tensors)) <= _FEW_ELEMENTS
+    signature = (target, _kinds(arguments), named, lower, device, differentiates, are_few)
     if signature not in _tried:
-        _tried[signature] = _try(target, arguments, keywords, device)
+        _tried[signature] = None
+        for makes in (_zeros, _one_element) if are_few else (_one_element,):
+            try:
+                _tried[signature] = _try(_Trial(target, arguments, keywords, device, makes), differentiates)
+                break
+            except _SaysNothing:
+                continue
     return _tried[signature]
 
 
@@ -154,29 +166,63 @@ def _kinds(values: Iterable[Any]) -> tuple:
     )
 
 
-def _try(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
+class _SaysNothing(Exception):
+    """The trial failed for another reason than types."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    target: Callable
+    arguments: tuple
+    keywords: dict[str, Any]
+    device: torch.device
+    makes: Callable[[torch.Tensor, torch.device], torch.Tensor]
+    """A tensor in an operand's place: of zeros, which are indices too."""
+
+    def run(self, *, differentiates: bool) -> None:
+        """Raises what the operator raises, or its backward pass."""
+        with torch.set_grad_enabled(differentiates):
+            named = {name: self.made(item) for name, item in self.keywords.items()}
+            result = self.target(*map(self.made, self.arguments), **named)
+            if differentiates:
+                results = [each for each in tensors_in((result,)) if each.requires_grad]
+                torch.autograd.backward(results, [torch.ones_like(each) for each in results])
+
+    def made(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            zeros = self.makes(value, self.device)
+            # No leaf: the operator may write to it.
+            return zeros.requires_grad_().clone() if value.requires_grad and torch.is_grad_enabled() else zeros
+        if type(value) in (list, tuple):
+            return type(value)(map(self.made, value))
+        return self.device if isinstance(value, torch.device) else value
+
+
+def _try(trial: _Trial, differentiates: bool) -> str | None:
+    """What the operator says of the types, or its backward pass."""
     generator = torch.get_rng_state()
     try:
-        with noted(), torch.no_grad():
-            named = {name: _one_element(item, device) for name, item in keywords.items()}
-            target(*(_one_element(item, device) for item in arguments), **named)
-    except (RuntimeError, TypeError, IndexError) as error:
-        text = str(error).strip().split("\n")[0]
-        return text if ABOUT_TYPES.search(text) else None
-    except Exception:
-        return None
+        for with_gradient in (False, True) if differentiates else (False,):
+            try:
+                with noted():
+                    trial.run(differentiates=with_gradient)
+            except Exception as error:
+                text = str(error).strip().split("\n")[0]
+                if isinstance(error, (RuntimeError, TypeError, IndexError)) and ABOUT_TYPES.search(text):
+                    return text
+                if not with_gradient:
+                    raise _SaysNothing from None
     finally:
         torch.set_rng_state(generator)
     return None
 
 
-def _one_element(value: Any, device: torch.device) -> Any:
-    """The argument with each tensor as one element of it, 0 so that it is an index too."""
-    if isinstance(value, torch.Tensor):
-        return torch.zeros((1,) * value.dim(), dtype=value.dtype, device=device)
-    if type(value) in (list, tuple):
-        return type(value)(_one_element(item, device) for item in value)
-    return device if isinstance(value, torch.device) else value
+def _one_element(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return torch.zeros((1,) * operand.dim(), dtype=operand.dtype, device=device)
+
+
+def _zeros(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return torch.zeros(operand.shape, dtype=operand.dtype, device=device)
 
 
 def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> bool:
