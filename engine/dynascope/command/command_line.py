@@ -1,4 +1,4 @@
-"""The words after `dynascope`: run | check | profile | compare | compare-captures | backends | fix | show | explain | lsp | doctor, each with its options."""
+"""The words after `dynascope`: run, check, profile, compare, fix, show, explain and so on, each with its options."""
 
 from __future__ import annotations
 
