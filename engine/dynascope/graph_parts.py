@@ -231,7 +231,7 @@ def describe(part: Part, scope: Scope) -> None:
         worlds = worlds or Worlds(scope)
         try:
             results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
-        except RuntimeError:  # it takes none but certain sizes, which nothing relies on yet
+        except (RuntimeError, IndexError, ValueError):  # it takes none but certain sizes, which nothing relies on yet
             results = []
         if isinstance(node.meta.get("example_value"), torch.Tensor):
             _say(node, results, worlds)
