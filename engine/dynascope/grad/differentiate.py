@@ -60,7 +60,11 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     simplify(tape, results, gradients.values)
     parts = partition(tape, values, results, tangents, gradients.values, options)
     pair = emit_graphs(program, recorded, tangents, gradients, parts, steps)
-    return replace(pair, possible_after=_possible_after(recorded, (True,) * len(tangents))) if tangents else pair
+    if not tangents:
+        return pair
+    reads, possible = _reads(recorded), _possible_after(recorded, (True,) * len(tangents))
+    watched = tuple(each for each in pair.watched if reads is None or each.origin in reads)
+    return replace(pair, watched=watched, possible_after=possible)
 
 
 def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
