@@ -180,6 +180,36 @@ def test_the_same_with_gradients(program, backend):
     assert not compiled.table.given_up
 
 
+BAD_PLACES = {
+    "zeros_like": lambda x, i: torch.zeros_like(x[i]),
+    "new_ones": lambda x, i: x[i].new_ones(3),
+    "isfinite of integers": lambda x, i: (x.long()[i] * 2).isfinite(),
+    "isnan of integers": lambda x, i: x.long().gather(0, i).isnan().any(),
+    "only its sizes": lambda x, i: x[i].shape,
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("what", BAD_PLACES)
+def test_what_is_made_only_for_its_sizes_raises_too(what, backend):
+    assert_same(BAD_PLACES[what], (X, GOOD), (X, BAD), backend=backend)
+
+
+VALUES_THAT_DO_NOT_FIT = {
+    "setitem": lambda x, i, n: x.clone().__setitem__(i, torch.ones(n, 2)),
+    "index_put": lambda x, i, n: x.index_put((i,), torch.ones(n, 2)),
+    "accumulated": lambda x, i, n: x.index_put((i,), torch.ones(n, 2), accumulate=True),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("what", VALUES_THAT_DO_NOT_FIT)
+def test_values_that_do_not_fit_their_places(what, backend):
+    """Torch's meta kernels do not look; nor is it known of a number that varies."""
+    calls = [(torch.zeros(4, 2), torch.tensor([0, 2]), n) for n in (2, 1, 3, 2, 4)]
+    assert_same(VALUES_THAT_DO_NOT_FIT[what], *calls, backend=backend)
+
+
 STATEMENTS = {
     "an unbound local": "z = z0.clone(); z0 = 1",
     "an unbound local alone": "z0",

@@ -174,9 +174,9 @@ def test_steps_that_grow_with_a_size_end(monkeypatch):
     """The gradient of a product of reflections takes steps for each of them: recorded for thousands it would take hours."""
     observed, observe = [], Trail.observe
 
-    def counted(self, data):
+    def counted(self, data, tape):
         observed.append(None)
-        return observe(self, data)
+        return observe(self, data, tape)
 
     monkeypatch.setattr(Trail, "observe", counted)
     compiled = dynascope.compile(torch.linalg.householder_product)

@@ -154,7 +154,7 @@ class GradPair:
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
     program: Program | None = None
-    """What was differentiated, where there is a backward graph: for second derivatives and parts of the backward pass."""
+    """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()
     """The operators of the forward pass as they were recorded: `Saved.step` counts them, in every recording."""
     possible_after: frozenset[int] = frozenset()

@@ -56,6 +56,7 @@ from dynascope.capture.reasons import (
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     ConstantValue,
     DictValue,
     ListValue,
@@ -191,6 +192,8 @@ FACTORIES = frozenset(
         "rfftfreq",
     ]
 )
+MOVES = frozenset({"cpu", "cuda"})
+"""Methods whose name is a device: a tensor that is there already comes back itself."""
 ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
 ATTENTION_FLAGS = tuple(
     getattr(torch._C, f"_get_{kernel}_sdp_enabled")
@@ -235,6 +238,10 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
         if (found := as_number(machine, name, arguments[0])) is not None:
             return found
+    if name in ("numpy", "__array__") and len(arguments) == 1 and not keywords:
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.of_tensor(machine, arguments[0])
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
@@ -269,6 +276,8 @@ def as_number(machine: Machine, name: str, value: Value) -> Value | None:
     found = late_numbers.number_of(machine, tensor)
     if found is None or name == "item":
         return found
+    if isinstance(found, ConstantValue):
+        return ConstantValue(int(found.value) if name == "__int__" else float(found.value))
     return machine.sizes.compute(int if name == "__int__" else float, (found,))
 
 
@@ -338,6 +347,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
+    if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
+        return to_operand(machine, found)
     if kind is ConstantValue:
         if type(value.value) in numpy_numbers.TYPES:
             return value.value.item(), value.value.item()
@@ -404,6 +415,8 @@ class Operation:
             keywords = dict(keywords)  # a reserved word cannot be a keyword in a graph's code: it is the first argument
             self.values.append(prepare(keywords.pop("from")))
         self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
+        if name in OF_SIZES:
+            self.values = [size_in(machine, value) for value in self.values]
         pairs = [to_operand(machine, value) for value in self.values]
         self.arguments = tuple(pair[0] for pair in pairs)
         self.examples = tuple(pair[1] for pair in pairs)
@@ -550,7 +563,8 @@ class Operation:
             arguments, keywords = self.without_devices()
         try:
             with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside_on_meta(self.target):
-                result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+                target = torch.Tensor.to if self.name in MOVES else self.target
+                result = self.machine.in_plain_mode(lambda: target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
@@ -579,8 +593,8 @@ class Operation:
         }
         if self.name == "to":
             arguments = tuple(META if isinstance(item, str) and named_device(item) else item for item in arguments)
-        elif self.name in ("cuda", "cpu"):
-            return arguments[:1], {}
+        elif self.name in MOVES:
+            return (arguments[0], META), {key: item for key, item in keywords.items() if key == "memory_format"}
         elif not self.tensors and self.name in FACTORIES:
             keywords["device"] = META
         return arguments, keywords
@@ -674,6 +688,18 @@ class Operation:
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
 
 
+OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})
+
+
+def size_in(machine: Machine, value: Value) -> Value:
+    """A size that a tensor holds (`torch.zeros(2, lengths[0])`), which is asked for its number."""
+    if isinstance(value, (ListValue, TupleValue)) and any(tensors_in([value])):
+        return TupleValue(tuple(size_in(machine, machine.realize(item)) for item in value.items))
+    if isinstance(value, TensorValue) and not value.example.dtype.is_floating_point:
+        return late_numbers.number_of(machine, value) or value
+    return value
+
+
 def is_inference(tensor: TensorValue) -> bool:
     return tensor.object is not None and tensor.object.is_inference()
 
@@ -701,6 +727,13 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    try:
+        return known_attribute(machine, value, name)
+    except RuntimeError:  # autograd refuses to look at a view of several that was written through another one
+        raise Break(TensorAttribute(name)) from None
+
+
+def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     entry = lookup(value.python_type, name)
     if name in ("shape", "nbytes") and machine.extents.vary:
         now = getattr(value.example, name)
