@@ -90,3 +90,16 @@ def test_versions_of_inputs_and_beside_data(write):
 
     x = torch.rand(3)
     assert dynascope.compile(program, backend="eager")(x) == program(torch.rand(3))
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_inference_tensors_have_no_version():
+    def program(x):
+        made = x * 1
+        try:
+            return made._version
+        except RuntimeError as error:
+            return str(error)
+
+    with torch.inference_mode():
+        assert dynascope.compile(program, backend="eager")(torch.ones(2)) == program(torch.ones(2))

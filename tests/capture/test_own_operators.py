@@ -138,3 +138,16 @@ def test_a_backward_pass_that_cannot_be_recorded_leaves_kernels_around():
     (halves(expected.sin(), torch.tensor([2])).cos() * 2).sum().backward()
     y.sum().backward()
     torch.testing.assert_close(x.grad, expected.grad)
+
+
+def test_operators_of_torch_s_that_compute_numbers():
+    """As torch's scripts call them, with plain numbers."""
+
+    def program(x, a, b):
+        ops = torch.ops.aten
+        return x + ops.floordiv(a, 2) * ops.remainder(a, 3), ops.eq(a, b), ops.neg(a), ops.sqrt(a), ops.lt(a, b)
+
+    x = torch.ones(2)
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    for a in (4, 9, 5):
+        assert repr(compiled(x, a, 3.3)) == repr(program(x, a, 3.3))

@@ -118,3 +118,26 @@ def test_what_shares_memory_with_an_input_and_has_a_history_of_its_own():
         function(x).sum().backward()
         found.append((x.detach(), x.grad))
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_a_backward_pass_inside_kept_may_change(together):
+    """The graph that was run inside keeps `h` for ever; no result leads to it."""
+
+    def program(x):
+        y = x * 2
+        h = y.flip(-1)
+        (h * h).mean().backward(retain_graph=True)
+        return y, h + 0 * h.detach(), h
+
+    def run(function):
+        x = torch.linspace(-1, 1, 9).requires_grad_()
+        y, g, h = function(x)
+        with torch.no_grad():
+            h.add_(1)
+        (y + g if together else y).sum().backward()
+        return x.grad
+
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        torch.testing.assert_close(run(compiled), run(program))

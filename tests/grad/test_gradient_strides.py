@@ -200,3 +200,20 @@ def test_the_name_of_an_activation_is_torch_s():
             z.abs().sum().backward()
         found.append(str(raised.value).partition("is at version")[0])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("sizes", [((2, 0, 4), (5, 0, 2)), ((0, 3, 4), (5, 3, 2)), ((2, 0, 4, 4), (5, 0, 2, 2))], ids=str)
+def test_convolutions_of_no_channels(sizes):
+    """torch gives no channels then, whatever the weight says."""
+    convolve = F.conv1d if len(sizes[0]) == 3 else F.conv2d
+
+    def run(function):
+        x, weight = (torch.ones(each, requires_grad=True) for each in sizes)
+        result = function(x, weight)
+        result.sum().backward()
+        return result, x.grad, weight.grad
+
+    compiled = dynascope.compile(lambda x, weight: convolve(x, weight))
+    for ours, theirs in zip(run(compiled), run(convolve), strict=True):
+        assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
+        torch.testing.assert_close(ours, theirs)

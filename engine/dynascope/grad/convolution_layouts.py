@@ -47,6 +47,8 @@ def _convolution(
         sizes.append(
             (size - 1) * step - 2 * pad + reach + more + 1 if transposed else (size + 2 * pad - reach - 1) // step + 1
         )
+    if a.sizes[1] == 0:
+        sizes[1] = 0  # as torch says of no channels
     if any(size < 0 for size in sizes):
         raise ShapeMismatch(f"the kernel {list(weight.sizes)} is larger than the input {list(a.sizes)}")
     settings = (each(stride), each(padding), each(dilation), transposed, each(extra), groups)

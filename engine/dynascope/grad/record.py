@@ -113,6 +113,7 @@ class Recorder(TorchDispatchMode):
     def start_backward(self) -> None:
         self._cover_sequence_numbers()
         self.tape.phase = "backward"
+        self.read.clear()  # what a backward pass of the program's own read is not read again
 
     def _cover_sequence_numbers(self) -> None:
         missing = torch._C._autograd._get_sequence_nr() - self._sequence_start - len(self.origins)

@@ -205,9 +205,20 @@ def is_of_torch(operator: OpOverload | OpOverloadPacket) -> bool:
 def call_operator(machine: Machine, operator: Any, arguments: Arguments, keywords: Keywords) -> Any:
     """An operator of torch's own without tensors among its arguments: it makes one, on a device that it is told, or a number."""
     overloads = [operator] if isinstance(operator, OpOverload) else [getattr(operator, n) for n in operator.overloads()]
+    if any(is_of_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
+        return fold(machine, operator, arguments, keywords)
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
     return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
+
+
+def is_of_numbers(operator: OpOverload) -> bool:
+    """Whether it computes a number of numbers, as torch's scripts do."""
+    schema = operator._schema
+    return len(schema.returns) == 1 and all(str(each.type) in NUMBERS for each in (*schema.arguments, *schema.returns))
+
+
+NUMBERS = frozenset({"int", "float", "bool", "complex", "number", "Scalar"})
 
 
 def holds_tensor(machine: Machine, value: Value) -> bool:
