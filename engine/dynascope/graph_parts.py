@@ -229,7 +229,10 @@ def describe(part: Part, scope: Scope) -> None:
         if late is None:
             continue
         worlds = worlds or Worlds(scope)
-        results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+        if scope.roots:
+            results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+        else:
+            results = [_made(node, late, {})]
         if isinstance(node.meta.get("example_value"), torch.Tensor):
             _say(node, results, worlds)
             continue
@@ -255,6 +258,9 @@ def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
 
 
 def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
+    if len(results) == 1:
+        node.meta["sizes"], node.meta["strides"] = tuple(results[0].shape), results[0].stride()
+        return
     sizes = tuple(map(worlds.expression, zip(*(each.shape for each in results), strict=True)))
     strides = tuple(map(worlds.expression, zip(*(each.stride() for each in results), strict=True)))
     if results and None not in (*sizes, *strides):

@@ -26,6 +26,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     autograd_functions,
     callables,
     checkpointing,
+    choices,
     classes_made,
     constructors,
     containers,
