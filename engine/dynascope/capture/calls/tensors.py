@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture import numpy_numbers
+from dynascope.capture import layouts, numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
@@ -231,8 +231,8 @@ def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict)
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
     name = name_of(method)
-    if name == "stride":
-        refuse_strides_of_nothing(machine, arguments)
+    if name in ("stride", "is_contiguous", "dim_order"):
+        refuse_layouts(machine, name, arguments)
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
@@ -254,11 +254,15 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
 
 
-def refuse_strides_of_nothing(machine: Machine, arguments: list[Value]) -> None:
-    """Strides of dimensions of one element or none, which say nothing: kernels and meta kernels give results other ones."""
+def refuse_layouts(machine: Machine, name: str, arguments: list[Value]) -> None:
+    """Layouts that meta kernels do not know, and strides of dimensions of one element or none, which say nothing: kernels and meta
+    kernels give results other ones."""
     tensor = machine.realize(arguments[0])
-    if isinstance(tensor, TensorValue) and tensor.object is None and any(size < 2 for size in tensor.example.shape):
-        raise Break(TensorAttribute("stride"))
+    if not isinstance(tensor, TensorValue) or tensor.object is not None:
+        return
+    says_nothing = name != "is_contiguous" and any(size < 2 for size in tensor.example.shape)
+    if says_nothing or not layouts.are_known(tensor):
+        raise Break(TensorAttribute(name))
 
 
 NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
@@ -752,8 +756,8 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         if name == "data":
             result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
         return result
-    if name == "_version" and any(node.target is getattr for node in machine.graph.graph.nodes):
-        raise Break(TensorAttribute(name))
+    if name == "_version":
+        return version(machine, value)
     if name in ("real", "imag"):
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":
@@ -763,6 +767,15 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
     raise Break(TensorAttribute(name))
+
+
+def version(machine: Machine, value: TensorValue) -> Value:
+    """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
+    inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
+    through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
+    if through_data or value.example.is_inference() or value.example.untyped_storage()._cdata in inputs:
+        raise Break(TensorAttribute("_version"))
+    return ConstantValue(value.example._version)
 
 
 def guard_leaf(machine: Machine, value: TensorValue) -> None:
