@@ -255,8 +255,8 @@ class Session:
 
     def breaking_places(self, reason: Reason) -> Sequence[int]:
         """None in what is one graph or nothing, and where frames cannot be entered in the middle. A generator with a cleanup would be
-        held by the break, and cleaned up later than Python does."""
-        is_whole = self.options.fullgraph or not KNOWS_FRAMES or self.leaves_generator
+        held by the break, and cleaned up later than Python does; what comes after a checkpoint may change what it runs on again."""
+        is_whole = self.options.fullgraph or not KNOWS_FRAMES or self.leaves_generator or self.machine.checkpoints
         can_end_earlier = isinstance(reason, (UnrebuildableValue, AliasedMutation)) and not is_whole
         return self.machine.statements[1:] if can_end_earlier else ()
 

@@ -71,7 +71,7 @@ class Recorder(TorchDispatchMode):
         self.tape = Tape()
         make = StepBuilder if trail is None or trail.others else LayoutBuilder
         self.builder = make(self.tape, decompositions)
-        self.memory = Memory(self.builder, self.observe, self.agree)
+        self.memory = Memory(self.builder, self.observe, self.tell_apart)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -100,10 +100,10 @@ class Recorder(TorchDispatchMode):
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
         return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
 
-    def agree(self, fact: bool) -> None:
-        """Raises `DifferentiationRefused` where it is not so at other sizes."""
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
         if self.trail is not None:
-            self.trail.agree(fact)
+            self.trail.tell_apart(are_different)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""

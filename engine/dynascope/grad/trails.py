@@ -61,13 +61,13 @@ class Trail:
         self.found[-1] = tuple(found)
         return _with(data, iter(found))
 
-    def agree(self, fact: bool) -> None:
-        """Raises `DifferentiationRefused` where it is not so in the other worlds: an observation of as many numbers."""
-        numbers = (0, 0) if fact else (0,)
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where two things that are one here are different in another world."""
+        numbers = (int(are_different),)
         self.observations.append(numbers)
-        self.found.append(numbers)
-        if self.others:
-            self._rows(numbers)
+        self.found.append(())
+        if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
+            raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
 
     def _refuse_more(self) -> None:
         """Torch takes other steps at other sizes, and for large ones it might take them for hours."""

@@ -727,6 +727,13 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    try:
+        return known_attribute(machine, value, name)
+    except RuntimeError:  # autograd refuses to look at a view of several that was written through another one
+        raise Break(TensorAttribute(name)) from None
+
+
+def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     entry = lookup(value.python_type, name)
     if name in ("shape", "nbytes") and machine.extents.vary:
         now = getattr(value.example, name)
