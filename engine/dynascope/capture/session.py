@@ -30,6 +30,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     classes_made,
     constructors,
     containers,
+    copying,
     deques,
     differentiation,
     introspection,
