@@ -229,8 +229,9 @@ def describe(part: Part, scope: Scope) -> None:
         if late is None:
             continue
         worlds = worlds or Worlds(scope)
+        asked = worlds.values if worlds.are_enough else []
         try:
-            results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+            results = [_made(node, late, values) for values in (asked if scope.roots else [{}])]
         except (RuntimeError, IndexError, ValueError):  # it takes none but certain sizes, which nothing relies on yet
             results = []
         if isinstance(node.meta.get("example_value"), torch.Tensor):
@@ -258,6 +259,9 @@ def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
 
 
 def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
+    if len(results) == 1:
+        node.meta["sizes"], node.meta["strides"] = tuple(results[0].shape), results[0].stride()
+        return
     sizes = tuple(map(worlds.expression, zip(*(each.shape for each in results), strict=True)))
     strides = tuple(map(worlds.expression, zip(*(each.stride() for each in results), strict=True)))
     if results and None not in (*sizes, *strides):

@@ -19,7 +19,7 @@ def found(text):
         ("    logger.warning('x')\n", "foreign-call"),
         ("    s = x.max().item()\n", None),
         ("    s = x.max().item()\n    if s > 0:\n        x = -x\n", "data-dependent-branch"),
-        ("    s = x.sum().numpy()\n", "data-dependent-value"),
+        ("    s = x.sum().numpy()\n", None),
         ("    if x.sum() > 0:\n        x = -x\n", "data-dependent-branch"),
         ("    while (x.mean() > 0) and True:\n        x = -x\n", "data-dependent-branch"),
         ("    y = x.sum()\n    y = y * 2\n    assert y >= 0\n", "data-dependent-branch"),

@@ -145,6 +145,9 @@ def is_own_wrapper(function: types.FunctionType) -> bool:
     return name != "typing_extensions" and is_own(function.__globals__)
 
 
+BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention")
+
+
 def breaks_at_its_call(globals: dict) -> bool:
     """Code that Python runs whole where any part of it breaks: library code, but for the modules of torch.nn.
 
@@ -153,4 +156,4 @@ def breaks_at_its_call(globals: dict) -> bool:
     if not is_library(globals):
         return False
     name = globals["__name__"]
-    return not (is_torch_name(name) and is_within(name, ("torch.nn",))) or name == "torch.nn.modules.rnn"
+    return not (is_torch_name(name) and is_within(name, ("torch.nn",))) or name in BREAKING_WHOLE

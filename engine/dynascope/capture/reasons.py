@@ -199,8 +199,8 @@ CALL_REMEDIES = (
     (
         lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
         lambda name: (
-            f"Use torch's function in place of `{name}`, or call it before or after the compiled function: arrays are no part of a "
-            "graph."
+            f"Use torch's function in place of `{name}`, or call it before or after the compiled function: of NumPy's, those that torch "
+            "has too are part of a graph."
         ),
     ),
     (

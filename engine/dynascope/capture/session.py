@@ -26,9 +26,11 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     autograd_functions,
     callables,
     checkpointing,
+    choices,
     classes_made,
     constructors,
     containers,
+    copying,
     deques,
     differentiation,
     introspection,
@@ -249,14 +251,15 @@ class Session:
         try:
             return self.finished(Return(), result, ())
         except Break as signal:
-            self.earlier = self.breaking_places()
+            self.earlier = self.breaking_places(signal.reason)
             return self.refused(signal.reason)
 
-    def breaking_places(self) -> Sequence[int]:
+    def breaking_places(self, reason: Reason) -> Sequence[int]:
         """None in what is one graph or nothing, and where frames cannot be entered in the middle. A generator with a cleanup would be
         held by the break, and cleaned up later than Python does; what comes after a checkpoint may change what it runs on again."""
         is_whole = self.options.fullgraph or not KNOWS_FRAMES or self.leaves_generator or self.machine.checkpoints
-        return () if is_whole else self.machine.statements[1:]
+        can_end_earlier = isinstance(reason, (UnrebuildableValue, AliasedMutation)) and not is_whole
+        return self.machine.statements[1:] if can_end_earlier else ()
 
     def first_frame(self) -> Frame:
         code, values = self.region.code, self.machine.values
@@ -296,8 +299,7 @@ class Session:
                 reason = refusal.reason or reason
             except Break as signal:
                 reason = signal.reason
-                if isinstance(reason, (UnrebuildableValue, AliasedMutation)):
-                    self.earlier = self.breaking_places()
+                self.earlier = self.breaking_places(reason)
             depth -= 1
         del frames[1:]
         return Refused(reason, span, stack)

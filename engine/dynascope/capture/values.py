@@ -459,6 +459,17 @@ class MethodValue(Value):
         return MethodType
 
 
+class AddressValue(Value):
+    """What `id(x)` gives where it differs from call to call: it finds `x` in a dict, and nothing else is known of it."""
+
+    __slots__ = ("of",)
+    source = None
+    python_type = int
+
+    def __init__(self, of: Value) -> None:
+        self.of = of
+
+
 class DescriptorValue(Value):
     """A `staticmethod`, `classmethod` or `property` that the program made, of these functions (None where a property has none)."""
 

@@ -99,9 +99,7 @@ def _of_call(path: str, node: ast.Call, tensors: frozenset[str]) -> Iterator[Mar
     if not isinstance(node.func, ast.Attribute):
         return
     name, owner = node.func.attr, node.func.value
-    if name == "numpy" and not node.args and _is_tensor(owner, tensors):
-        yield Mark(span, "data-dependent-value", "`.numpy()` gives NumPy the data in a tensor: the graph will break here.")
-    elif name in LOGS and _dotted(owner).split(".")[-1] in LOGGERS:
+    if name in LOGS and _dotted(owner).split(".")[-1] in LOGGERS:
         yield Mark(
             span, "foreign-call", f"`{_dotted(node.func)}` writes while the function runs: the graph will break here."
         )

@@ -6,8 +6,8 @@ import torch
 
 @torch.compile
 def scaled(x, t):
-    factor = np.cos(t.numpy()) * 0.5
-    return x * torch.from_numpy(factor)
+    factor = np.roll(np.cos(t.numpy()), 1) * 0.5
+    return x * torch.as_tensor(factor)
 
 
 scaled(torch.ones(4), torch.linspace(0, 1, 4))

@@ -4,7 +4,7 @@ import torch
 
 @torch.compile
 def f(x):
-    y = torch.as_tensor(np.clip(x.detach().numpy(), -1.0, 1.0))
+    y = torch.as_tensor(np.clip(np.roll(x.detach().numpy(), 1), -1.0, 1.0))
     return y * 2
 
 

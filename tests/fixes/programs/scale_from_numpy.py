@@ -6,7 +6,7 @@ import torch
 
 @torch.compile
 def scaled(x):
-    scale = np.sqrt(x.numpy())
+    scale = np.sqrt(np.roll(x.numpy(), 1))
     return torch.as_tensor(scale) + x
 
 

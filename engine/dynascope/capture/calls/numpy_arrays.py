@@ -19,6 +19,7 @@ import torch
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import CPU
 from dynascope.capture.numpy_numbers import DTYPES, IS_THERE, numpy
 from dynascope.capture.protocols import items, operators
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 def foreign(machine: Machine, why: str = "NumPy's meaning of it has no counterpart in torch") -> Break:
-    return Break(ForeignCall(machine.expression(), why))
+    return Break(ForeignCall(callee(machine.expression()) or machine.expression(), why))
 
 
 # Between tensors and arrays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, Prog
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    AddressValue,
     ArrayValue,
     CellValue,
     ConstantValue,
@@ -34,6 +36,7 @@ from dynascope.capture.values import (
     InstanceValue,
     ListValue,
     MethodValue,
+    MutableValue,
     NotConstant,
     PartialValue,
     SetValue,
@@ -199,6 +202,8 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0])
     real = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
     if value.source is None or real is None or type(real).__weakrefoffset__ == 0:
+        if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
+            return AddressValue(value)
         raise Break(ForeignCall("id", "addresses differ from call to call"))
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))

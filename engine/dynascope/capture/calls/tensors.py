@@ -28,6 +28,7 @@ from dynascope.capture.calls.refusals import (
     takes_several_devices,
     writes_unevenly,
 )
+from dynascope.capture.expressions import callee
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -200,6 +201,8 @@ ATTENTION_FLAGS = tuple(
     for kernel in ("flash", "mem_efficient", "math", "cudnn")
     if hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
 )
+PYTHONS_TYPES = {int: torch.int64, float: torch.float64, bool: torch.bool, complex: torch.complex128}
+"""What `dtype=int` means."""
 GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
 GRAPH_CONSTANTS += (torch.memory_format,)
 
@@ -350,6 +353,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
         return to_operand(machine, found)
     if kind is ConstantValue:
+        if value.value.__class__ is type and value.value in PYTHONS_TYPES:
+            return PYTHONS_TYPES[value.value], PYTHONS_TYPES[value.value]
         if type(value.value) in numpy_numbers.TYPES:
             return value.value.item(), value.value.item()
         if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
@@ -439,6 +444,7 @@ class Operation:
             self.keywords["device"] = self.named_examples["device"] = default
 
     def run(self) -> Value:
+        self.refuse_gradients([tensor.example for tensor in self.tensors])
         self.refuse_own_operators()
         if self.name in ATTENTION:
             self.guard_attention()
@@ -455,6 +461,7 @@ class Operation:
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
         example = self.run_on_meta()
+        self.refuse_gradients([example])
         self.refuse_places(example)
         numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
         if any(numbers) and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
@@ -480,6 +487,13 @@ class Operation:
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
         return self.result(node, example, device, written)
+
+    def refuse_gradients(self, examples: list[Any]) -> None:
+        """Gradients are on, and were off when the graph began, which then records none."""
+        if self.machine.grad_mode or not torch.is_grad_enabled():
+            return
+        if any(isinstance(example, torch.Tensor) and example.requires_grad for example in examples):
+            raise Break(ForeignCall(callee(self.machine.expression()), "gradients were off when the function began"))
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""

@@ -39,12 +39,12 @@ def change(machine: Machine, function: Callable[..., Any], arguments: tuple, und
 
 @meaning(torch._C._set_grad_enabled)
 def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """Set for real, so that the metadata of what follows is right; put back when the step is undone."""
+    """Set for real, so that the metadata of what follows is right; put back when the step is undone.
+
+    A graph called with gradients off computes none, whatever it switches on inside: `Operation` breaks where there would be some.
+    """
     wanted = bool(machine.object_of(arguments[0]))
     before = torch.is_grad_enabled()
-    if wanted and not machine.grad_mode:
-        # A graph called with gradients off computes none, whatever it switches on inside.
-        raise Break(ForeignCall(callee(machine.expression()) or "torch.enable_grad", "gradients were off before it"))
     if wanted != before:
         change(machine, torch._C._set_grad_enabled, (wanted,), lambda: torch._C._set_grad_enabled(before))
     return NONE

@@ -12,6 +12,7 @@ from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
+    AddressValue,
     ConstantValue,
     DictValue,
     FunctionValue,
@@ -33,6 +34,9 @@ def hash_key(machine: Machine, value: Value) -> Any:
     value = machine.realize(value)
     if isinstance(value, SymbolicNumber):
         value = machine.known(value)
+    if isinstance(value, AddressValue):
+        machine.note_key(value.of)
+        return AddressValue, value.of
     if isinstance(value, ConstantValue):
         return checked(machine, value.value)
     if isinstance(value, TupleValue):

@@ -22,6 +22,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
     TRUE,
+    AddressValue,
     ArrayValue,
     ConditionValue,
     ConstantValue,
@@ -108,6 +109,10 @@ def binary(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
 
 def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     kinds = (type(left), type(right))
+    if AddressValue in kinds:
+        if kinds == (AddressValue, AddressValue) and op.function in (operator.eq, operator.ne):
+            return boolean((left.of is right.of) == (op.function is operator.eq))
+        raise Break(ForeignValue("address", machine.expression()))
     if ArrayValue in kinds:
         from dynascope.capture.calls import numpy_arrays
 
@@ -461,6 +466,25 @@ SET_OPERATIONS: dict[Callable, Callable[[dict, dict], dict]] = {
     operator.sub: lambda a, b: {k: v for k, v in a.items() if k not in b},
     operator.xor: lambda a, b: {k: v for k, v in (*a.items(), *b.items()) if (k in a) != (k in b)},
 }
+
+
+def operator_in_place(function: Callable) -> Callable:
+    return getattr(operator, f"i{function.__name__.strip('_')}")
+
+
+def _set_in_place(function: Callable) -> Callable[[Any, Any, Any], Value]:
+    def run(machine: Machine, left: SetValue, right: SetValue) -> Value:
+        from dynascope.capture.protocols.items import replace
+
+        made = CONTAINER_RULES[SetValue, SetValue, function](machine, left, right)
+        if left.cls is not set:
+            return made
+        replace(machine, left, made.items)
+        return left
+
+    return run
+
+
 SETS = (SetValue, DictViewValue)
 Rule = Callable[[Any, Any, Any], Value]
 CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
@@ -487,4 +511,5 @@ CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
         for right in SETS
         for function, select in SET_OPERATIONS.items()
     },
+    **{(SetValue, SetValue, operator_in_place(function)): _set_in_place(function) for function in SET_OPERATIONS},
 }

@@ -1,0 +1,56 @@
+"""How objects say what they are made of, for `copy` and `pickle`: `object.__reduce_ex__`, which is C."""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from typing import TYPE_CHECKING
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols import attributes
+from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NONE, InstanceValue, TupleValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+@meaning(object.__reduce_ex__)
+def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of an object with a dictionary: its class, and what is in the dictionary, or what its `__getstate__` gives."""
+    value = machine.realize(arguments[0])
+    if len(arguments) != 2 or machine.object_of(arguments[1]) < 2 or not isinstance(value, InstanceValue):
+        raise cannot()
+    own = lookup(value.cls, "__reduce__")
+    if isinstance(own, types.FunctionType):
+        return machine.call_now(member(machine, value.cls, "__reduce__", value), [value])
+    if own is not object.__reduce__ or not is_plain(value):
+        raise cannot()
+    state = lookup(value.cls, "__getstate__")
+    if isinstance(state, types.FunctionType):
+        content = machine.call_now(member(machine, value.cls, "__getstate__", value), [value])
+    else:
+        content = attributes.get_now(machine, value, "__dict__")
+    make = machine.outside.fixed(copyreg.__newobj__, "__newobj__")  # type: ignore[attr-defined]
+    return TupleValue((make, TupleValue((attributes.get_now(machine, value, "__class__"),)), content, NONE, NONE))
+
+
+def is_plain(value: InstanceValue) -> bool:
+    """Whether it is made of its class and its dictionary alone."""
+    cls = value.cls
+    has_own = any(lookup(cls, name) is not MISSING for name in ("__getnewargs_ex__", "__getnewargs__"))
+    has_slots = any("__slots__" in base.__dict__ for base in cls.__mro__)
+    return not has_own and not has_slots and cls.__dictoffset__ != 0 and cls.__itemsize__ == 0 and cls.__basicsize__ == Plain.__basicsize__
+
+
+class Plain:
+    """An object of nothing but a dictionary."""
+
+
+def cannot() -> Break:
+    return Break(ForeignCall("copy", "what the object is made of is known to C code alone"))
+
+

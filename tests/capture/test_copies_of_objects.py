@@ -1,0 +1,112 @@
+"""copy.copy and copy.deepcopy of objects, containers and what refers to itself; sets changed in place; addresses as keys."""
+
+import copy
+
+import dynascope
+import pytest
+import torch
+from test_outside_protocols import assert_same
+
+X = torch.ones(2)
+
+
+class Settings:
+    limit = 4
+
+    def __init__(self):
+        self.names, self.table, self.kept = ["a", "b"], {"k": (3, [4])}, None
+
+
+class WithState(Settings):
+    def __getstate__(self):
+        return {"names": [*self.names, "state"]}
+
+    def __setstate__(self, state):
+        self.names = state["names"]
+
+
+class Reduced(Settings):
+    def __reduce__(self):
+        return Settings, (), {"names": ["reduced"]}
+
+
+class Own(Settings):
+    def __deepcopy__(self, memo):
+        made = Settings()
+        made.names = copy.deepcopy(self.names, memo) * 2
+        return made
+
+
+def copies(x, thing):
+    one, deep = copy.copy(thing), copy.deepcopy(thing)
+    deep.names.append("c")
+    one.kept = 5
+    return x * len(deep.names), one.names is thing.names, deep.names, type(one).__name__, type(deep).__name__, thing.names, thing.kept
+
+
+@pytest.mark.parametrize("kind", [Settings, WithState, Reduced, Own], ids=lambda kind: kind.__name__)
+def test_objects(kind):
+    call = dynascope.compile(copies, fullgraph=True)
+    for _ in range(2):
+        assert_same(copies(X, kind()), call(X, kind()))
+
+
+def test_containers_and_what_is_in_them_twice():
+    def function(x, given):
+        inner = [x.shape[0]]
+        made = copy.deepcopy({"one": inner, "two": [inner, (inner, 3)], "given": given})
+        made["one"].append(7)
+        return x + 1, made, made["one"] is made["two"][0], inner, given
+
+    call = dynascope.compile(function, fullgraph=True)
+    assert_same(function(X, {"k": [1, 2]}), call(X, {"k": [1, 2]}))
+
+
+@pytest.mark.may_break
+def test_what_holds_itself():
+    def function(x):
+        loop = [1]
+        loop.append(loop)
+        made = copy.deepcopy(loop)
+        return x + 1, made[1] is made, made is loop
+
+    assert_same(function(X), dynascope.compile(function)(X))
+
+
+def test_addresses_find_what_they_are_of():
+    def function(x, a, b):
+        seen = {id(a): "a", id(x): "x"}
+        return x * 2, seen.get(id(b)), seen[id(a)], id(a) == id(b), id(x) in seen
+
+    call = dynascope.compile(function, fullgraph=True)
+    one, other = [1], [1]
+    for a, b in ((one, other), (one, one), (other, one)):
+        assert_same(function(X, a, b), call(X, a, b))
+
+
+@pytest.mark.may_break
+def test_an_address_itself_is_pythons():
+    def function(x, a):
+        return x * 2, id(a) % 2, id(a) == id(x)
+
+    given = [1]
+    assert_same(function(X, given), dynascope.compile(function)(X, given))
+    assert dynascope.compile(lambda x, a: (x * 2, id(a)))(X, given)[1] == id(given)
+
+
+def test_sets_in_place():
+    def function(x, given):
+        names = {"a", "b"}
+        same = names
+        names |= {"c"}
+        names &= {"a", "c"}
+        given -= {1}
+        given ^= {5, 2}
+        frozen = frozenset({1})
+        frozen |= {2}
+        return x * len(names), same is names, len(given), len(frozen)
+
+    call = dynascope.compile(function, fullgraph=True)
+    mine, theirs = {1, 2, 3}, {1, 2, 3}
+    assert_same(function(X, theirs), call(X, mine))
+    assert mine == theirs
