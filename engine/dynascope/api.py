@@ -188,7 +188,7 @@ def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callab
 def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
     graphs: list[Any] = []
     # What strict mode would raise is what is asked for here.
-    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False, levels=True)
+    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False, levels=True, trace=True)
     recorder = recording.Recorder(keep_graph=graphs.append)
     before = recording.use(recorder)
     try:

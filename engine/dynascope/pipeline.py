@@ -101,6 +101,7 @@ class Compilation:
     code: types.CodeType | None = None
     compiled_at: Span | None = None
     entry: hook.Entry | None = None
+    trace: str = ""
 
 
 @dataclass(eq=False)
@@ -121,6 +122,8 @@ class RegionState:
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
     """Operators of the program's own libraries that graphs could not be differentiated with."""
+    trace: str = ""
+    """Of the latest capture, where it is wanted."""
     stood_aside: set[Reason] = field(default_factory=set)
     has_waited: bool = False
     """Whether a call has run as it was written so that it imports what the next one needs."""
@@ -235,7 +238,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             table.give_up()
         state.has_waited = True
         _record(
-            Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
+            Compilation(
+                state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at, trace=state.trace
+            )
         )
         _keep(state, values)
         if state.options.fullgraph:
@@ -265,7 +270,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     state.guards.append(outcome.guards)
     state.entries.append((values.globals, entry))
     _record(
-        Compilation(state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry)
+        Compilation(
+            state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
+        )
     )
     table.add(entry)
     _keep(state, values)
@@ -295,7 +302,10 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     while True:
         with clock("capture"):
             options = capture_options(state)
-            outcome = capture(state.region, values, replace(options, fixed=options.fixed | constant))
+            options = replace(options, fixed=options.fixed | constant)
+            if state.options.trace:
+                options = replace(options, trace=functools.partial(setattr, state, "trace"))
+            outcome = capture(state.region, values, options)
         if isinstance(outcome, Captured) and not (found := outcome.sizes.constant_extents()) <= constant:
             # For this call alone: another may take another way through the program.
             constant |= found

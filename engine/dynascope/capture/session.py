@@ -81,6 +81,7 @@ from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
+from dynascope.capture.tracing import Trace
 from dynascope.capture.values import (
     CellValue,
     DataValue,
@@ -166,10 +167,14 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     if refusal is not None:
         return refusal
     session = Session(region, values, options)
+    trace = Trace(session.machine) if options.trace is not None else None
     default_dtype = torch.get_default_dtype()
     try:
         with without_compiler_imports(), without_function_modes(), recording(session.machine.guards.world):
-            return session.capture()
+            outcome = session.capture()
+            if trace is not None and options.trace is not None:
+                options.trace(trace.finished(_why_it_ended(outcome)))
+            return outcome
     finally:
         session.state_at_entry.restore()
         assert torch.get_default_dtype() is default_dtype
@@ -177,6 +182,11 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
         session.machine.journal.forget()
         vars(session.machine.outside).clear()
         vars(session.machine).clear()
+
+
+def _why_it_ended(outcome: Captured | Refused) -> str:
+    explanation = outcome.explain() if isinstance(outcome, Refused) else outcome.break_explanation()
+    return "" if explanation is None else explanation.message
 
 
 def without_function_modes() -> AbstractContextManager[None]:

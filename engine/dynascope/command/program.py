@@ -138,7 +138,7 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
 
     chosen = {
         name: settings[name]
-        for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels")
+        for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels", "trace")
         if settings.get(name) is not None
     }
     source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])
