@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -157,10 +158,14 @@ def _code_texts(compilation: Compilation) -> Iterator[StageText]:
 
 def _name_of_constant(value: Any) -> str | None:
     """The graph, and what goes on after a break, by the line where that begins."""
-    if isinstance(value, LoadingCall) or getattr(getattr(value, "__code__", None), "co_filename", "").startswith("<bridge of"):
+    if isinstance(value, LoadingCall):
         return "graph"
     code = getattr(value, "__code__", None)
-    if code is None or (resume_origin(code) is None and not is_step_code(code)):
+    if not isinstance(code, types.CodeType):
+        return None
+    if code.co_filename.startswith("<bridge of"):
+        return "graph"
+    if resume_origin(code) is None and not is_step_code(code):
         return None
     line = next((line for _, _, line in code.co_lines() if line), code.co_firstlineno)
     return f"{code.co_name}_{'at' if is_step_code(code) else 'from'}_line_{line}"
