@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import sys
 import types
 import warnings
 import weakref
@@ -239,6 +240,10 @@ def _compile(target: Callable, options: Options) -> Callable:
         return target
     _load_engine()
     target = uncompiled_target(target)
+    if _averages_gradients(target):
+        # What it does around its module is for the whole process group, and no part of a graph.
+        target.module._compiled_call_impl = _compile_call(target.module, options)
+        return target
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import class_for
 
@@ -303,6 +308,11 @@ def _make_picklable() -> None:
 def compile_again(target: Callable, options: Options | None) -> Callable:
     """What unpickling a compiled function or module calls."""
     return _compile(target, options or config.options())
+
+
+def _averages_gradients(target: Any) -> bool:
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    return parallel is not None and isinstance(target, parallel.DistributedDataParallel)
 
 
 def _compile_call(module: Any, options: Options) -> Callable:

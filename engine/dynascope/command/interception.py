@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dynascope import recording
 from dynascope.report.syntax import parsed
 
-ASKS_FOR_COMPILATION = frozenset({"compile", "optimize"})
+ASKS_FOR_COMPILATION = frozenset({"compile", "optimize", "aot"})
 
 
 def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None, recorder: recording.Recorder) -> None:

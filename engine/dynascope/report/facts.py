@@ -259,6 +259,8 @@ class ProgramFact:
     error: Explanation | None = None
     peak_bytes: int | None = None
     """The most memory that the process had at once; of a GPU's, where it used one."""
+    rank: int | None = None
+    """Of a process among several that work together."""
     asks: bool | None = None
     """Whether the program asks for compilation itself; None where that is not known yet."""
 
