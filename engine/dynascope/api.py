@@ -113,6 +113,8 @@ def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
 
     @functools.wraps(target)
     def uncompiled(*args, **kwargs):
+        if not recursive:
+            return target(*args, **kwargs)
         from dynascope.frame import hook
 
         with hook.suspended():
@@ -144,6 +146,12 @@ class Explanation:
 
         self.recorder.read_levels()
         return "\n\n".join(stage_texts(self.recorder.report(), stage))
+
+    def times(self) -> str:
+        """What compiling each function cost by stage, and how many calls each compilation served."""
+        from dynascope.report.times import times_text
+
+        return times_text(self.recorder.report())
 
     @property
     def graph_count(self) -> int:
@@ -359,10 +367,29 @@ def torch_compile(
 
 
 def optimize(
-    backend: str | Callable = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **others: Any
-):
-    """What `torch._dynamo.optimize` becomes: `optimize(backend)(function)`, as programs of 2022 write it."""
-    return lambda target: torch_compile(target, backend=backend, fullgraph=nopython, dynamic=dynamic)
+    backend: str | Callable = "inductor",
+    *,
+    nopython: bool = False,
+    guard_export_fn: Callable[[list], None] | None = None,
+    guard_fail_fn: Callable[[Any], None] | None = None,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    **others: Any,
+) -> Callable[[F], F]:
+    """`optimize(backend)(function)`, as programs of 2022 write it, and what `torch._dynamo.optimize` becomes under `dynascope run`.
+
+    `guard_export_fn` is called with the guards of each compilation, `guard_fail_fn` with what a guard says that failed
+    (`reason`, `orig_code`). torch's default backend stands for ours.
+    """
+    chosen = "dynascope" if backend == "inductor" else backend
+    options = {"on_guards": guard_export_fn, "on_guard_failure": guard_fail_fn}
+    settings: dict[str, Any] = dict(backend=chosen, fullgraph=nopython, dynamic=dynamic, disable=disable, options=options)
+    return lambda target: compile(target, **settings)
+
+
+def skip(target: Callable | None = None) -> Callable:
+    """Keep this function out of compilation, and not what it calls: compiled functions stay so inside. Also a decorator."""
+    return disable(target, recursive=False)
 
 
 def torch_disable(fn: Callable | None = None, recursive: bool = True, **others: Any) -> Callable:

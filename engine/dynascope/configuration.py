@@ -34,6 +34,10 @@ class Options:
     """Instructions interpreted in one capture after which the graph is closed."""
     cache: bool = True
     """Reuse kernels of earlier processes."""
+    on_guards: Any = None
+    """Called with the guards of each compilation, `dynascope.guards.guard.Guard`s: `guard_export_fn` of torch's `optimize`."""
+    on_guard_failure: Any = None
+    """Called where no entry serves a call, with `(reason, orig_code)`: `guard_fail_fn` of torch's `optimize`."""
     looks_only: bool = False
     """What is compiled is looked at and not run: kernels are written, but not built (`dynascope.looking`)."""
     levels: bool = False

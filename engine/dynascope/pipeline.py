@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -199,6 +199,8 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         _note(unfit.explain())
         return None
     again = _why_again(state, values)
+    if again is not None and state.options.on_guard_failure is not None:
+        state.options.on_guard_failure(GuardFail(again.explanation.message, state.region.root.code))
     if len(state.guards) >= state.options.recompile_limit:
         _give_up(table, state, again.explanation if again else None)
         return None
@@ -268,6 +270,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     leaves = can_repeat or not isinstance(outcome.exit, Return)
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
+    if state.options.on_guards is not None:
+        state.options.on_guards(list(outcome.guards))
     state.entries.append((values.globals, entry))
     _record(
         Compilation(
@@ -389,6 +393,13 @@ def outside_inference_mode() -> Iterator[None]:
         return
     with torch.inference_mode(False), torch.no_grad():
         yield
+
+
+class GuardFail(NamedTuple):
+    """What `guard_fail_fn` is called with."""
+
+    reason: str
+    orig_code: types.CodeType
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PROCESSES = {EXAMPLES / "distributed.py"}
+"""Run in processes of their own, where nothing here looks."""
 
 
 class MLP(nn.Module):
@@ -124,7 +126,7 @@ def test_texts_of_the_seeds(name, dynamic):
 
 
 @pytest.mark.may_break
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(set(EXAMPLES.glob("*.py")) - PROCESSES), ids=lambda path: path.stem)
 def test_texts_of_the_examples(path, monkeypatch, capsys):
     monkeypatch.setattr(torch, "compile", api.torch_compile)
     with checked_levels() as checked:

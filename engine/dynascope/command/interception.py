@@ -99,6 +99,8 @@ def _patch_dynamo(module) -> None:
     module.explain = api.explain
     module.reset = api.reset
     module.disable = api.torch_disable
+    if hasattr(module, "skip"):
+        module.skip = api.skip
     module.list_backends = lambda *args, **kwargs: list_backends()
 
 

@@ -76,7 +76,8 @@ class RanksDiffer(Reason):
 
     def message(self) -> str:
         if self.first_has == self.other_has:
-            return f"Ranks {self.first} and {self.other} compiled `{self.function}` differently: {self.other_has}, with other guards or sizes."
+            both = f"Ranks {self.first} and {self.other} compiled `{self.function}` differently"
+            return f"{both}: each {self.other_has}, but of other sizes, lines or guards."
         return f"`{self.function}` is not the same on all ranks: rank {self.first} {self.first_has}; rank {self.other} {self.other_has}."
 
     def remedy(self) -> str:

@@ -32,7 +32,7 @@ TIMED_OUT = 124
 USAGE = 2
 FAILED = 1
 OWN_OPTIONS = frozenset({"--device", "--dynamic", "--fullgraph", "--backend", "--no-cache", "--guards", "--annotate", "--quiet"}) | {
-    "--json", "--output-format", "--output", "--fail-on", "--timeout"
+    "--times", "--json", "--output-format", "--output", "--fail-on", "--timeout"
 }  # fmt: skip
 FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
