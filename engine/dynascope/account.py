@@ -46,6 +46,7 @@ from dynascope.report.span import Span
 from dynascope.report.syntax import assigned_names
 from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
+from dynascope.schedule.groups import FusionGroup
 from dynascope.user_lines import UserLines, lines_of
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
 
     def account() -> Account:
         facts = tuple(
-            kernel_fact(kernel, name, identifier, phase, made.path, lines.places)
-            for name, kernel, phase, made in kernels
+            kernel_fact(kernel, name, identifier, phase, made.paths.get(kernel.name), lines.places, groups)
+            for name, kernel, groups, phase, made in kernels
         )
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
         entry = _entry_fact(compilation, identifier or None, lines)
@@ -236,8 +237,9 @@ def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
             yield from stage_texts(made.module, phase)
 
 
-def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, CompiledAten]]:
+def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, tuple[FusionGroup, ...], Phase, CompiledAten]]:
     for phase, made in graph.phases():
-        for kernel in made.module.kernels if made.module is not None else ():
-            if kernel is not None:
-                yield kernel, phase, made
+        if made.module is not None:
+            served = made.module.served
+            for kernel in made.module.distinct:
+                yield kernel, served[kernel.name], phase, made

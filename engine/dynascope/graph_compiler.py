@@ -128,7 +128,9 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    function = bridge(pair, forward.call, backward.call if backward else None, backends)
+    function = bridge(
+        pair, forward.call, backward.call if backward else None, backends, backward.call_with_list if backward else None
+    )
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
@@ -215,11 +217,10 @@ def _is_on_meta(node: Any) -> bool:
 
 
 def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
-    """The inputs whose new contents kernels may write. Not where autograd stands between (it must see an output for itself),
-    nor through `.data` (the bridge copies to another tensor object then, and would copy the memory to itself)."""
+    """The inputs whose new contents kernels may write. Not where autograd stands between: it must see an output for itself."""
     if pair.backward is not None:
         return ()
-    return tuple((m.input, m.output) for m in pair.mutations if not (m.records_history or m.is_hidden))
+    return tuple((m.input, m.output) for m in pair.mutations if not m.records_history)
 
 
 def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:

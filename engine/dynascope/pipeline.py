@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import threading
 import time
 import types
@@ -157,7 +158,7 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
             state.stand_aside(reason)
             return None
         known = len(state.entries)
-        with _compiling, hook.suspended(), without_saved_tensors_hooks():
+        with _compiling, hook.suspended(), without_saved_tensors_hooks(), _without_collections():
             entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
             if entry is None and state.options.looks_only:
                 raise NotRun
@@ -166,6 +167,19 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
     return hook.EntryTable(code, on_miss)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Graphs are many objects, all of them needed until the end: to look through them for garbage again and again takes a seventh
+    of a compilation."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def is_read_by_torch() -> bool:

@@ -188,6 +188,7 @@ export interface KernelFact {
   bytes_written: number | null;
   path: string | null;
   cost: CostFact | null;
+  launches: number;
 }
 export interface CheckFact {
   function: string;

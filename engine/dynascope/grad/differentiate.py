@@ -25,6 +25,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import check_inputs, overlapping_input
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
+from dynascope.grad.passes import possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Overlap, Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
@@ -60,7 +61,10 @@ class Joint:
         tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
         parts = partition(tape, values, results, self.tangents, self.gradients.values, options)
         parts = Parts(self._at_level(parts.forward), self._at_level(parts.backward), parts.saved)
-        return emit_graphs(self.program, recorded, self.tangents, self.gradients, parts, self.steps)
+        pair = emit_graphs(self.program, recorded, self.tangents, self.gradients, parts, self.steps)
+        if not self.tangents:
+            return pair
+        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)))
 
     def _at_level(self, steps: list[Step]) -> list[Step]:
         return steps_in_prims(steps) if self.program.options.level == "prims" else steps
@@ -120,7 +124,12 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     simplify(tape, recorded.results, gradients.values)
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
-    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=_reads(recorded))
+    reads, possible = _reads(recorded), _possible_after(recorded, given)
+    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=reads, possible_after=possible)
+
+
+def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
+    return possible_after([output for output, _ in recorded.results.differentiable], given)
 
 
 def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:

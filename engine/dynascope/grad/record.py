@@ -19,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.grad.build import StepBuilder
+from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
@@ -68,8 +69,9 @@ class Recorder(TorchDispatchMode):
         self.of_tensors = dict(of_tensors or {})
         """Decompositions as torch has them: functions of tensors."""
         self.tape = Tape()
-        self.builder = StepBuilder(self.tape, decompositions)
-        self.memory = Memory(self.builder, self.observe)
+        make = StepBuilder if trail is None or trail.others else LayoutBuilder
+        self.builder = make(self.tape, decompositions)
+        self.memory = Memory(self.builder, self.observe, self.tell_apart)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -96,7 +98,12 @@ class Recorder(TorchDispatchMode):
 
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
-        return numbers if self.trail is None else self.trail.observe(numbers)
+        return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
+
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
+        if self.trail is not None:
+            self.trail.tell_apart(are_different)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""
@@ -262,7 +269,8 @@ class Recorder(TorchDispatchMode):
             return tuple(self.wrap(item) for item in result)
         if not isinstance(result, Value):
             return result
-        tensor = result.meta()
+        with torch._C._DisableTorchDispatch():  # it is no operator of the program's
+            tensor = result.meta()
         self.memory.add(tensor, result)
         return tensor
 

@@ -29,17 +29,23 @@ Extent = int | Size
 
 
 class _Atom:
-    """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked."""
+    """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked. Hashed once."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self._key()))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return other.__class__ is self.__class__ and all(map(same, self._key(), other._key()))
+        if other.__class__ is not self.__class__ or self._hash != other._hash:
+            return False
+        return all(map(same, self._key(), other._key()))
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return self._hash
 
     def _key(self) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -131,11 +137,13 @@ class Index:
     def __add__(self, other: Index | Extent) -> Index:
         if other.__class__ is not Index:
             return Index(self.terms, self.constant + other)
+        if not other.terms or not self.terms:
+            return Index(self.terms or other.terms, self.constant + other.constant)
         return _collect((*self.terms, *other.terms), self.constant + other.constant)
 
     def __mul__(self, factor: Extent) -> Index:
-        if is_constant(factor, 0):
-            return ZERO
+        if factor.__class__ is int and factor in (0, 1):
+            return self if factor else ZERO
         return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:
@@ -257,19 +265,26 @@ def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[i
 
 def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:
     """Each loop variable or loaded value replaced (None keeps it), and the whole simplified again."""
-    result = constant(index.constant)
+    terms: list[tuple[Atom, Extent]] = []
+    constant, changed = index.constant, False
     for atom, coefficient in index.terms:
-        result = result + _substitute_atom(atom, replace) * coefficient
-    return result
+        new = _substitute_atom(atom, replace)
+        if new is None:
+            terms.append((atom, coefficient))
+            continue
+        changed = True
+        terms.extend((other, factor * coefficient) for other, factor in new.terms)
+        constant = constant + new.constant * coefficient
+    return _collect(terms, constant) if changed else index
 
 
-def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index:
-    if isinstance(atom, Quotient):
-        return floor_divide(substitute(atom.dividend, replace), atom.divisor)
-    if isinstance(atom, Remainder):
-        return modulo(substitute(atom.dividend, replace), atom.divisor)
-    new = replace(atom)
-    return variable(atom) if new is None else new
+def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:
+    if not isinstance(atom, (Quotient, Remainder)):
+        return replace(atom)
+    dividend = substitute(atom.dividend, replace)
+    if dividend is atom.dividend:
+        return None
+    return (floor_divide if isinstance(atom, Quotient) else modulo)(dividend, atom.divisor)
 
 
 def _collect(terms: Iterable[tuple[Atom, Extent]], offset: Extent) -> Index:

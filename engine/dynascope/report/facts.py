@@ -143,6 +143,8 @@ class KernelFact:
     bytes_written: int | None = None
     path: str | None = None
     cost: CostFact | None = None
+    launches: int = 1
+    """How often a call of the graph runs it: steps that compute the same share one kernel."""
 
 
 @dataclass(frozen=True, slots=True)

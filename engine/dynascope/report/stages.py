@@ -51,7 +51,8 @@ def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: s
     if stage == "kernels":
         for kernel in report.kernels:
             if kernel.graph == entry.graph and kernel.graph is not None:
-                yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language})\n{kernel.text.rstrip()}"
+                often = f", {kernel.launches} times a call" if kernel.launches > 1 else ""
+                yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language}{often})\n{kernel.text.rstrip()}"
 
 
 def is_named(fact: FunctionFact, function: str) -> bool:
