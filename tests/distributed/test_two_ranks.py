@@ -62,7 +62,8 @@ def program(tmp_path):
 def launched(program, **surroundings):
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "dynascope", "run", str(program)]
     cache = {"DYNASCOPE_CACHE_DIR": str(program.parent / "cache")}
-    return subprocess.run([sys.executable, *launcher], capture_output=True, text=True, env={**UNSTRICT, **cache, **surroundings}, check=False)
+    own = {**UNSTRICT, **cache, **surroundings}
+    return subprocess.run([sys.executable, *launcher], capture_output=True, text=True, env=own, check=False)
 
 
 @pytest.mark.compiler

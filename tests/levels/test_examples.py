@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ABOUT = {
     "custom_backend": "3 graphs",
-    "distributed": "DistributedDataParallel",
+    "distributed": "Sequential.forward",
     "dynamic_sizes": "variant 2 of 2",
     "forward_and_backward": "3 graphs",
     "fusion": "1 kernel",
