@@ -64,8 +64,8 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
     levels = functools.partial(texts_of, graph) if compilation.options.levels and graph is not None else None
-    measures = graph is not None and (compilation.options.profile or recorder.check is not None)
-    costs = costs_of(graph, recorder) if measures else None
+    measures = compilation.options.profile or recorder.check is not None
+    costs = costs_of(graph, recorder) if measures and graph is not None else None
 
     def account() -> Account:
         facts = tuple(

@@ -248,10 +248,11 @@ def _compile(target: Callable, options: Options) -> Callable:
         return target
     _load_engine()
     target = uncompiled_target(target)
-    if _averages_gradients(target):
+    averaging = _averaging_gradients(target)
+    if averaging is not None:
         # What it does around its module is for the whole process group, and no part of a graph.
-        target.module._compiled_call_impl = _compile_call(target.module, options)
-        return target
+        averaging.module._compiled_call_impl = _compile_call(averaging.module, options)
+        return averaging
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import class_for
 
@@ -318,9 +319,10 @@ def compile_again(target: Callable, options: Options | None) -> Callable:
     return _compile(target, options or config.options())
 
 
-def _averages_gradients(target: Any) -> bool:
+def _averaging_gradients(target: Any) -> Any:
+    """The target itself where it is a DistributedDataParallel, which wraps a module; else None."""
     parallel = sys.modules.get("torch.nn.parallel.distributed")
-    return parallel is not None and isinstance(target, parallel.DistributedDataParallel)
+    return target if parallel is not None and isinstance(target, parallel.DistributedDataParallel) else None
 
 
 def _compile_call(module: Any, options: Options) -> Callable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -67,7 +68,7 @@ class Ranks:
         # The launcher is the parent of every rank: another run of it is another process.
         identity = repr(([os.environ.get(name) for name in names], os.getppid()))
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        return cls(cache_folder() / "runs" / f"ranks-{key}", int(local), int(count))
+        return cls(cache_folder() / "ranks" / key, int(local), int(count))
 
     def hand_in(self, report: CompileReport | None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -83,6 +84,7 @@ class Ranks:
             time.sleep(0.05)
         found = [own, *(each for each in _readable(self.folder) if each.program.rank not in (None, own.program.rank))]
         found.sort(key=lambda each: each.program.rank or 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
         return replace(own, notes=(*own.notes, *differences_of(found)))
 
 
