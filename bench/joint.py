@@ -28,7 +28,8 @@ def models(layers: int) -> Iterator[tuple[str, nn.Module, dict[str, torch.Tensor
     identifiers = torch.randint(0, 1000, (1, 64))
     gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=layers, use_cache=False, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
     yield "GPT-2", gpt2, {"input_ids": identifiers, "labels": identifiers}
-    t5 = T5ForConditionalGeneration(T5Config(num_layers=layers // 2, use_cache=False, dropout_rate=0.0, decoder_start_token_id=0, pad_token_id=0))
+    tokens = dict(decoder_start_token_id=0, pad_token_id=0)
+    t5 = T5ForConditionalGeneration(T5Config(num_layers=layers // 2, use_cache=False, dropout_rate=0.0, **tokens))
     yield "T5", t5, {"input_ids": identifiers, "labels": identifiers}
 
 
