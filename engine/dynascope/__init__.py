@@ -23,6 +23,8 @@ _HOMES = {
     "explain": "dynascope.api",
     "disable": "dynascope.api",
     "reset": "dynascope.api",
+    "optimize": "dynascope.api",
+    "skip": "dynascope.api",
     "list_backends": "dynascope.backends",
     "register_backend": "dynascope.backends",
     "compare_captures": "dynascope.captures",
@@ -48,12 +50,14 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",
+    "optimize",
     "register_backend",
     "reset",
+    "skip",
 ]
 
 if TYPE_CHECKING:
-    from dynascope.api import aot, compile, disable, explain, reset
+    from dynascope.api import aot, compile, disable, explain, optimize, reset, skip
     from dynascope.backends import list_backends, register_backend
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
     from dynascope.captures import compare_captures

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,15 @@ from torch import fx
 
 from dynascope.backends import backend_name
 from dynascope.callers import calling_stack
-from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return
+from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return, is_step_code
 from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.costs import costs_of
-from dynascope.frame.printing import print_code
+from dynascope.frame.decompiling import decompiled
+from dynascope.frame.hook import LoadingCall
+from dynascope.frame.printing import print_code, print_side_by_side
+from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import print_graph, type_of_node
 from dynascope.graph_compiler import CompiledGraph
@@ -60,8 +64,8 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
     levels = functools.partial(texts_of, graph) if compilation.options.levels and graph is not None else None
-    measures = graph is not None and (compilation.options.profile or recorder.check is not None)
-    costs = costs_of(graph, recorder) if measures else None
+    measures = compilation.options.profile or recorder.check is not None
+    costs = costs_of(graph, recorder) if measures and graph is not None else None
 
     def account() -> Account:
         facts = tuple(
@@ -92,7 +96,8 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
         callers=lines.callers if region.parent is None else (),
     )
     if isinstance(outcome, Refused):
-        return replace(refused, reason=lines.told(outcome.explain()))
+        trace = tuple(_trace_texts(compilation))
+        return replace(refused, texts=trace, reason=lines.told(outcome.explain()))
     explanation = outcome.break_explanation()
     return replace(
         refused,
@@ -134,10 +139,37 @@ def _guard_facts(guards: tuple[Guard, ...], region: CodeRegion, lines: UserLines
             yield GuardFact(expression, text, kind, guard.span, lines.stack(guard.stack), value)
 
 
+def _trace_texts(compilation: Compilation) -> Iterator[StageText]:
+    if compilation.trace:
+        yield StageText("trace", "plaintext", compilation.trace)
+
+
 def _code_texts(compilation: Compilation) -> Iterator[StageText]:
+    yield from _trace_texts(compilation)
     yield StageText("bytecode", "plaintext", print_code(compilation.region.code))
     if compilation.code is not None:
         yield StageText("rewritten-bytecode", "plaintext", print_code(compilation.code))
+        if compilation.trace:
+            beside = print_side_by_side(compilation.region.code, compilation.code)
+            yield StageText("bytecode-beside-rewritten", "plaintext", beside)
+        text = decompiled(compilation.code, _name_of_constant)
+        if text is not None:
+            yield StageText("rewritten-python", "python", text)
+
+
+def _name_of_constant(value: Any) -> str | None:
+    """The graph, and what goes on after a break, by the line where that begins."""
+    if isinstance(value, LoadingCall):
+        return "graph"
+    code = getattr(value, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return None
+    if code.co_filename.startswith("<bridge of"):
+        return "graph"
+    if resume_origin(code) is None and not is_step_code(code):
+        return None
+    line = next((line for _, _, line in code.co_lines() if line), code.co_firstlineno)
+    return f"{code.co_name}_{'at' if is_step_code(code) else 'from'}_line_{line}"
 
 
 def _graph_fact(

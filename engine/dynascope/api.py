@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import sys
 import types
 import warnings
 import weakref
@@ -112,6 +113,8 @@ def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
 
     @functools.wraps(target)
     def uncompiled(*args, **kwargs):
+        if not recursive:
+            return target(*args, **kwargs)
         from dynascope.frame import hook
 
         with hook.suspended():
@@ -143,6 +146,12 @@ class Explanation:
 
         self.recorder.read_levels()
         return "\n\n".join(stage_texts(self.recorder.report(), stage))
+
+    def times(self) -> str:
+        """What compiling each function cost by stage, and how many calls each compilation served."""
+        from dynascope.report.times import times_text
+
+        return times_text(self.recorder.report())
 
     @property
     def graph_count(self) -> int:
@@ -188,7 +197,7 @@ def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callab
 def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
     graphs: list[Any] = []
     # What strict mode would raise is what is asked for here.
-    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False, levels=True)
+    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False, levels=True, trace=True)
     recorder = recording.Recorder(keep_graph=graphs.append)
     before = recording.use(recorder)
     try:
@@ -239,6 +248,11 @@ def _compile(target: Callable, options: Options) -> Callable:
         return target
     _load_engine()
     target = uncompiled_target(target)
+    averaging = _averaging_gradients(target)
+    if averaging is not None:
+        # What it does around its module is for the whole process group, and no part of a graph.
+        averaging.module._compiled_call_impl = _compile_call(averaging.module, options)
+        return averaging
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import class_for
 
@@ -305,6 +319,12 @@ def compile_again(target: Callable, options: Options | None) -> Callable:
     return _compile(target, options or config.options())
 
 
+def _averaging_gradients(target: Any) -> Any:
+    """The target itself where it is a DistributedDataParallel, which wraps a module; else None."""
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    return target if parallel is not None and isinstance(target, parallel.DistributedDataParallel) else None
+
+
 def _compile_call(module: Any, options: Options) -> Callable:
     """For `module.compile()`, which keeps what it gets as an attribute: a module there would be a submodule."""
     compiled = _compile(module, options)
@@ -349,10 +369,29 @@ def torch_compile(
 
 
 def optimize(
-    backend: str | Callable = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **others: Any
-):
-    """What `torch._dynamo.optimize` becomes: `optimize(backend)(function)`, as programs of 2022 write it."""
-    return lambda target: torch_compile(target, backend=backend, fullgraph=nopython, dynamic=dynamic)
+    backend: str | Callable = "inductor",
+    *,
+    nopython: bool = False,
+    guard_export_fn: Callable[[list], None] | None = None,
+    guard_fail_fn: Callable[[Any], None] | None = None,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    **others: Any,
+) -> Callable[[F], F]:
+    """`optimize(backend)(function)`, as programs of 2022 write it, and what `torch._dynamo.optimize` becomes under `dynascope run`.
+
+    `guard_export_fn` is called with the guards of each compilation, `guard_fail_fn` with what a guard says that failed
+    (`reason`, `orig_code`). torch's default backend stands for ours.
+    """
+    chosen = "dynascope" if backend == "inductor" else backend
+    options = {"on_guards": guard_export_fn, "on_guard_failure": guard_fail_fn}
+    settings: dict[str, Any] = dict(backend=chosen, fullgraph=nopython, dynamic=dynamic, disable=disable, options=options)
+    return lambda target: compile(target, **settings)
+
+
+def skip(target: Callable | None = None) -> Callable:
+    """Keep this function out of compilation, and not what it calls: compiled functions stay so inside. Also a decorator."""
+    return disable(target, recursive=False)
 
 
 def torch_disable(fn: Callable | None = None, recursive: bool = True, **others: Any) -> Callable:

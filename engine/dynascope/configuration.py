@@ -34,10 +34,16 @@ class Options:
     """Instructions interpreted in one capture after which the graph is closed."""
     cache: bool = True
     """Reuse kernels of earlier processes."""
+    on_guards: Any = None
+    """Called with the guards of each compilation, `dynascope.guards.guard.Guard`s: `guard_export_fn` of torch's `optimize`."""
+    on_guard_failure: Any = None
+    """Called where no entry serves a call, with `(reason, orig_code)`: `guard_fail_fn` of torch's `optimize`."""
     looks_only: bool = False
     """What is compiled is looked at and not run: kernels are written, but not built (`dynascope.looking`)."""
     levels: bool = False
     """The report has the levels of each graph that nothing runs too: joint, ATen before decomposition, prims (`dynascope.levels`)."""
+    trace: bool = False
+    """The report has what capture did, instruction by instruction."""
     profile: bool = False
     """Note how long each kernel and library call takes. Calls are slower by a microsecond for each of them."""
     strict: bool = False

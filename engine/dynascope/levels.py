@@ -31,11 +31,11 @@ LEVELS: tuple[Level, ...] = ("aten", "core", "prims")
 
 def texts_of(graph: CompiledGraph) -> tuple[StageText, ...]:
     """What cannot be recorded is missing: the graph's notes say why it has no kernels either. What was compiled is there already."""
-    parts = (part for part in graph.parts or (graph,) if part.pair is not None and part.pair.program is not None)
+    programs = [part.pair.program for part in graph.parts or (graph,) if part.pair is not None]
     with ExitStack() as stack:
         for state in (hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.inference_mode(False)):
             stack.enter_context(state)
-        return tuple(text for part in parts for text in _texts_of_program(part.pair.program, graph.level))
+        return tuple(text for program in programs if program for text in _texts_of_program(program, graph.level))
 
 
 def _texts_of_program(program: Program, compiled: str) -> Iterator[StageText]:

@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -102,6 +102,7 @@ class Compilation:
     code: types.CodeType | None = None
     compiled_at: Span | None = None
     entry: hook.Entry | None = None
+    trace: str = ""
 
 
 @dataclass(eq=False)
@@ -122,6 +123,8 @@ class RegionState:
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
     """Operators of the program's own libraries that graphs could not be differentiated with."""
+    trace: str = ""
+    """Of the latest capture, where it is wanted."""
     stood_aside: set[Reason] = field(default_factory=set)
     has_waited: bool = False
     """Whether a call has run as it was written so that it imports what the next one needs."""
@@ -210,6 +213,8 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         _note(unfit.explain())
         return None
     again = _why_again(state, values)
+    if again is not None and state.options.on_guard_failure is not None:
+        state.options.on_guard_failure(GuardFail(again.explanation.message, state.region.root.code))
     if len(state.guards) >= state.options.recompile_limit:
         _give_up(table, state, again.explanation if again else None)
         return None
@@ -249,7 +254,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             table.give_up()
         state.has_waited = True
         _record(
-            Compilation(state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at)
+            Compilation(
+                state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at, trace=state.trace
+            )
         )
         _keep(state, values)
         if state.options.fullgraph:
@@ -277,9 +284,13 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     leaves = can_repeat or not isinstance(outcome.exit, Return)
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
+    if state.options.on_guards is not None:
+        state.options.on_guards(list(outcome.guards))
     state.entries.append((values.globals, entry))
     _record(
-        Compilation(state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry)
+        Compilation(
+            state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
+        )
     )
     table.add(entry)
     _keep(state, values)
@@ -309,7 +320,10 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     while True:
         with clock("capture"):
             options = capture_options(state)
-            outcome = capture(state.region, values, replace(options, fixed=options.fixed | constant))
+            options = replace(options, fixed=options.fixed | constant)
+            if state.options.trace:
+                options = replace(options, trace=functools.partial(setattr, state, "trace"))
+            outcome = capture(state.region, values, options)
         if isinstance(outcome, Captured) and not (found := outcome.sizes.constant_extents()) <= constant:
             # For this call alone: another may take another way through the program.
             constant |= found
@@ -393,6 +407,13 @@ def outside_inference_mode() -> Iterator[None]:
         return
     with torch.inference_mode(False), torch.no_grad():
         yield
+
+
+class GuardFail(NamedTuple):
+    """What `guard_fail_fn` is called with."""
+
+    reason: str
+    orig_code: types.CodeType
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ class Recorder:
         seconds = time.perf_counter() - self._started
         peak = peak_bytes()
         self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds, peak_bytes=peak)
+        self._program = replace(self._program, rank=rank_of_process())
         self.write()
 
     def read_levels(self) -> None:
@@ -288,6 +289,18 @@ def peak_bytes() -> int | None:
     except ImportError:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def rank_of_process() -> int | None:
+    """What the launcher, the program or torch says; of a process that the program spawned itself its number among them."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    if os.environ.get("RANK", "").isdigit():
+        return int(os.environ["RANK"])
+    processes = sys.modules.get("multiprocessing.process")
+    identity = getattr(processes.current_process(), "_identity", ()) if processes is not None else ()
+    return identity[-1] - 1 if identity else None
 
 
 def environment() -> EnvironmentFact:

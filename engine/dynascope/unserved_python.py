@@ -24,8 +24,10 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",
+    "optimize",
     "register_backend",
     "reset",
+    "skip",
 ]
 
 PYTHON = "dynascope: %s is Python %s; Dynascope " % (sys.executable, sys.version.split()[0])  # noqa: UP031
@@ -47,6 +49,14 @@ def compile(target=None, **settings):
     if not _said:
         _said.append(True)
         warnings.warn(RUNS, stacklevel=2)
+    return (lambda function: function) if target is None else target
+
+
+def optimize(backend=None, **settings):
+    return lambda target: compile(target)
+
+
+def skip(target=None):
     return (lambda function: function) if target is None else target
 
 

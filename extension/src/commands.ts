@@ -5,7 +5,7 @@ import { activeFile, activeFileOnDisk } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
-import { ServerCommand, type GraphChoice, type RunAnswer, type RunRequest } from './protocol';
+import { ServerCommand, type Backend, type GraphChoice, type RunAnswer, type RunRequest } from './protocol';
 import { explained, ready } from './readiness';
 import { chooseVariant } from './variants';
 
@@ -33,6 +33,9 @@ const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.pickReport': openReport,
   'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
   'dynascope.proveFixes': findFixes,
+  'dynascope.tryBackends': tryBackends,
+  'dynascope.tryCaptures': tools => openAtCursor(tools, ServerCommand.compareCaptures, {}),
+  'dynascope.openTrace': tools => openAtCursor(tools, ServerCommand.showTrace, {}),
   'dynascope.clearResults': clearResults,
   'dynascope.restartServer': restartServer,
   'dynascope.runDoctor': tools => ask(tools, ServerCommand.doctor),
@@ -142,6 +145,26 @@ async function findFixes(tools: Tools): Promise<void> {
   const uri = activeFile();
   if (uri !== undefined && (await ready(tools.server, uri))) {
     await ask(tools, ServerCommand.findFixes, uri.toString());
+  }
+}
+
+/** The program runs once under each backend that is picked, and under eager. */
+async function tryBackends(tools: Tools): Promise<void> {
+  const uri = activeFile();
+  if (uri === undefined || !(await ready(tools.server, uri))) {
+    return;
+  }
+  const answer = await tools.server.execute<{ backends: Backend[] }>(ServerCommand.listBackends, uri.toString());
+  const items = (answer?.backends ?? [])
+    .filter(backend => backend.name !== 'eager')
+    .map(({ name, words, state }) => ({ label: name, description: state, detail: words, picked: name === 'dynascope' }));
+  const picked = await vscode.window.showQuickPick(items, {
+    title: 'Dynascope: Compare Backends',
+    placeHolder: 'Backends to run the file under, beside eager',
+    canPickMany: true,
+  });
+  if (picked !== undefined && picked.length > 0) {
+    await ask(tools, ServerCommand.compareBackends, uri.toString(), { backends: picked.map(item => item.label).join(',') });
   }
 }
 

@@ -12,6 +12,10 @@ export const ServerCommand = {
   compareVariants: 'dynascope.compareVariants',
   showSummary: 'dynascope.showSummary',
   findFixes: 'dynascope.findFixes',
+  listBackends: 'dynascope.listBackends',
+  compareBackends: 'dynascope.compareBackends',
+  compareCaptures: 'dynascope.compareCaptures',
+  showTrace: 'dynascope.showTrace',
   clear: 'dynascope.clear',
   debugInformation: 'dynascope.debugInformation',
   doctor: 'dynascope.doctor',
@@ -55,6 +59,13 @@ export interface InitializationOptions extends Configuration {
   storagePath: string;
   trusted: boolean;
   client: { virtualDocuments: boolean; output: boolean; runState: boolean; variants: boolean; tree: boolean };
+}
+
+/** Of `listBackends`: `state` is `ready`, or why it is not, with what installs it. */
+export interface Backend {
+  name: string;
+  words: string;
+  state: string;
 }
 
 /** Of `compileAndRun`. `look`: what is found out besides, each line beside float64 or what each line costs. */

@@ -18,6 +18,7 @@ export interface ProgramFact {
   seconds: number | null;
   error: Explanation | null;
   peak_bytes: number | null;
+  rank: number | null;
   asks: boolean | null;
 }
 export interface Explanation {

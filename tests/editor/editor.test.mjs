@@ -146,6 +146,18 @@ describe('a file that is compiled and run', () => {
     await window.choose('Torch IR');
     await window.generated().locator('.view-line', { hasText: 'tanh' }).first().waitFor();
     await window.screenshot('5-graph');
+    await window.putCursor(editor, 'torch.tanh');
+    await window.command('Dynascope: Show Graph');
+    await window.choose('Prims, forward');
+    await window.generated().locator('.view-line', { hasText: 'prims.tanh' }).first().waitFor();
+    await window.screenshot('5-prims');
+  });
+
+  step(own, 'the trace of the function at the cursor opens beside it', async window => {
+    await window.putCursor(editor, 'torch.tanh');
+    await window.command('Dynascope: Show Trace of This Function');
+    await window.generated().locator('.view-line', { hasText: 'LOAD_ATTR' }).first().waitFor();
+    await window.screenshot('5-trace');
   });
 
   step(own, 'guards and the summary open as pages, whose links lead to the source', async window => {

@@ -56,6 +56,8 @@ async def test_a_break_a_kernel_and_the_program_s_own_output(editor):
     document = await editor.request("dynascope/document", {"uri": uri})
     assert document["languageId"] == "cpp" and f"{path.name}:5" in document["text"]
     assert "f32[8, 64]" in await editor.hover(path, 5)
+    stages = [choice["stage"] for choice in (await editor.command("dynascope.listGraphs", path.as_uri()))["graphs"]]
+    assert stages[:5] == ["torch", "joint", "aten-forward", "core-forward", "prims-forward"]
 
 
 LONG = f"sum([{', '.join(['1'] * 4000)}])"

@@ -60,6 +60,14 @@ class GuardLog:
         stack = self.user_stack()
         self._guards[key] = Guard(sources, predicate, stack[-1].span if stack else None, stack)
 
+    @property
+    def count(self) -> int:
+        return len(self._guards)
+
+    def known(self) -> tuple[Guard, ...]:
+        """So far, in the order in which they were needed."""
+        return tuple(self._guards.values())
+
     def guards(self) -> tuple[Guard, ...]:
         spaces = self.world.spaces()
         world = (Guard((), WorldIs(spaces)),) if spaces else ()

@@ -67,6 +67,8 @@ class CaptureOptions:
     """Whether what compiles the graph understands differentiation inside it."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
+    trace: Callable[[str], None] | None = None
+    """Given what capture did, instruction by instruction, as text."""
     inline: Callable[[FunctionType], bool] = inline_everything
     instruction_limit: int = 2_000_000
     depth_limit: int = 120

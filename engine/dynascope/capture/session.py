@@ -87,6 +87,7 @@ from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
+from dynascope.capture.tracing import Trace
 from dynascope.capture.values import (
     CellValue,
     DataValue,
@@ -198,10 +199,13 @@ def up_to_what_cannot_be_made(
 def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> tuple[Captured | Refused, Sequence[int]]:
     """One capture, and where it could break earlier if what it does cannot be made again."""
     session = Session(region, values, options)
+    trace = Trace(session.machine) if options.trace is not None else None
     default_dtype = torch.get_default_dtype()
     try:
         with without_compiler_imports(), without_function_modes(), recording(session.machine.guards.world):
             outcome = session.capture()
+            if trace is not None and options.trace is not None:
+                options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier
     finally:
         session.state_at_entry.restore()
@@ -210,6 +214,11 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
         session.machine.journal.forget()
         vars(session.machine.outside).clear()
         vars(session.machine).clear()
+
+
+def _why_it_ended(outcome: Captured | Refused) -> str:
+    explanation = outcome.explain() if isinstance(outcome, Refused) else outcome.break_explanation()
+    return "" if explanation is None else explanation.message
 
 
 def without_function_modes() -> AbstractContextManager[None]:

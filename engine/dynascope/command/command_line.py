@@ -48,6 +48,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser("run", help="run a program, compiled, and print what was compiled and what was not")
     add_program_options(run)
     run.add_argument("--guards", action="store_true", help="print what each compilation assumes")
+    run.add_argument("--times", action="store_true", help="print what compiling each function cost, and how many calls it served")
     run.add_argument("--annotate", action="store_true", help="print the whole source with what became of each line")
     run.add_argument("--quiet", action="store_true", help="print no report")
     run.add_argument("--json", metavar="PATH", help="write the whole report there, to be opened elsewhere")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dynascope import recording
 from dynascope.report.syntax import parsed
 
-ASKS_FOR_COMPILATION = frozenset({"compile", "optimize"})
+ASKS_FOR_COMPILATION = frozenset({"compile", "optimize", "aot"})
 
 
 def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None, recorder: recording.Recorder) -> None:
@@ -99,6 +99,8 @@ def _patch_dynamo(module) -> None:
     module.explain = api.explain
     module.reset = api.reset
     module.disable = api.torch_disable
+    if hasattr(module, "skip"):
+        module.skip = api.skip
     module.list_backends = lambda *args, **kwargs: list_backends()
 
 

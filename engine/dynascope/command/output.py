@@ -16,6 +16,7 @@ from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.json_format import to_json
 from dynascope.report.terminal import Page, counted, is_shown, print_report, report_text
+from dynascope.report.times import times_text
 
 
 def _text(report: CompileReport, page: Page) -> str:
@@ -66,6 +67,8 @@ def write_output(report: CompileReport, options: argparse.Namespace, path: Path)
         Path(options.output).write_text(FORMATS[options.output_format](report, page) + "\n", encoding="utf-8")
     elif options.output_format == "text":
         print_report(report, sys.stderr, path, options.guards, options.annotate)
+        if options.times:
+            print(times_text(report), file=sys.stderr)
     else:
         print(FORMATS[options.output_format](report, page))
 

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import sys
+import uuid
 import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -79,8 +80,38 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     importlib.import_module("concurrent.futures.thread")
     # Registered before the program's own, so called after them.
     atexit.register(_end, recorder)
+    _serve_spawned(settings)
     if unmet is None:
         _give_way(_serve(settings, recorder), loaded_before)
+
+
+def _serve_spawned(settings: dict[str, Any]) -> None:
+    """Processes that `multiprocessing` spawns are served too: each writes its report beside this one's."""
+    from dynascope.command.interception import after_import
+    from dynascope.command.ranks import children_folder
+
+    folder = children_folder(Path(settings["report"]))
+    if settings.get("spawned"):
+        folder = Path(settings["report"]).parent
+
+    def patch(module: Any) -> None:
+        launch = module.Popen._launch
+
+        def launched(popen: Any, process: Any) -> Any:
+            folder.mkdir(parents=True, exist_ok=True)
+            own = {"report": str(folder / f"{uuid.uuid4().hex}.json"), "events": None, "keep": None, "spawned": True}
+            before = dict(os.environ)
+            os.environ.update(environment({**settings, **own}))
+            try:
+                return launch(popen, process)
+            finally:
+                for name in set(os.environ) - set(before):
+                    del os.environ[name]
+                os.environ.update(before)
+
+        module.Popen._launch = launched
+
+    after_import("multiprocessing.popen_spawn_posix", patch)
 
 
 def _keeping(descriptor: int) -> Callable[[Any, Any], None]:
@@ -138,7 +169,7 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
 
     chosen = {
         name: settings[name]
-        for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels")
+        for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels", "trace")
         if settings.get(name) is not None
     }
     source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])

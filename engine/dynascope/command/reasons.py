@@ -60,3 +60,28 @@ class ProgramError(Reason):
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."
+
+
+@dataclass(frozen=True)
+class RanksDiffer(Reason):
+    """Of a program of several processes: a collective that one rank reaches at another time, or never, is waited for."""
+
+    code = "ranks-differ"
+    severity = "warning"
+    function: str
+    first: int
+    first_has: str
+    other: int
+    other_has: str
+
+    def message(self) -> str:
+        if self.first_has == self.other_has:
+            both = f"Ranks {self.first} and {self.other} compiled `{self.function}` differently"
+            return f"{both}: each {self.other_has}, but of other sizes, lines or guards."
+        return f"`{self.function}` is not the same on all ranks: rank {self.first} {self.first_has}; rank {self.other} {self.other_has}."
+
+    def remedy(self) -> str:
+        return (
+            "Give every rank the same sizes, numbers and branches (pad the last batch, or drop it), or mark what varies with "
+            "`dynascope.mark_dynamic`: ranks that compile at different calls wait for each other in collectives."
+        )

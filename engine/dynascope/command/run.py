@@ -19,6 +19,7 @@ from typing import Any
 
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
+from dynascope.command.ranks import Ranks, with_children
 from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
 from dynascope.reasons import BrokenTorch, MissingTorch, WrongPython, WrongTorch
 from dynascope.report.events import EventStream
@@ -31,7 +32,7 @@ TIMED_OUT = 124
 USAGE = 2
 FAILED = 1
 OWN_OPTIONS = frozenset({"--device", "--dynamic", "--fullgraph", "--backend", "--no-cache", "--guards", "--annotate", "--quiet"}) | {
-    "--json", "--output-format", "--output", "--fail-on", "--timeout"
+    "--times", "--json", "--output-format", "--output", "--fail-on", "--timeout"
 }  # fmt: skip
 FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
@@ -45,8 +46,16 @@ def run(options: argparse.Namespace) -> int:
         _complain(MissingFile(options.file), events)
         return USAGE
     path = _fresh_report_path(options)
+    ranks = Ranks.here() if options.events_fd is None else None
     code = execute(options, path, events)
     report = None if options.events_fd is not None else _report_at(path)
+    if report is not None:
+        report = _of_all_ranks(report, path)
+    if ranks is not None:
+        ranks.hand_in(report)
+        if ranks.rank:
+            return _leave(code)
+        report = None if report is None else ranks.together(report)
     if report is not None:
         if not options.quiet:
             if not _was_said(report, options):
@@ -54,6 +63,13 @@ def run(options: argparse.Namespace) -> int:
             _point_out_misplaced(options, report)
         code = _judged(report, options, code)
     return _leave(code)
+
+
+def _of_all_ranks(report: CompileReport, path: Path) -> CompileReport:
+    together = with_children(report, path)
+    if together is not report:
+        write_report(together, path)
+    return together
 
 
 def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | None]:
@@ -167,6 +183,7 @@ def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, 
         "events": options.events_fd,
         "keep": getattr(options, "keep_fd", None),
         "check": getattr(options, "check", False),
+        "trace": getattr(options, "trace", False) or None,
         "levels": getattr(options, "levels", False) or None,
         "compare": getattr(options, "compare", False),
         "profile": getattr(options, "profile", False) or None,

@@ -30,7 +30,7 @@ def show(options: argparse.Namespace) -> int:
         return USAGE
     file, _, function = options.target.partition("::")
     options.file, options.timeout, options.events_fd = file, None, None
-    options.levels = options.stage in LEVELS
+    options.levels, options.trace = options.stage in LEVELS, options.stage == "trace"
     with tempfile.TemporaryDirectory(prefix="dynascope-show-") as folder:
         path = Path(folder) / "report.json"
         code = _run_quietly(options, path)

@@ -9,6 +9,7 @@ called by their names; `named(value)` may have better ones.
 from __future__ import annotations
 
 import ast
+import inspect
 import keyword
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -33,12 +34,12 @@ def decompiled(code: CodeType, named: Name = lambda value: None) -> str | None:
     except (_Unknown, IndexError):
         return None
     parameters = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    if code.co_kwonlyargcount:
+    if code.co_kwonlyargcount and not code.co_flags & inspect.CO_VARARGS:
         parameters.insert(code.co_argcount, "*")
     rest = iter(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
-    if code.co_flags & 0x04:
+    if code.co_flags & inspect.CO_VARARGS:
         parameters.insert(code.co_argcount, f"*{next(rest)}")
-    if code.co_flags & 0x08:
+    if code.co_flags & inspect.CO_VARKEYWORDS:
         parameters.append(f"**{next(rest)}")
     name = code.co_name if code.co_name.isidentifier() else "function"
     handled = ["    # where the graph raises, the call runs once more as it was written"] if _repeats(instructions) else []

@@ -36,7 +36,8 @@ class LineLink:
 class StageText:
     """What one stage made, printed: runnable Python or source text, with the user's places beside its lines.
 
-    `stage` is one of bytecode, rewritten-bytecode, torch, joint, aten-forward, aten-backward, core-forward, core-backward,
+    `stage` is one of trace, bytecode, rewritten-bytecode, bytecode-beside-rewritten, rewritten-python, torch,
+    joint, aten-forward, aten-backward, core-forward, core-backward,
     prims-forward, prims-backward, loops-forward, loops-backward, groups-forward, groups-backward, wrapper-forward, wrapper-backward.
     Some only where they are asked for (`Options.levels`). `language` is an editor's language identifier.
     """
@@ -260,6 +261,8 @@ class ProgramFact:
     error: Explanation | None = None
     peak_bytes: int | None = None
     """The most memory that the process had at once; of a GPU's, where it used one."""
+    rank: int | None = None
+    """Of a process among several that work together."""
     asks: bool | None = None
     """Whether the program asks for compilation itself; None where that is not known yet."""
 

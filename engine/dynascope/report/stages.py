@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, StageText
 
 STAGES: dict[str, tuple[str, ...]] = {
-    "bytecode": ("bytecode", "rewritten-bytecode"),
+    "trace": ("trace", "bytecode-beside-rewritten", "rewritten-python"),
+    "bytecode": ("bytecode", "rewritten-bytecode", "rewritten-python"),
     "torch": ("torch",),
     "joint": ("joint",),
     "aten": ("aten-forward", "aten-backward"),
@@ -25,7 +26,7 @@ LEVELS = frozenset({"joint", "aten", "core", "prims"})
 
 def in_order(texts: Iterable[StageText]) -> tuple[StageText, ...]:
     """From the program to its kernels. Texts of one stage keep their order: the graph's parts."""
-    order = [name for names in STAGES.values() for name in names]
+    order = list(dict.fromkeys(name for names in STAGES.values() for name in names))
     return tuple(sorted(texts, key=lambda text: order.index(text.stage)))
 
 

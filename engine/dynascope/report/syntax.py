@@ -261,3 +261,27 @@ def statement_lines(file: str) -> set[int]:
             node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global)
         )
     }
+
+
+def function_around(text: str | bytes, line: int) -> str | None:
+    """The qualified name of the innermost function around a line, as Python names it; None outside of all functions."""
+    found, best = None, 0
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        nonlocal found, best
+        for child in ast.iter_child_nodes(node):
+            name = prefix
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                name = f"{prefix}{child.name}"
+                first = min((d.lineno for d in child.decorator_list), default=child.lineno)
+                is_function = not isinstance(child, ast.ClassDef)
+                if is_function and first <= line <= (child.end_lineno or first) and first > best:
+                    found, best = name, first
+                name += ".<locals>." if is_function else "."
+            visit(child, name)
+
+    try:
+        visit(parsed(text), "")
+    except SyntaxError:
+        return None
+    return found

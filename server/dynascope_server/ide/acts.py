@@ -19,6 +19,10 @@ SHOW_REASON = "dynascope.showReason"
 CHOOSE_VARIANT = "dynascope.chooseVariant"
 COMPARE_VARIANTS = "dynascope.compareVariants"
 FIND_FIXES = "dynascope.findFixes"
+LIST_BACKENDS = "dynascope.listBackends"
+COMPARE_BACKENDS = "dynascope.compareBackends"
+COMPARE_CAPTURES = "dynascope.compareCaptures"
+SHOW_TRACE = "dynascope.showTrace"
 CLEAR = "dynascope.clear"
 DEBUG_INFORMATION = "dynascope.debugInformation"
 DOCTOR = "dynascope.doctor"
@@ -35,6 +39,10 @@ COMMANDS = (
     CHOOSE_VARIANT,
     COMPARE_VARIANTS,
     FIND_FIXES,
+    LIST_BACKENDS,
+    COMPARE_BACKENDS,
+    COMPARE_CAPTURES,
+    SHOW_TRACE,
     CLEAR,
     DEBUG_INFORMATION,
     DOCTOR,

@@ -33,6 +33,7 @@ STAGES = {
     "wrapper-backward": "Wrapper, backward",
     "bytecode": "Bytecode",
     "rewritten-bytecode": "Rewritten bytecode",
+    "rewritten-python": "Rewritten bytecode, as Python",
 }
 
 

@@ -176,6 +176,31 @@ async def _find_fixes(server: DynascopeServer, arguments: Arguments) -> dict[str
     return await server.fixes.find(_path(server, arguments))
 
 
+async def _list_backends(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    return {"backends": await server.side_by_side.backends(_path(server, arguments))}
+
+
+async def _compare_backends(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    names = _detail(arguments).get("backends")
+    if not isinstance(names, str) or not names:
+        raise Refused("Which backends? Name them with commas between.")
+    return await server.side_by_side.compare_backends(_path(server, arguments), names)
+
+
+async def _compare_captures(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    return await server.side_by_side.compare_captures(_path(server, arguments), _line(arguments))
+
+
+async def _show_trace(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:
+    return await server.side_by_side.trace(_path(server, arguments), _line(arguments))
+
+
+def _line(arguments: Arguments) -> int:
+    """From 0."""
+    line = _detail(arguments).get("line")
+    return line if isinstance(line, int) else 0
+
+
 def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     forgotten = server.session.clear(_path(server, arguments) if arguments and arguments[0] else None)
     server.storage.results.forget(forgotten)
@@ -219,6 +244,10 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.CHOOSE_VARIANT: _choose_variant,
     acts.COMPARE_VARIANTS: _compare_variants,
     acts.FIND_FIXES: _find_fixes,
+    acts.LIST_BACKENDS: _list_backends,
+    acts.COMPARE_BACKENDS: _compare_backends,
+    acts.COMPARE_CAPTURES: _compare_captures,
+    acts.SHOW_TRACE: _show_trace,
     acts.CLEAR: _clear,
     acts.DEBUG_INFORMATION: _debug_information,
     acts.DOCTOR: _doctor,

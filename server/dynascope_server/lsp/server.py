@@ -37,6 +37,7 @@ from dynascope_server.lsp.lens_refresh import LensRefresh
 from dynascope_server.lsp.live import Live
 from dynascope_server.lsp.publisher import Publisher
 from dynascope_server.lsp.runs import Runs
+from dynascope_server.lsp.side_by_side import SideBySide
 from dynascope_server.output import Batch
 from dynascope_server.session import Session
 from dynascope_server.settings import Settings, read_settings
@@ -62,6 +63,7 @@ class DynascopeServer(LanguageServer):
         self.publisher = Publisher(self)
         self.runs = Runs(self)
         self.fixes = FixSearches(self)
+        self.side_by_side = SideBySide(self)
         self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
         self.background: set[asyncio.Task] = set()
@@ -179,11 +181,13 @@ class DynascopeServer(LanguageServer):
     def cancel_token(self, token: str) -> None:
         self.runs.cancel_token(token)
         self.fixes.cancel_token(token)
+        self.side_by_side.cancel_token(token)
 
     def kill_all(self) -> None:
         """The server is going: nothing it started stays."""
         self.runs.kill_all()
         self.fixes.kill_all()
+        self.side_by_side.kill_all()
         self.live.close()
 
     def workspace_folders(self) -> list[str]:

@@ -1,0 +1,62 @@
+"""`dynascope show trace`: instructions with their places, the symbolic stack, and what each added to graph and guards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = self.fc(x)
+        x = F.relu(x)
+        return x
+
+
+def test_each_instruction_has_its_place_stack_and_effects():
+    text = dynascope.explain(Net(), torch.randn(2, 128)).show("trace")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    first = Net.forward.__code__.co_firstlineno + 1
+    assert any(line.startswith(f"{first}:12-19 LOAD_ATTR fc") and line.endswith("[self]") for line in lines)
+    assert "graph relu = relu(linear)" in lines and any(line.startswith("input x: float32[2, 128]") for line in lines)
+    assert any(line.endswith("instructions of libraries") for line in lines)
+    at = next(number for number, line in enumerate(lines) if "LOAD_ATTR relu" in line)
+    assert "linear" not in lines[at - 1] and any("[NULL, relu, linear: float32[2, 10]]" in line for line in lines[at:])
+    assert "guard `x` is a float32 tensor of shape [2, 128] on cpu" in lines
+    assert "return (relu,)" in text and "def forward(self, x):" in text and "graph(" in text
+
+
+PROGRAM = """
+import torch
+
+@torch.compile
+def f(x, found):
+    y = x * 2
+    found.append(y)
+    if y.sum() > 0:
+        return y + 1
+    return y
+
+f(torch.ones(3), [])
+"""
+
+
+@pytest.mark.expects_in_children("data-dependent-branch")
+def test_the_command_shows_the_break_and_the_code_beside(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    command = [sys.executable, "-m", "dynascope", "show", "trace", f"{path}::f"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "ends here: `if y.sum() > 0` needs the value of a tensor" in done.stdout
+    assert "bytecode-beside-rewritten" in done.stdout and "rewritten-python" in done.stdout
+    assert "value_1, value_2 = graph(x)" in done.stdout and ".extend([" in done.stdout and "f_at_line_8(" in done.stdout

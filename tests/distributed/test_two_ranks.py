@@ -1,0 +1,121 @@
+"""Two processes on gloo: compiled training is eager's over six steps, and a run of several processes has one report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dynascope.command.ranks import Ranks, children_folder, differences_of, with_children
+from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GraphFact, ProgramFact
+from dynascope.report.span import Span
+from dynascope.report.store import write_report
+
+FOLDER = Path(__file__).parent
+UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("kind", ["ddp", "fsdp-by-block", "fsdp-whole", "tensor-parallel"])
+def test_training_is_eagers(kind):
+    done = subprocess.run([sys.executable, FOLDER / "two_ranks.py", kind], capture_output=True, text=True, check=False, env=UNSTRICT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert found["found"] == pytest.approx(found["expected"], rel=1e-5) and found["graphs"] > 0
+    assert found["breaks"] == 0 or kind in ("fsdp-whole", "tensor-parallel")
+
+
+PROGRAM = """
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+@torch.compile
+def f(x):
+    return torch.relu(x) * 2
+
+f(torch.ones(3))
+if rank == 1:
+    f(torch.ones(3, 2))
+dist.barrier()
+if os.environ.get("ENDS") and rank == 1:
+    raise ValueError("rank one is tired")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def launched(program, **surroundings):
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "dynascope", "run", str(program)]
+    cache = {"DYNASCOPE_CACHE_DIR": str(program.parent / "cache")}
+    own = {**UNSTRICT, **cache, **surroundings}
+    return subprocess.run([sys.executable, *launcher], capture_output=True, text=True, env=own, check=False)
+
+
+@pytest.mark.compiler
+def test_one_report_for_all_ranks_that_a_launcher_started(program):
+    done = launched(program)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("Summary") == 1 and "ranks-differ" in done.stderr
+    words = " ".join(done.stderr.split())
+    assert "rank 0 has 1 graph, 0 breaks, 0 recompilations; rank 1 has 2 graphs, 0 breaks, 1 recompilation" in words
+
+
+@pytest.mark.compiler
+def test_a_rank_that_dies_ends_the_run_with_its_traceback(program):
+    done = launched(program, ENDS="1")
+    assert done.returncode != 0 and "ValueError: rank one is tired" in done.stderr
+
+
+def report(rank, *operations, exit="return", name="f"):
+    place = Span("train.py", 3)
+    entries = tuple(
+        EntryFact(f"f0.e{number}", "function", place, "compiled", exit, graph=f"g{number}") for number in range(len(operations))
+    )
+    graphs = tuple(GraphFact(f"g{number}", count, "dynascope") for number, count in enumerate(operations))
+    function = FunctionFact("f0", name, place, entries)
+    environment = EnvironmentFact("3.11", "2.13", "0.1", "cpu", None, None)
+    return CompileReport(ProgramFact("train.py", rank=rank), environment, (function,), graphs)
+
+
+def test_what_counts_as_a_difference():
+    assert not list(differences_of([report(0, 4), report(1, 4)]))
+    (other,) = differences_of([report(0, 4), report(1, 4, 4)])
+    assert "rank 1 has 2 graphs" in other.message
+    (broken,) = differences_of([report(0, 4), report(1, 4, exit="break")])
+    assert "rank 1 has 1 graph, 1 break" in broken.message
+    (same,) = differences_of([report(0, 4), report(1, 5)])
+    assert "compiled `f` differently" in same.message
+    absent = list(differences_of([report(0, 4), report(1, 4, name="g")]))
+    assert "rank 1 did not compile it" in absent[0].message and "rank 0 did not compile it" in absent[1].message
+
+
+def test_reports_of_spawned_processes_are_put_together(tmp_path):
+    path = tmp_path / "report.json"
+    children_folder(path).mkdir()
+    for rank in (1, 0):
+        write_report(report(rank, *[4] * (rank + 1)), children_folder(path) / f"{rank}.json")
+    own = replace(report(None), functions=(), graphs=())
+    together = with_children(own, path)
+    assert together.program == own.program and len(together.graphs) == 1 and together.notes[0].code == "ranks-differ"
+
+
+def test_ranks_wait_for_each_other(tmp_path):
+    first, second = Ranks(tmp_path / "ranks", 0, 2), Ranks(tmp_path / "ranks", 1, 2)
+    second.hand_in(report(1, 4, 4))
+    first.hand_in(report(0, 4))
+    assert [note.code for note in first.together(report(0, 4)).notes] == ["ranks-differ"]

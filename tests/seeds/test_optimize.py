@@ -1,0 +1,83 @@
+"""Seed 003's `optimize`: callbacks for guards, `nopython`, `disable`, `skip`, `reset`, and what compiling cost as text."""
+
+import subprocess
+import sys
+
+import dynascope
+import pytest
+import torch
+
+
+def foo_easy(a, b):
+    return a - b
+
+
+def branching(a):
+    if a.sum() > 0:
+        return a + 1
+    return a
+
+
+def test_guard_callbacks():
+    exported, failed = [], []
+    compiled = dynascope.optimize("eager", guard_export_fn=exported.append, guard_fail_fn=failed.append)(foo_easy)
+    a = torch.ones(4)
+    compiled(a, 2)
+    compiled(a, 2)
+    assert len(exported) == 1 and not failed
+    assert any("`b` is 2" in guard.describe() for guard in exported[0]) and exported[0][0].sources is not None
+    compiled(a, 3)
+    assert len(exported) == 2 and len(failed) == 1
+    assert "`b` is 3, and was 2" in failed[0].reason and failed[0].orig_code is foo_easy.__code__
+
+
+def test_nopython_raises_at_a_break():
+    with pytest.raises(RuntimeError, match=r"if a.sum\(\) > 0"):
+        dynascope.optimize("eager", nopython=True)(branching)(torch.ones(2))
+
+
+def test_disable_leaves_the_function_as_it_is():
+    assert dynascope.optimize("eager", disable=True)(foo_easy) is foo_easy
+
+
+@pytest.mark.expects("disabled-function")
+def test_skip_keeps_out_one_function_and_not_what_it_calls():
+    graphs = []
+
+    def counting(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    inner = dynascope.compile(foo_easy, backend=counting)
+
+    @dynascope.skip
+    def skipped(a):
+        return inner(a, 1) * 2
+
+    @dynascope.disable
+    def disabled(a):
+        return inner(a, 1) * 2
+
+    compiled = dynascope.compile(lambda a: skipped(a) + 1, backend="eager")
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2))
+    assert len(graphs) == 1 and torch.equal(disabled(torch.ones(2)), torch.zeros(2))
+
+
+def test_reset_forgets():
+    exported = []
+    compiled = dynascope.optimize("eager", guard_export_fn=exported.append)(foo_easy)
+    for _ in range(2):
+        compiled(torch.ones(2), 1)
+        dynascope.reset()
+    assert len(exported) == 2
+
+
+def test_what_compiling_cost(tmp_path):
+    text = dynascope.explain(foo_easy, torch.ones(2), 1).times()
+    assert text.splitlines()[0].split()[:5] == ["function", "compiled", "calls", "seconds", "capture"]
+    assert text.splitlines()[1].split()[:3] == ["foo_easy", "1", "1"] and "1 calls were served by 1 compilations" in text
+    path = tmp_path / "program.py"
+    path.write_text("import torch\nf = torch.compile(lambda x: x + 1)\nfor _ in range(3): f(torch.ones(2))\n")
+    command = [sys.executable, "-m", "dynascope", "run", "--times", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "3 calls were served by 1 compilations; 0 of these served one call only." in done.stderr
