@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
 from dynascope.codegen.kernels import KernelModule, Unit
+from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
@@ -51,7 +53,8 @@ def build(module: KernelModule, options: Any = None) -> Built:
         "laid_out": laid_out,
     }  # fmt: skip
     names |= module.schedule.program.constants
-    paths = _build_units(module)
+    folder = unshared_folder() if options is not None and not options.cache else None
+    paths = _build_units(module, folder)
     libraries = {path: ctypes.CDLL(path) for path in paths.values()}
     names |= {k.name: launcher(libraries[paths[k.name]], k) for k in module.distinct if k.language == "cpp"}
     note = launcher_note() if module.units else None
@@ -59,7 +62,7 @@ def build(module: KernelModule, options: Any = None) -> Built:
     if any(k.language == "triton" for k in module.distinct):
         from dynascope.runtime.cuda import cuda_names, cuda_notes
 
-        names |= cuda_names(module)
+        names |= cuda_names(module, folder)
         notes += cuda_notes(module)
     timings = None
     if options is not None and options.profile:
@@ -71,12 +74,12 @@ def build(module: KernelModule, options: Any = None) -> Built:
     return Built(lambda *inputs: function(list(inputs)), paths, notes, timings, function)
 
 
-def _build_units(module: KernelModule) -> dict[str, str]:
+def _build_units(module: KernelModule, folder: Path | None) -> dict[str, str]:
     """The shared object of each kernel. Units are built side by side, as many as there are processors."""
 
     def built(unit: Unit) -> str:
         name = module.schedule.program.name
-        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name))
+        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name, folder=folder))
 
     if len(module.units) < 2:
         paths = list(map(built, module.units))
