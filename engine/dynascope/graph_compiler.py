@@ -121,7 +121,7 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
     backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
     call, mode_notes = in_mode(options.mode, forward, backward is not None, _tell)
-    function = bridge(pair, call, backward.call if backward else None, backends, backward.call_with_list if backward else None)
+    function = bridge(pair, call, backward.call if backward else None, backends)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     notes = forward.notes + (backward.notes if backward else ()) + mode_notes
@@ -183,7 +183,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
     """Kernels for a part of a backward pass, made when it is first needed: in the middle of the program's own."""
     with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         launching.begin()
-        return compile_aten(graph, None, options).call
+        return compile_aten(graph, None, options, empties_its_list=True).call
 
 
 def _is_on_meta(node: Any) -> bool:

@@ -115,14 +115,14 @@ class Otherwise:
             return differentiate_again(self.pair, self.keeping, ctx, saved, given)
         self._wants_first_derivatives()
         try:
-            return self._first_derivative(ctx, given)
+            return self._first_derivative(ctx, given, all(g is None or g.layout is torch.strided for g in given))
         except (RuntimeError, NotImplementedError):
             # Not every operator has a kernel for sparse tensors.
             if not any(tangent is not None and tangent.layout is not torch.strided for tangent in given):
                 raise
-        return self._first_derivative(ctx, tuple(_dense(tangent) for tangent in given))
+        return self._first_derivative(ctx, tuple(_dense(tangent) for tangent in given), True)
 
-    def _first_derivative(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _first_derivative(self, ctx: Any, given: tuple[Any, ...], is_last_try: bool) -> tuple[Any, ...]:
         foreign = any(tangent is not None and _is_foreign(tangent) for tangent in given)
         values = _numbers_saved(self.pair, ctx)
         layouts = [numbers_at(tangent.layout, values) for tangent in self.pair.tangents]
@@ -133,13 +133,17 @@ class Otherwise:
             # Through a tangent in another order of memory there may be no way that through the usual one there is.
             pattern = tuple(kind is not False for kind in pattern)
             run, partial = self._backward(pattern, foreign)
-        saved = saved_values_of(self.pair, ctx, partial)
-        operands = [
+        operands = [*saved_values_of(self.pair, ctx, partial)]
+        operands += [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
             if kind
         ]
-        return with_twins(run(*saved, *operands), partial.twins)
+        with_list = getattr(run, "with_list", None)
+        if with_list is None or not is_last_try:
+            return with_twins(run(*operands), partial.twins)
+        ctx.maybe_clear_saved_tensors()
+        return with_twins(with_list(operands), partial.twins)
 
     def _pattern(self, given: tuple[Any, ...], layouts: list[Layout], foreign: bool) -> tuple[Given, ...]:
         """What the backward pass is made for. Past a few kinds, tangents are copied to the usual layout."""

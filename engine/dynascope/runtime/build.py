@@ -33,7 +33,8 @@ from dynascope.runtime.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`call(*flat inputs)` gives a tuple. `paths` are the shared objects that C++ kernels are in, by their names; `notes` what
+    """`call(*flat inputs)` gives a tuple; `call.with_list`, where the wrapper is written so, takes them in a list that it empties.
+    `paths` are the shared objects that C++ kernels are in, by their names; `notes` what
     went otherwise than planned."""
 
     call: Callable[..., tuple[Any, ...]]
@@ -41,8 +42,6 @@ class Built:
     notes: tuple[Explanation, ...]
     timings: Timings | None = None
     """Where they were asked for."""
-    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
-    """The same for inputs in a list, which is emptied; where the wrapper is written so."""
 
 
 def build(module: KernelModule, options: Any = None) -> Built:
@@ -71,7 +70,12 @@ def build(module: KernelModule, options: Any = None) -> Built:
     function = _function(module, names)
     if not (module.empties_its_list and module.schedule.program.inputs):
         return Built(function, paths, notes, timings)
-    return Built(lambda *inputs: function(list(inputs)), paths, notes, timings, function)
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        return function(list(inputs))
+
+    call.with_list = function  # type: ignore[attr-defined]
+    return Built(call, paths, notes, timings)
 
 
 def _build_units(module: KernelModule, folder: Path | None) -> dict[str, str]:
