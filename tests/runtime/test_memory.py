@@ -115,3 +115,18 @@ def test_a_graph_that_is_retained_runs_backward_twice() -> None:
         with pytest.raises(RuntimeError, match="second time"):
             loss.backward()
     torch.testing.assert_close(*gradients)
+
+
+def test_the_report_says_where_the_most_is_held() -> None:
+    def f(x):
+        small = x.sum(0)
+        big = x[:, None] * x[None]
+        return big.sum((0, 1)) @ small, (big @ small).sum()
+
+    x = torch.randn(40, 8)
+    (graph,) = dynascope.explain(dynascope.compile(f), x).report.graphs
+    (fact,) = graph.memory
+    assert fact.phase == "forward" and fact.peak_bytes >= 40 * 40 * 8 * 4
+    assert fact.span.line in (f.__code__.co_firstlineno + 2, f.__code__.co_firstlineno + 3)
+    (groups,) = (text.text for text in graph.texts if text.stage == "groups-forward")
+    assert groups.count("the most of all steps") == 1 and f"{fact.peak_bytes} bytes held, the most" in groups
