@@ -17,6 +17,7 @@ export interface ProgramFact {
   signal: number | null;
   seconds: number | null;
   error: Explanation | null;
+  peak_bytes: number | null;
   asks: boolean | null;
 }
 export interface Explanation {
@@ -174,6 +175,10 @@ export interface MemoryFact {
 export interface BesideEager {
   compiled: number;
   eager: number;
+  first: number | null;
+  difference: number | null;
+  kernels: number | null;
+  failure: string;
 }
 export interface KernelFact {
   identifier: string;

@@ -50,3 +50,20 @@ def test_a_reduction_that_nothing_needs_after_all():
 
     x = torch.randn(3, 8)
     assert dynascope.compile(program)(x) == program(x)
+
+
+@pytest.mark.parametrize("operator", [torch.addcmul, torch.addcdiv])
+@pytest.mark.parametrize("other", [torch.int64, torch.bool, torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("first", [torch.float64, torch.float32])
+def test_products_are_of_the_common_type(first, other, operator):
+    """The operands are of the common type before they are multiplied, whichever of them has no dimensions."""
+    if operator is torch.addcdiv and not other.is_floating_point:
+        pytest.skip("torch divides no integers here")
+
+    def program(number, row):
+        return [operator(x, y, y, value=1.5) for x, y in ((number, row), (row.to(first), number), (row.to(first), row))]
+
+    number, row = torch.tensor(1.1, dtype=first), (torch.arange(1, 4) * 1.3).to(other)
+    for ours, theirs in zip(dynascope.compile(program)(number, row), program(number, row), strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        torch.testing.assert_close(ours, theirs)

@@ -93,7 +93,7 @@ PROGRAMS = [
 
 def given(seed):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.rand(size, generator=generator) for size in ((5, 9, 4), (5, 4), (5, 9, 4))]
+    return [torch.rand(size, generator=generator, device="cpu") for size in ((5, 9, 4), (5, 4), (5, 9, 4))]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -9,6 +9,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +21,7 @@ from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
-from dynascope.sizes.reach import keep_above, keep_below
+from dynascope.sizes.reach import keep_above, keep_below, keep_dividing
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Extents:
         return self._elsewhere(node, read)
 
     def _limit(self, name: str, node: fx.Node) -> bool:
-        """Whether the graph runs with numbers up to some largest one, which is then relied on."""
+        """Whether the graph runs with the divisors of a size, or with numbers up to some largest one, which is then relied on."""
 
         def runs(values: Mapping[str, Any]) -> bool:
             try:
@@ -166,7 +167,10 @@ class Extents:
         if name in self.limited:
             return False
         self.limited.add(name)
-        return keep_below(self.machine.sizes.scope, name, runs)
+        scope, nodes = self.machine.sizes.scope, self.machine.graph.graph.nodes
+        shapes = [getattr(each.meta.get("example_value"), "shape", ()) for each in nodes]
+        counts = {count for shape in shapes for count in (*shape, prod(shape))}
+        return keep_dividing(scope, name, counts, runs) or keep_below(scope, name, runs)
 
     def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in worlds of another kind."""

@@ -9,6 +9,7 @@ numbers: then the recordings at other sizes tell which numbers are sizes (see `t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from math import prod
 from typing import Any, TypeVar
 
 from dynascope.grad.inputs import InputFacts, has_integers, roots_in, scope_of, sizes_vary
@@ -17,11 +18,13 @@ from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, Varyi
 from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
-from dynascope.sizes.reach import keep_above
+from dynascope.sizes.reach import keep_above, keep_dividing
 from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
+STEPS_OF_A_NODE = 200
+"""What one call of torch rarely comes to. A loop over the elements of a dimension comes to more, at large sizes."""
 Recording = TypeVar("Recording")
 Run = Callable[[Program, Trail | None], Recording]
 
@@ -59,22 +62,51 @@ def for_all_sizes(program: Program, record: Run) -> Any:
         return None
 
     tried = None
-    for reaches_down in (True, False):
-        worlds = Worlds(scope, names, reaches_down=reaches_down)
+    for is_brief, reaches_down in ((True, True), (False, True), (False, False)):
+        worlds = Worlds(scope, names, reaches_down=reaches_down, is_brief=is_brief)
         found = recorded(worlds) if worlds.are_enough and worlds.values != tried else None
         if found is not None:
             return found
         tried = worlds.values
     needed = _sizes_needed(names, program, scope, run)
-    if needed and (found := _within_extents(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
-        return found
+    for search in (_dividing, _within_extents) if needed else ():
+        if (found := search(program, scope, needed, lambda: recorded(Worlds(scope, names)), run)) is not None:
+            return found
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
         raise DifferentiationRefused(VaryingNumberNeeded("the program", needed or frozenset(names)))
     return others[1]
 
 
+def _dividing(
+    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None], run: Run
+) -> Any | None:
+    """Where a number must divide a size in the program: what is recorded for those that do."""
+    (name, *others) = needed
+    shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
+    counts = {count for shape in shapes for count in (*shape, prod(shape))}
+    if others:
+        return None
+
+    def runs(values: Mapping[str, Any]) -> bool:
+        try:
+            _run_at(values, program, run, Trail(Worlds(scope, ())))
+        except DifferentiationRefused:
+            return False
+        return True
+
+    relied_on, binding = len(scope.log), scope.binding
+    if not keep_dividing(scope, name, counts, runs):
+        return None
+    scope.binding = len(scope.log)
+    found = recorded()
+    if found is None:
+        scope.log.take_back(relied_on)
+        scope.binding = binding
+    return found
+
+
 def _within_extents(
-    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None]
+    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None], run: Run
 ) -> Any | None:
     """Where a slice is cut at the end of a tensor: what is recorded for numbers up to a size in the program, the largest one for
     which that goes."""
@@ -124,9 +156,16 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     if not worlds.are_enough:
         raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
     worlds.learn(node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta)
-    trails = []
+
+    def count() -> int:
+        at_hand = Trail(worlds)
+        run(program, at_hand)
+        return len(at_hand.observations)
+
+    trails: list[Trail] = []
+    usual = STEPS_OF_A_NODE * (len(program.graph.graph.nodes) + 1)
     for values in worlds.values[1:]:
-        trails.append(Trail(worlds))
+        trails.append(Trail(worlds, most=len(trails[0].observations)) if trails else Trail(worlds, (), usual, count))
         _run_at(values, program, run, trails[-1])
     worlds.scope.worlds = worlds
     trail = Trail(worlds, trails)

@@ -41,7 +41,7 @@ from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
-from dynascope.grad.versions import check_of, renamed
+from dynascope.grad.versions import check_of
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.building import build
 
@@ -70,7 +70,7 @@ def bridge(
         environment |= {
             "ref": weakref.ref,
             "check": check_of(pair.watched),
-            "renamed": lambda error: renamed(error, pair),
+            "nothing": torch.empty(0),
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
         lines += [*_function_source(pair, keeping, with_list is not None), ""]
@@ -92,7 +92,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
-        f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors)})",
+        f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors) or _mark(pair)})",
         *_tuple_source("ctx.numbers", [_saved_source(n, pair, views) for n in numbers]),
         *_tuple_source("ctx.kept", [f"inputs[{i}]" if held else f"keep(inputs[{i}])" for i, held in keeping.tensors]),
         *_tuple_source("ctx.versions", [f"inputs[{i}]._version" for i, _ in keeping.tensors]),
@@ -122,11 +122,8 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
     arguments = [names[id(saved)] for saved in pair.saved]
     arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
     read = ["        check(ctx.watched)"] if pair.watched else []
-    if tensors:
-        read += [
-            "        try: saved = ctx.saved_tensors",
-            "        except RuntimeError as error: raise renamed(error) from None",
-        ]
+    if tensors or _mark(pair):
+        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: return otherwise(ctx, tangents)"]
     run = f"run_backward({', '.join(arguments)})"
     if with_list:
         read.append(f"        given = [{', '.join(arguments)}]")
@@ -137,6 +134,11 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
     twins = {t.index: f"gradients[{t.first}]" + ("" if t.is_same_object else ".detach()") for t in pair.twins}
     results = "".join(twins.get(i, f"gradients[{i}]") + ", " for i in range(pair.input_count))
     return [*read, f"        gradients = {run}", f"        return ({results})"]
+
+
+def _mark(pair: GradPair) -> str:
+    """What is saved where eager saves something and we do not: autograd notes that it was freed."""
+    return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
 
 
 def _watched_source(watched: Watched) -> str:

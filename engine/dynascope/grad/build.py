@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dynascope.grad import convolution_layouts  # noqa: F401  (registers its rules)
+from dynascope.grad import convolution_layouts, window_layouts  # noqa: F401  (register their rules)
 from dynascope.grad.eager_layouts import laid_out_as_eager
 from dynascope.grad.metadata import output_layouts
 from dynascope.grad.tape import Layout, Tape, Value, leaves
@@ -35,7 +35,7 @@ class StepBuilder:
         if target in APPLY:
             return APPLY[target](self, *arguments, **keywords)
         decompose = self.decompositions.get(target)
-        if decompose is not None and not _overflows(arguments, keywords):
+        if decompose is not None and not overflows(arguments, keywords):
             result = decompose(self, *arguments, **keywords)
             if result is not NotImplemented:
                 return laid_out_as_eager(self, target, result, arguments, keywords)
@@ -74,7 +74,7 @@ class StepBuilder:
         return self.op(getattr(getattr(aten, name), "Tensor" if isinstance(b, Value) else "Scalar"), a, b)
 
 
-def _overflows(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def overflows(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether a number is out of the range of the first operand's type. The operator itself knows if that is an error."""
     numbers = [n for n in (*arguments, *keywords.values()) if type(n) in (int, float) and not -1 <= n <= 127]
     if not numbers:

@@ -105,20 +105,20 @@ _MEMORY_LIMIT = 20_000
 def _memory_key(target: Any, arguments: Any, keywords: Any) -> Any:
     """All that torch's answer depends on; None where an argument cannot be compared."""
     try:
-        key = (target, _frozen(arguments), _frozen(keywords), torch.get_default_dtype())
+        key = (target, frozen(arguments), frozen(keywords), torch.get_default_dtype())
         hash(key)
     except TypeError:
         return None
     return key
 
 
-def _frozen(data: Any) -> Any:
+def frozen(data: Any) -> Any:
     if isinstance(data, Value):
         return data.layout
     if isinstance(data, (list, tuple)):
-        return tuple(map(_frozen, data))
+        return tuple(map(frozen, data))
     if isinstance(data, dict):
-        return tuple((name, _frozen(item)) for name, item in data.items())
+        return tuple((name, frozen(item)) for name, item in data.items())
     return (type(data), repr(data) if isinstance(data, float) else data)
 
 

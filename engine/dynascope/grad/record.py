@@ -11,6 +11,7 @@ arrives here is only operators. Tensors are handles; `storage.py` knows which va
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.grad.build import StepBuilder
+from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
@@ -55,12 +57,21 @@ _ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
-    def __init__(self, decompositions: dict[Any, Any], main_device: torch.device, trail: Trail | None = None) -> None:
+    def __init__(
+        self,
+        decompositions: dict[Any, Any],
+        main_device: torch.device,
+        trail: Trail | None = None,
+        of_tensors: Mapping[Any, Callable] | None = None,
+    ) -> None:
         super().__init__()
         self.trail = trail
+        self.of_tensors = dict(of_tensors or {})
+        """Decompositions as torch has them: functions of tensors."""
         self.tape = Tape()
-        self.builder = StepBuilder(self.tape, decompositions)
-        self.memory = Memory(self.builder, self.observe, self.agree)
+        make = StepBuilder if trail is None or trail.others else LayoutBuilder
+        self.builder = make(self.tape, decompositions)
+        self.memory = Memory(self.builder, self.observe, self.tell_apart)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -87,12 +98,12 @@ class Recorder(TorchDispatchMode):
 
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
-        return numbers if self.trail is None else self.trail.observe(numbers)
+        return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
 
-    def agree(self, fact: bool) -> None:
-        """Raises `DifferentiationRefused` where it is not so at other sizes."""
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
         if self.trail is not None:
-            self.trail.agree(fact)
+            self.trail.tell_apart(are_different)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""
@@ -142,6 +153,11 @@ class Recorder(TorchDispatchMode):
         if func in _ABOUT_SIZES:
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
+        if func in self.of_tensors:
+            with self:
+                result = self.of_tensors[func](*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)
@@ -253,7 +269,8 @@ class Recorder(TorchDispatchMode):
             return tuple(self.wrap(item) for item in result)
         if not isinstance(result, Value):
             return result
-        tensor = result.meta()
+        with torch._C._DisableTorchDispatch():  # it is no operator of the program's
+            tensor = result.meta()
         self.memory.add(tensor, result)
         return tensor
 

@@ -51,8 +51,8 @@ class Memory:
     builder: Builder
     observe: Callable[[Any], Any] = lambda numbers: numbers
     """Numbers that torch computed, as the sizes that they are for every call."""
-    agree: Callable[[bool], None] = lambda fact: None
-    """Is told what must be so at all sizes: `x[:n]` is all of x at some of them, and the same as `x[:m]`."""
+    tell_apart: Callable[[bool], None] = lambda are_different: None
+    """Is told whether a view is one that was not there yet: at some sizes `x[:n]` is all of x, or the same as `x[:m]`."""
     cells: dict[int, Cell] = field(default_factory=dict)
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
@@ -78,7 +78,7 @@ class Memory:
             and geometry not in cell.recipes
             and not self._descends(cell, parent, geometry)
         )
-        self.agree(is_new)
+        self.tell_apart(is_new)
         if is_new:
             cell.recipes[geometry] = (parent, recipe)
 

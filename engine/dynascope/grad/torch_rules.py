@@ -209,7 +209,8 @@ def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> 
         return NotImplemented
     if not isinstance(num_classes, int) or num_classes < 0:
         return NotImplemented
-    return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), num_classes))
+    (classes,) = recorder.observe([num_classes])
+    return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), classes))
 
 
 def _data(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:

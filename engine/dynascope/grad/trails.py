@@ -9,14 +9,15 @@ other sizes leave a trail; the last one, at the sizes at hand, reads them beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import Value, leaves
+from dynascope.grad.tape import Tape, Value, leaves
 from dynascope.sizes import Size, evaluate
 from dynascope.sizes.worlds import Worlds
 
@@ -24,17 +25,30 @@ Observation = tuple[int | float, ...]
 
 
 class Trail:
-    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes."""
+    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes.
 
-    def __init__(self, worlds: Worlds, others: Sequence[Trail] = ()) -> None:
-        self.worlds, self.others = worlds, others
+    `most` observations, or as many as `count()` says then, are what a recording at other sizes can make that is the same program.
+    """
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        others: Sequence[Trail] = (),
+        most: float = math.inf,
+        count: Callable[[], float] | None = None,
+    ) -> None:
+        self.worlds, self.others, self.most, self.count = worlds, others, most, count
         self.observations: list[Observation] = []
-        self.found: list[tuple] = []
-        """The same as sizes, and the operators with what they give."""
+        self.found: list[tuple | None] = []
+        """The same as sizes, None where no size was found, and the operators with what they give."""
+        self.learned = 0
+        """The steps of the tape whose layouts the worlds know."""
 
-    def observe(self, data: Any) -> Any:
-        numbers = tuple(_numbers(data))
+    def observe(self, data: Any, tape: Tape) -> Any:
+        numbers = _numbers(data)
         self.observations.append(numbers)
+        if len(self.observations) > self.most:
+            self._refuse_more()
         if not self.others or not numbers:
             self.found.append(numbers)
             return data
@@ -42,13 +56,25 @@ class Trail:
         if all(len(set(row)) == 1 for row in rows):
             self.found.append(numbers)
             return data
-        found = [self._size(row) for row in rows]
-        self.found.append(tuple(found))
+        self.found.append(None)
+        found = [self._size(row, tape) for row in rows]
+        self.found[-1] = tuple(found)
         return _with(data, iter(found))
 
-    def agree(self, fact: bool) -> None:
-        """Raises `DifferentiationRefused` where it is not so in the other worlds: an observation of as many numbers."""
-        self.observe((0, 0) if fact else (0,))
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where two things that are one here are different in another world."""
+        numbers = (int(are_different),)
+        self.observations.append(numbers)
+        self.found.append(())
+        if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
+            raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
+
+    def _refuse_more(self) -> None:
+        """Torch takes other steps at other sizes, and for large ones it might take them for hours."""
+        if self.count is not None:
+            self.most, self.count = self.count(), None
+        if len(self.observations) > self.most:
+            raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
 
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
@@ -58,15 +84,15 @@ class Trail:
     def holds_at(self, values: Mapping[str, Any], other: Trail) -> bool:
         """Whether a recording with these values did what this one says of all values."""
         return len(self.found) == len(other.found) and all(
-            len(ours) == len(theirs)
-            and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True))
+            ours is None
+            or (len(ours) == len(theirs) and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True)))
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 
     def ran_the_same(self, other: Trail) -> bool:
         """Whether a recording in another world ran the same operators."""
         return len(self.found) == len(other.found) and all(
-            len(ours) == len(theirs) and (not ours or not callable(ours[0]) or ours[0] is theirs[0])
+            ours is None or (len(ours) == len(theirs) and (not ours or not callable(ours[0]) or ours[0] is theirs[0]))
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 
@@ -77,7 +103,12 @@ class Trail:
             raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
         return list(zip(numbers, *beside, strict=True))
 
-    def _size(self, row: tuple) -> Any:
+    def _size(self, row: tuple, tape: Tape) -> Any:
+        """What rules gave for all sizes comes first: a form that is read off the row alone could be another one."""
+        if not self.worlds.is_known(row):
+            layouts = [leaf.layout for step in tape.steps[self.learned :] for leaf in leaves(step.outputs) if isinstance(leaf, Value)]
+            self.worlds.learn(extent for layout in layouts if layout.varies for extent in (*layout.sizes, *layout.strides))
+            self.learned = len(tape.steps)
         size = self.worlds.expression(row)
         if size is None:
             raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))
@@ -90,15 +121,28 @@ def _is_at(found: Any, number: Any, values: Mapping[str, Any]) -> bool:
     return isinstance(number, Size) or found is number or bool(found == number)
 
 
-def _numbers(data: Any) -> Iterator[int | float]:
-    if type(data) in (int, float):
-        yield data
-    elif isinstance(data, (list, tuple)):
+def _numbers(data: Any) -> Observation:
+    found: list[int | float] = []
+    _collect(data, found)
+    return tuple(found)
+
+
+def _collect(data: Any, found: list[int | float]) -> None:
+    kind = type(data)
+    if kind in _NUMBERS:
+        found.append(data)
+    elif kind in _SEQUENCES or isinstance(data, (list, tuple)):
         for item in data:
-            yield from _numbers(item)
-    elif isinstance(data, dict):
-        for item in data.values():
-            yield from _numbers(item)
+            if type(item) in _NUMBERS:
+                found.append(item)
+            elif item is not None:
+                _collect(item, found)
+    elif kind is dict and data:
+        _collect(tuple(data.values()), found)
+
+
+_NUMBERS = {int, float}
+_SEQUENCES = {list, tuple, torch.Size}
 
 
 def _with(data: Any, found: Iterator[Any]) -> Any:

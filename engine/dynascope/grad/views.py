@@ -16,7 +16,7 @@ from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, hint_of, same
+from dynascope.sizes import Size, ceil_divide, hint_of, known, same
 
 aten = torch.ops.aten
 
@@ -145,9 +145,9 @@ def slice_along(
     dimension = wrap_dimension(dimension, source.rank)
     size = source.sizes[dimension]
     first, last = slice_bounds(start, end, size)
-    if (first, step) == (0, 1) and last >= size:
+    if (first, step) == (0, 1) and known(">=", last, size):
         return source
-    count = max(0, -(-(last - first) // step))
+    count = max(0, ceil_divide(last - first, step))
     sizes = (*source.sizes[:dimension], count, *source.sizes[dimension + 1 :])
     strides = (*source.strides[:dimension], source.strides[dimension] * step, *source.strides[dimension + 1 :])
     arguments = (dimension, first, last) if step == 1 else (dimension, first, last, step)
@@ -245,7 +245,25 @@ def _view(builder: Builder, source: Value, sizes: Any, *_: Any) -> Value:
 
 
 def _unfold(builder: Builder, source: Value, dimension: int, size: int, step: int) -> Value:
-    return apply_view(builder, aten.unfold.default, source, (dimension, size, step))
+    if source.rank == 0:
+        return apply_view(builder, aten.unfold.default, source, (dimension, size, step))
+    at = wrap_dimension(dimension, source.rank)
+    count = (source.sizes[at] - size) // step + 1
+    sizes = (*source.sizes[:at], count, *source.sizes[at + 1 :], size)
+    strides = (*source.strides[:at], source.strides[at] * step, *source.strides[at + 1 :], source.strides[at])
+    layout = Layout(sizes, strides, source.dtype, source.device)
+    return builder.write_view(aten.unfold.default, source, (dimension, size, step), layout)
+
+
+def diagonal(builder: Builder, source: Value, offset: Any = 0, first: int = 0, second: int = 1) -> Value:
+    first, second = wrap_dimension(first, source.rank), wrap_dimension(second, source.rank)
+    down, along = (-offset, 0) if offset < 0 else (0, offset)
+    count = max(min(source.sizes[first] - down, source.sizes[second] - along), 0)
+    kept = [d for d in range(source.rank) if d not in (first, second)]
+    sizes = (*(source.sizes[d] for d in kept), count)
+    strides = (*(source.strides[d] for d in kept), source.strides[first] + source.strides[second])
+    layout = Layout(sizes, strides, source.dtype, source.device)
+    return builder.write_view(aten.diagonal.default, source, (offset, first, second), layout)
 
 
 def _conjugated(builder: Builder, source: Value) -> Value:
@@ -272,6 +290,8 @@ APPLY: dict[Any, Callable[..., Value]] = {
     aten.squeeze.dims: squeeze,
     aten.slice.Tensor: slice_along,
     aten.select.int: select,
+    aten.unfold.default: _unfold,
+    aten.diagonal.default: diagonal,
     aten.as_strided.default: _as_strided,
 }
 

@@ -32,6 +32,7 @@ class _Atom:
     """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked. Hashed once."""
 
     __slots__ = ("_hash",)
+    _hash: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self._key()))
@@ -141,10 +142,8 @@ class Index:
         return _collect((*self.terms, *other.terms), self.constant + other.constant)
 
     def __mul__(self, factor: Extent) -> Index:
-        if is_constant(factor, 0):
-            return ZERO
-        if is_constant(factor, 1):
-            return self
+        if factor.__class__ is int and factor in (0, 1):
+            return self if factor else ZERO
         return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:

@@ -71,6 +71,10 @@ class Operation:
     def bounds(self) -> Bounds:
         return _operation_bounds(self)
 
+    @cached_property
+    def roots(self) -> frozenset[Root]:
+        return frozenset().union(*map(roots_in, self.arguments))
+
 
 Atom = Root | Operation
 Monomial = tuple[tuple[Atom, int], ...]
@@ -96,6 +100,10 @@ class Polynomial:
 
     def __str__(self) -> str:
         return self._text
+
+    @cached_property
+    def roots(self) -> frozenset[Root]:
+        return frozenset().union(*(roots_in(atom) for monomial, _ in self.terms for atom, _ in monomial))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -460,13 +468,9 @@ def evaluate(expression: Expression | int | float, values: Mapping[str, Any]) ->
 
 
 def roots_in(expression: Expression | int | float) -> frozenset[Root]:
-    if isinstance(expression, Root):
-        return frozenset((expression,))
-    if isinstance(expression, Polynomial):
-        return frozenset().union(*(roots_in(atom) for monomial, _ in expression.terms for atom, _ in monomial))
-    if isinstance(expression, Operation):
-        return frozenset().union(*(roots_in(argument) for argument in expression.arguments))
-    return frozenset()
+    if isinstance(expression, (Polynomial, Operation)):
+        return expression.roots
+    return frozenset((expression,)) if isinstance(expression, Root) else frozenset()
 
 
 def substitute(expression: Any, replace: Callable[[Root], Expression | int | float]) -> Any:

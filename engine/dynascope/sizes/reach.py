@@ -3,6 +3,7 @@
     x[:5].shape[0]    5 at n = 7 and all that is larger, but 4 at n = 4        `n >= 5` is relied on
     x + 1             the same at n = 2                                         nothing is
     x[n]              24 rows: nothing runs at n = 5047                         `n <= 23`
+    x.view(n, -1)     24 elements: it runs with divisors alone                  `24 % n == 0`
 
 Large sizes are asked for a form (`worlds`). The least that all relations allow are asked whether it holds there too; where it
 does not, the least from which on it does is searched for, one root at a time, and relied on. Of numbers that are no sizes 1, 0
@@ -11,6 +12,7 @@ and a few below are asked as well.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -24,6 +26,7 @@ LEAST = 2
 MANY = 4096
 ENOUGH = 3
 """Other values that a form is told from."""
+MOST_DIVISORS = 5
 FARTHEST = 2**16
 NO_STEPS: Mapping[str, int] = MappingProxyType({})
 
@@ -64,6 +67,27 @@ def keep_below(scope: Scope, name: str, runs: Callable[[Values], bool]) -> bool:
     root = scope.roots[name]
     _ = scope.root(name, hint, root.low, root.high) <= known
     return True
+
+
+def keep_dividing(scope: Scope, name: str, counts: Iterable[int], runs: Callable[[Values], bool]) -> bool:
+    """Relies on a root dividing one of `counts`, where the program runs with its divisors and not with the numbers between.
+    False where that is not what it needs."""
+    hint, root = scope.hints[name], scope.roots[name]
+
+    def is_taken(number: int) -> bool:
+        values = {**scope.hints, name: number}
+        return is_possible(scope, values) and runs(values)
+
+    for count in sorted(set(counts), reverse=True):
+        if hint < LEAST or count <= hint or count % hint:
+            continue
+        divisors = [number for number in range(LEAST, min(count, MANY) + 1) if count % number == 0 and number != hint]
+        tried = sorted(divisors, key=lambda number: abs(number - hint))[:MOST_DIVISORS]
+        other = next(number for number in itertools.count(LEAST) if count % number)
+        if len(tried) >= ENOUGH and all(map(is_taken, tried)) and not is_taken(other):
+            _ = count % scope.root(name, hint, root.low, root.high) == 0
+            return True
+    return False
 
 
 def _keep_number_above(scope: Scope, name: str, fits: Callable[[Values], bool]) -> None:

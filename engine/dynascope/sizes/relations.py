@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dynascope.sizes.expression import Expression, Polynomial, Root, add, evaluate, negate, roots_in, text
+from dynascope.sizes.expression import Expression, Operation, Polynomial, Root, add, evaluate, negate, roots_in, text
 
 
 def _is_same_number(left: Any, right: Any) -> bool:
@@ -63,6 +63,16 @@ def is_true_of(relation: Relation, values: Mapping[str, Any]) -> bool:
         return relation.is_true(values)
     except ArithmeticError:
         return False
+
+
+def divided_by_root(relation: Relation) -> tuple[int, str]:
+    """`24 % n == 0` is (24, "n"); any other relation (0, "")."""
+    if relation.operator == "==" and not relation.holds_not and relation.right == 0 and isinstance(relation.left, Polynomial):
+        monomial, _ = relation.left.terms[0]
+        atom = monomial[0][0] if len(relation.left.terms) == 1 and len(monomial) == 1 else None
+        if isinstance(atom, Operation) and atom.name == "%" and isinstance(atom.arguments[0], int):
+            return atom.arguments[0], str(atom.arguments[1])
+    return 0, ""
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -120,7 +120,7 @@ class Size:
 
     def __radd__(self, other: Any) -> Any:
         if other.__class__ is int and self.expression.__class__ is Polynomial:
-            return self + other
+            return self + other if other else self
         return self._integers("+", exact.add, other, self)
 
     def __sub__(self, other: Any) -> Any:
@@ -138,7 +138,7 @@ class Size:
 
     def __rmul__(self, other: Any) -> Any:
         if other.__class__ is int and self.expression.__class__ is Polynomial:
-            return self * other
+            return self if other == 1 else self * other
         return self._integers("*", exact.multiply, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
@@ -320,6 +320,9 @@ class Size:
 
 def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
     """The answer of a comparison: by algebra or bounds where they tell, else by the hints, and then it is relied on."""
+    if left.__class__ is Size and right.__class__ is int and left.expression.__class__ is Polynomial:
+        if (known := by_bounds(name, left.expression.bounds, right)) is not None:
+            return known
     answer = bool(COMPARISONS[name](hint_of(left), hint_of(right)))
     name, first, second = normal(name, expression_of(left), expression_of(right))
     if isinstance(first, int) and isinstance(second, int):

@@ -43,6 +43,9 @@ def known(name: str, left: Any, right: Any) -> bool | None:
     """The answer of a comparison, where algebra and bounds tell it."""
     if left.__class__ is not Size and right.__class__ is not Size:
         return COMPARISONS[name](left, right)
+    if left.__class__ is Size and right.__class__ is int and left.expression.__class__ is Polynomial:
+        if (answer := by_bounds(name, left.expression.bounds, right)) is not None:
+            return answer
     name, first, second = normal(name, expression_of(left), expression_of(right))
     if isinstance(first, int) and isinstance(second, int):
         return COMPARISONS[name](first, second)

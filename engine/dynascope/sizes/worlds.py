@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from dynascope.sizes.expression import evaluate
 from dynascope.sizes.reach import lowest
-from dynascope.sizes.relations import is_true_of
+from dynascope.sizes.relations import divided_by_root, is_true_of
 from dynascope.sizes.size import Scope, Size, hint_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
@@ -32,6 +32,8 @@ INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together."""
 COUNT = 4
+BRIEF = 3
+PRIMES = (2521, 3877, 4999, 3011)
 USUAL = 2
 """Numbers below are cases of their own."""
 FEW = 2
@@ -57,13 +59,13 @@ class Worlds:
         varied: Iterable[str] | None = None,
         steps: Mapping[str, int] = MappingProxyType({}),
         reaches_down: bool = False,
+        is_brief: bool = False,
     ) -> None:
-        self.scope, self.steps = scope, steps
+        self.scope, self.steps, self.is_brief = scope, steps, is_brief
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
         self.varied = free if varied is None else list(varied)
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
-        for number in range(1, COUNT):
-            found = self._other(number)
+        for found in (self._primes_away(), self._other(COUNT - 1)) if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
         if reaches_down and self.are_enough:
@@ -77,7 +79,7 @@ class Worlds:
     @property
     def are_enough(self) -> bool:
         """Whether rows tell forms apart: no value of the roots but the hints may satisfy what was relied on."""
-        return len(self.values) == COUNT
+        return len(self.values) == (BRIEF if self.is_brief else COUNT)
 
     @property
     def are_possible(self) -> bool:
@@ -94,6 +96,13 @@ class Worlds:
         root = self.scope.roots[name]
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
 
+    def _primes_away(self) -> dict[str, Any] | None:
+        if len(self.varied) > len(PRIMES):
+            return None
+        hints = self.scope.hints
+        values = hints | {name: hints[name] + prime for name, prime in zip(self.varied, PRIMES, strict=False)}
+        return values if self._is_possible(values) else None
+
     def _other(self, number: int) -> dict[str, Any] | None:
         farthest = FARTHEST[sum(self.scope.times.get(name, 1) for name in self.varied) > FEW]
         distances = [each for each in (() if number == 1 else INDIVISIBLE) + DIVISIBLE if each <= farthest]
@@ -108,6 +117,9 @@ class Worlds:
                 if step == 1 and values[name] > (most := self._most.get(name, values[name])):
                     least = min(self.scope.hints[name], USUAL)
                     values[name] = least + (values[name] - least) % (most + 1 - least)
+                if name in self._divisors:
+                    allowed = self._divisors[name]
+                    values[name] = allowed[(allowed.index(self.scope.hints[name]) + distance * number) % len(allowed)]
             usual = all(values[name] >= min(self.scope.hints[name], USUAL) for name in self.varied)
             if usual and values not in self.values and self._is_possible(values):
                 return values
@@ -126,6 +138,16 @@ class Worlds:
             and str(each.left) in self.scope.roots
         }
 
+    @cached_property
+    def _divisors(self) -> dict[str, list[int]]:
+        """The numbers that roots may be, where they divide a constant: the last one."""
+        found = {}
+        for relation, _ in islice(self.scope.log, self.scope.binding):
+            dividend, name = divided_by_root(relation)
+            if name in self.scope.roots and self.scope.hints[name] > 1:
+                found[name] = [*(n for n in range(USUAL, min(dividend, MOST_KNOWN)) if dividend % n == 0), dividend]
+        return {name: numbers for name, numbers in found.items() if self.scope.hints[name] in numbers}
+
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(
             root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
@@ -141,6 +163,9 @@ class Worlds:
             if root.kind is int:
                 size = self._root(name)
                 known[self.row(size)] = size
+        for name, numbers in self._divisors.items():
+            size = numbers[-1] // self._root(name)
+            known.setdefault(self.row(size), size)
         return known
 
     def row(self, value: Any) -> Row:
@@ -169,6 +194,10 @@ class Worlds:
         except (ArithmeticError, ValueError):
             return None
 
+    def is_known(self, row: Row) -> bool:
+        """Whether it is of an expression that was met, or a constant."""
+        return row in self._known or row in self._known_floats or row.count(row[0]) == len(row)
+
     def expression(self, row: Row) -> Size | int | float | None:
         """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
         first = row[0]
@@ -177,10 +206,8 @@ class Worlds:
         integers = all(type(number) is int for number in row)
         known = self._known.get(row) if integers else self._known_floats.get(row)
         if known is None:
-            known = next(
-                (found for form in (FORMS if integers else FORMS_OF_FLOATS) if (found := form(self, row)) is not None),
-                None,
-            )
+            forms = FORMS_OF_FLOATS if not integers else SURE_FORMS if self.is_brief else FORMS
+            known = next((found for form in forms if (found := form(self, row)) is not None), None)
             if known is not None:
                 self.learn([known])
         return known
@@ -291,4 +318,5 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product, _sum, _quotient)
+SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _sum, _quotient)

@@ -30,7 +30,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale(?!_grad)|zero_point|generator|pivot", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|zero_point|generator|pivot", re.IGNORECASE)
 _FEW_ELEMENTS = 1 << 16
 """Of all operands together: more are not made for a trial."""
 _PYTHON_NAMES = {

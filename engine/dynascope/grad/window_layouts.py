@@ -1,0 +1,95 @@
+"""Sizes and strides of what goes over windows, and of indices of triangles: rules, because a size that is a quotient of a number
+that varies cannot be read off a few values.
+
+    avg_pool2d(f32[2, 3, 24, 24], [n, n])  ->  f32[2, 3, (24 - n) // n + 1, (24 - n) // n + 1]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynascope.grad.eager_layouts import suggested_strides
+from dynascope.grad.metadata import layouts_by_torch, rule
+from dynascope.grad.shapes import ShapeMismatch, fresh
+from dynascope.grad.tape import Layout, Value, sizes_in
+
+aten = torch.ops.aten
+
+
+def _windows(a: Value, kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Any]:
+    """How many there are in the last two dimensions."""
+    pair = lambda numbers: list(numbers) * 2 if len(numbers) == 1 else list(numbers)  # noqa: E731
+    each = zip(a.sizes[-2:], pair(kernel), pair(stride or kernel), pair(padding), pair(dilation), strict=True)
+    counts = []
+    for size, width, step, pad, spread in each:
+        if min(width, step, spread) < 1 or pad < 0 or pad * 2 > (width - 1) * spread + 1:
+            raise ShapeMismatch(f"windows of {width} by steps of {step} with {pad} around")
+        count = (size + 2 * pad - spread * (width - 1) - 1) // step + 1
+        if count < 1:
+            raise ShapeMismatch(f"windows of {width} do not fit into {size}")
+        counts.append(count)
+    return counts
+
+
+def _pooled(a: Value, counts: list[Any]) -> Layout:
+    sizes = (*a.sizes[:-2], *counts)
+    return Layout(sizes, suggested_strides(a, sizes), a.dtype, a.device)
+
+
+def _is_simple(a: Any, data: Any, ceil: Any) -> bool:
+    """Whether a rule is needed, and the one here is right: torch's kernel says what rounding up and no elements mean."""
+    return not ceil and a.rank in (3, 4) and next(sizes_in((a, data)), None) is not None
+
+
+@rule(aten.avg_pool2d.default)
+def _average(
+    a: Value, kernel: Any, stride: Any = (), padding: Any = (0,), ceil: Any = False, whole: Any = True, divisor: Any = None
+) -> Any:
+    if not _is_simple(a, (kernel, stride, padding), ceil):
+        return layouts_by_torch(aten.avg_pool2d.default, (a, kernel, stride, padding, ceil, whole, divisor), {})
+    return _pooled(a, _windows(a, kernel, stride, padding, (1,)))
+
+
+@rule(aten.max_pool2d_with_indices.default)
+def _largest(
+    a: Value, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil: Any = False
+) -> list[Any]:
+    if not _is_simple(a, (kernel, stride, padding, dilation), ceil):
+        operator = aten.max_pool2d_with_indices.default
+        return layouts_by_torch(operator, (a, kernel, stride, padding, dilation, ceil), {})
+    layout = _pooled(a, _windows(a, kernel, stride, padding, dilation))
+    return [layout, Layout(layout.sizes, layout.strides, torch.int64, a.device)]
+
+
+@rule(aten.avg_pool2d_backward.default, aten.max_pool2d_with_indices_backward.default)
+def _of_pooled(gradient: Value, a: Value, *_: Any) -> Layout:
+    return Layout(a.sizes, suggested_strides(a), a.dtype, a.device)
+
+
+@rule(aten.tril_indices.default)
+def _lower_triangle(rows: Any, columns: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None, **_: Any) -> Layout:
+    return _triangle(_in_lower(rows, columns, offset), dtype, device)
+
+
+@rule(aten.triu_indices.default)
+def _upper_triangle(rows: Any, columns: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None, **_: Any) -> Layout:
+    return _triangle(rows * columns - _in_lower(rows, columns, offset - 1), dtype, device)
+
+
+def _triangle(count: Any, dtype: Any, device: Any) -> Layout:
+    return fresh((2, count), dtype or torch.int64, torch.device(device or "cpu"))
+
+
+def _in_lower(rows: Any, columns: Any, offset: Any) -> Any:
+    """How many elements of a matrix are on the diagonal that is `offset` to the right of the main one, or below: rows without any
+    come first, then rows with one more each, then full ones."""
+    if rows < 0 or columns < 0:
+        raise ShapeMismatch("a matrix of fewer than no rows")
+    if rows == 0 or columns == 0:
+        return 0
+    empty = min(max(-offset, 0), rows)
+    full = min(max(rows - max(columns - 1 - offset, 0), 0), rows)
+    growing = rows - empty - full
+    return growing * (empty + 1 + offset) + growing * (growing - 1) // 2 + full * columns
