@@ -45,6 +45,7 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "bool abs": (lambda x: x.abs(), (ones(boolean),)),
     "uint16": (lambda x: x + 1, (ones(torch.uint16),)),
     "bool avg_pool1d": (lambda x: F.avg_pool1d(x, 2), (ones(boolean, 3, 4),)),
+    "rand_like of bytes": (lambda x: torch.rand_like(x), (ones(torch.uint8, 3),)),
     "bool einsum": (lambda x: torch.einsum("ij,kj->ik", x, x), (ones(boolean, 3, 4),)),
     "float embedding": (lambda i, x: F.embedding(i, x), (ones(f32), ones(f32, 2, 3))),
     "complex max(dim)": (lambda x: x.max(0), (ones(c64, 2, 3),)),

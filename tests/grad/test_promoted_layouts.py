@@ -67,3 +67,24 @@ def test_products_are_of_the_common_type(first, other, operator):
     for ours, theirs in zip(dynascope.compile(program)(number, row), program(number, row), strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         torch.testing.assert_close(ours, theirs)
+
+
+BY_INDEX = {
+    "rows": lambda a, b: a[b],
+    "columns": lambda a, b: a[:, b],
+    "both": lambda a, b: a[b, b],
+    "with a gap": lambda a, b: a.unflatten(1, (2, -1))[b, :, b],
+    "and a row of indices": lambda a, b: a[b, b[0]],
+    "and computed with": lambda a, b: a[b] * 2,
+}
+
+
+@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("what", BY_INDEX)
+def test_elements_at_indices_lie_as_the_indices_do(what, transposed, rows):
+    a = torch.randn(2, 6) if rows else torch.randn(6, 2).t()
+    b = torch.arange(12).view(6, 2).t() % 2 if transposed else torch.arange(12).view(2, 6) % 2
+    found, wanted = dynascope.compile(BY_INDEX[what])(a, b), BY_INDEX[what](a, b)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()

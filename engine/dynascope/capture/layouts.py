@@ -27,7 +27,7 @@ _UNUSUAL_OPERANDS = """
     native_batch_norm _native_batch_norm_legit _batch_norm_with_update convolution replication_pad2d replication_pad3d
     reflection_pad2d reflection_pad3d log_sigmoid_forward max_unpool2d max_unpool3d normal native_dropout_backward
     pixel_shuffle pixel_unshuffle channel_shuffle angle copysign ldexp logaddexp logaddexp2 logical_and logical_or logical_xor
-    heaviside xlogy special_xlog1py binary_cross_entropy index_fill floor_divide div.Tensor_mode cat
+    heaviside xlogy special_xlog1py binary_cross_entropy index index_fill floor_divide div.Tensor_mode cat
 """
 UNUSUAL_OPERANDS = frozenset(_UNUSUAL_OPERANDS.split())
 """Operators, or overloads, whose meta kernels are right where all operands are contiguous."""

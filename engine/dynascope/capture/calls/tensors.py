@@ -780,7 +780,7 @@ def version(machine: Machine, value: TensorValue) -> Value:
     """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
     inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
     through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
-    if through_data or value.example.is_inference() or value.example.untyped_storage()._cdata in inputs:
+    if through_data or torch.is_inference_mode_enabled() or value.example.is_inference() or value.example.untyped_storage()._cdata in inputs:
         raise Break(TensorAttribute("_version"))
     return ConstantValue(value.example._version)
 
