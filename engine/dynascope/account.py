@@ -18,7 +18,7 @@ from dynascope.backends import backend_name
 from dynascope.callers import calling_stack
 from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return, is_step_code
 from dynascope.changes import expected_value
-from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, stage_texts
+from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.costs import costs_of
 from dynascope.frame.decompiling import decompiled
@@ -192,6 +192,7 @@ def _graph_fact(
         externs=tuple(fact for phase, module in modules for fact in extern_facts(module.schedule, phase, lines.places)),
         borders=tuple(fact for _, module in modules for fact in border_facts(module.schedule)),
         saved_bytes=saved_bytes_of(graph),
+        memory=tuple(filter(None, (memory_fact(module.schedule, phase, lines.places) for phase, module in modules))),
         notes=tuple(dict.fromkeys(lines.told(note) for note in graph.notes)),
     )
 

@@ -14,6 +14,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, overload
 
@@ -107,7 +108,10 @@ def aot(
 
 
 def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
-    """Keep a function out of compilation: calling it from a compiled function breaks the graph there. Also a decorator."""
+    """Keep a function out of compilation: calling it from a compiled function breaks the graph there. Also a decorator.
+
+    What it calls is not compiled either, unless `recursive` is false: then functions that it calls may be.
+    """
     if target is None:
         return functools.partial(disable, recursive=recursive)
 
@@ -117,9 +121,13 @@ def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
             return target(*args, **kwargs)
         from dynascope.frame import hook
 
-        with hook.suspended():
+        with hook.suspended() if recursive else nullcontext():
             return target(*args, **kwargs)
 
+    if not recursive:
+        from dynascope.watching import leave_alone
+
+        leave_alone(target)
     setattr(uncompiled, DISABLED, True)
     return uncompiled
 

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
@@ -38,6 +39,7 @@ from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
+from dynascope.runtime.modes import in_mode
 from dynascope.runtime.operators import run_operators
 from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
@@ -128,12 +130,19 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    function = bridge(
-        pair, forward.call, backward.call if backward else None, backends, backward.call_with_list if backward else None
-    )
+    call, mode_notes = in_mode(options.mode, forward, backward is not None, _tell)
+    function = bridge(pair, call, backward.call if backward else None, backends)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
-    return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
+    notes = forward.notes + (backward.notes if backward else ()) + mode_notes
+    return CompiledGraph(function, graph, pair, forward, backward, notes)
+
+
+def _tell(explanation: Explanation) -> None:
+    """What turns out when a graph runs."""
+    recorder = recording.current()
+    if recorder is not None:
+        recorder.problem(explanation)
 
 
 def _grad_options(options: Options, region: str) -> GradOptions:
@@ -208,7 +217,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
         launching.begin()
         if isinstance(options.backend, GraphCompilers):
             return _compiled_alone(options.backend.backward, graph).call
-        return compile_aten(graph, None, options).call
+        return compile_aten(graph, None, options, empties_its_list=True).call
 
 
 def _is_on_meta(node: Any) -> bool:

@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,16 @@ CALLS_WITHOUT_TENSORS = 4
 
 ENVIRONMENTS = ("site-packages", "dist-packages")
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+_left_alone: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+
+
+def leave_alone(function: Callable) -> None:
+    """The function itself is never compiled; what it calls may be."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None:
+        _left_alone.add(code)
 
 
 def watch_folder(folder: str, options: Options | None = None) -> Reason | None:
@@ -47,6 +58,8 @@ def _table_for(function: types.FunctionType, prefix: str, options: Options) -> A
     """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it; nor is it
     where the program has a `torch.py` of its own."""
     if not hasattr(sys.modules.get("torch"), "_C") or not qualifies(function.__code__, prefix):
+        return None
+    if function.__code__ in _left_alone:
         return None
     from dynascope.capture import is_step_code
 

@@ -137,6 +137,7 @@ export interface GraphFact {
   externs: ExternFact[];
   borders: BorderFact[];
   saved_bytes: number | null;
+  memory: MemoryFact[];
   beside_eager: BesideEager | null;
   notes: Explanation[];
 }
@@ -165,6 +166,12 @@ export interface BorderFact {
   consumer: string;
   explanation: Explanation;
   producer_span: Span | null;
+}
+export interface MemoryFact {
+  phase: 'forward' | 'backward';
+  peak_bytes: number;
+  step: string;
+  span: Span | null;
 }
 export interface BesideEager {
   compiled: number;

@@ -200,6 +200,32 @@ def test_disable_keeps_a_function_out():
     assert len(graphs) == 2
 
 
+@pytest.mark.parametrize("recursive", [True, False])
+def test_what_a_disabled_function_calls_is_compiled_only_where_it_is_not_recursive(recursive):
+    graphs = []
+    inner = dynascope.compile(lambda x: x.sin() + 1, backend=keeping(graphs))
+
+    @dynascope.disable(recursive=recursive)
+    def outside(x):
+        return inner(x) * 2
+
+    x = torch.randn(3)
+    assert torch.equal(outside(x), (x.sin() + 1) * 2)
+    assert len(graphs) == (0 if recursive else 1)
+
+
+@pytest.mark.compiler
+def test_without_the_cache_every_kernel_is_built_anew(monkeypatch, tmp_path):
+    monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path))
+
+    def paths(cache):
+        function = dynascope.compile(lambda x: x.sin() * 3 + 1, options={"cache": cache})
+        return [kernel.path for kernel in dynascope.explain(function, torch.ones(5)).report.kernels]
+
+    (kept,), (again,), (anew,) = paths(True), paths(True), paths(False)
+    assert kept == again and kept.startswith(str(tmp_path)) and not anew.startswith(str(tmp_path))
+
+
 def test_reset_forgets():
     graphs = []
     compiled = dynascope.compile(double, backend=keeping(graphs))

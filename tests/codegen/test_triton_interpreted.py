@@ -16,6 +16,7 @@ from triton_interpreter import launchers_for  # isort: skip
 from dynascope.codegen.triton.device import DeviceModel
 from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse
+from dynascope.schedule.in_place import written_in_place
 from recording import record
 from triton_executor import Executor
 
@@ -184,3 +185,33 @@ def test_cross_entropy_writes_no_matrix():
         return -torch.log_softmax(x, -1).gather(1, y.unsqueeze(1)).squeeze(1).mean()
 
     check(f, normal(16, 100), torch.randint(0, 100, (16,)))
+
+
+def adam(parameter, gradient, mean, square):
+    mean = mean.lerp(gradient, 0.1)
+    square = square * 0.999 + gradient * gradient * 0.001
+    return parameter - 0.01 * mean / (square.sqrt() + 1e-8), mean, square
+
+
+def test_an_optimizers_step_writes_to_its_inputs():
+    inputs = [normal(37, 53), normal(37, 53), normal(37, 53), normal(37, 53).abs()]
+    schedule = written_in_place(fuse(lower(record(adam, inputs), inputs)), ((0, 0), (2, 1), (3, 2)))
+    assert not schedule.allocations
+    wanted = adam(*inputs)
+    Executor(schedule, launchers_for, SMALL)(*inputs)
+    for place, want in zip((0, 2, 3), wanted, strict=True):
+        torch.testing.assert_close(inputs[place], want)
+
+
+@pytest.mark.parametrize("start", [0, 3, 60])
+def test_a_token_of_a_cache_is_written_alone(start):
+    def write(cache, token):
+        return cache.slice_scatter(token, 2, start, start + 2)
+
+    inputs = [normal(2, 3, 62, 8), normal(2, 3, 2, 8)]
+    schedule = written_in_place(fuse(lower(record(write, inputs), inputs)), ((0, 0),))
+    (group,) = schedule.steps
+    assert group.row_count == 2 * 3 * 2 * 8
+    wanted = write(*inputs)
+    Executor(schedule, launchers_for, SMALL)(*inputs)
+    torch.testing.assert_close(inputs[0], wanted)

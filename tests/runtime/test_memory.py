@@ -8,6 +8,7 @@ from dataclasses import replace
 import dynascope
 import pytest
 import torch
+from dynascope.codegen import wrapper
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
@@ -60,7 +61,7 @@ def test_inputs_in_a_list_are_free_when_they_have_been_read() -> None:
         return torch.mm(*operands)
 
     built = build(replace(module, values={**module.values, "call_mm": looked}))
-    result = built.call_with_list(inputs)
+    result = built.call.with_list(inputs)
     assert inputs == []
     torch.testing.assert_close(result[0], expected)
     assert seen == [[False, True, True], [False, False, True]]
@@ -70,6 +71,36 @@ def layers(x, *weights):
     for weight in weights:
         x = torch.tanh(x @ weight)
     return x.sum()
+
+
+@pytest.mark.parametrize("tangent", ["dense", "expanded"])
+def test_what_was_saved_is_free_while_the_backward_pass_runs(tangent, monkeypatch) -> None:
+    alive, references = [], []
+
+    def watched(operator, callable_of=wrapper._callable):
+        def call(*operands):
+            alive.append(sum(reference() is not None for reference in references))
+            return callable_of(operator)(*operands)
+
+        return call
+
+    monkeypatch.setattr(wrapper, "_callable", watched)
+    weights = [torch.randn(16, 16, requires_grad=True) for _ in range(4)]
+    outcome = dynascope.compile(layers_of)(*weights)
+    node = outcome.grad_fn
+    while not hasattr(node, "saved_tensors"):
+        node = node.next_functions[0][0]
+    references += [weakref.ref(value) for value in node.saved_tensors if not any(value is w for w in weights)]
+    del node, alive[:]
+    outcome.backward(torch.ones(16, 16) if tangent == "dense" else torch.ones(()).expand(16, 16))
+    assert len(references) >= 3 and alive[-1] <= 1 and alive == sorted(alive, reverse=True)
+
+
+def layers_of(first, *weights):
+    x = first.tanh()
+    for weight in weights:
+        x = torch.tanh(x @ weight)
+    return x
 
 
 def test_a_graph_that_is_retained_runs_backward_twice() -> None:
@@ -84,3 +115,18 @@ def test_a_graph_that_is_retained_runs_backward_twice() -> None:
         with pytest.raises(RuntimeError, match="second time"):
             loss.backward()
     torch.testing.assert_close(*gradients)
+
+
+def test_the_report_says_where_the_most_is_held() -> None:
+    def f(x):
+        small = x.sum(0)
+        big = x[:, None] * x[None]
+        return big.sum((0, 1)) @ small, (big @ small).sum()
+
+    x = torch.randn(40, 8)
+    (graph,) = dynascope.explain(dynascope.compile(f), x).report.graphs
+    (fact,) = graph.memory
+    assert fact.phase == "forward" and fact.peak_bytes >= 40 * 40 * 8 * 4
+    assert fact.span.line in (f.__code__.co_firstlineno + 2, f.__code__.co_firstlineno + 3)
+    (groups,) = (text.text for text in graph.texts if text.stage == "groups-forward")
+    assert groups.count("the most of all steps") == 1 and f"{fact.peak_bytes} bytes held, the most" in groups

@@ -13,11 +13,11 @@ from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.reasons import LibraryCall
 from dynascope.loops.nodes import ExternCall, LoopProgram
 from dynascope.loops.printing import print_program_with_links
-from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, Phase, StageText
+from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, MemoryFact, Phase, StageText
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_places
-from dynascope.schedule.groups import FusionGroup, NotFused, Schedule
+from dynascope.schedule.groups import FusionGroup, NotFused, ScatterGroup, Schedule
 from dynascope.schedule.printing import print_schedule_with_links
 from dynascope.sizes import hint_of
 
@@ -101,6 +101,18 @@ def extern_facts(schedule: Schedule, phase: Phase, places: Places = user_places)
         for step in schedule.steps
         if isinstance(step, ExternCall)
     )
+
+
+def memory_fact(schedule: Schedule, phase: Phase, places: Places = user_places) -> MemoryFact | None:
+    """None where the graph makes nothing."""
+    at = schedule.fullest_step
+    if at is None:
+        return None
+    step = schedule.steps[at]
+    group = step.group if isinstance(step, ScatterGroup) else step
+    origin, name = (group.origin, group.origin.operator) if isinstance(group, ExternCall) else (group.origins[-1], group.name)
+    spans = places(origin.span, origin.stack)
+    return MemoryFact(phase, schedule.peak_bytes, name, spans[0] if spans else origin.span)
 
 
 def _why(step: ExternCall) -> Explanation | None:

@@ -53,17 +53,17 @@ def bridge(
     forward_callable: Callable[..., Any],
     backward_callable: Callable[..., Any] | None,
     backends: Backends = AS_WRITTEN,
-    backward_with_list: Callable[[list[Any]], Any] | None = None,
 ) -> Callable[..., Any]:
-    """`callable(*flat inputs) -> tuple`, as the captured graph's own. `backward_with_list` is the backward graph for inputs in a
+    """`callable(*flat inputs) -> tuple`, as the captured graph's own. A backward callable that has a `with_list` takes its inputs in a
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
     environment |= {"operator": operator, "math": math}
     lines: list[str] = []
     if backward_callable is not None:
         keeping = plan_keeping(pair)
+        with_list = getattr(backward_callable, "with_list", None)
         environment |= {
-            "run_backward": backward_with_list or backward_callable,
+            "run_backward": with_list or backward_callable,
             "Function": torch.autograd.Function,
             "is_grad_enabled": torch.is_grad_enabled,
         }
@@ -73,7 +73,7 @@ def bridge(
             "nothing": torch.empty(0),
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
-        lines += [*_function_source(pair, keeping, backward_with_list is not None), ""]
+        lines += [*_function_source(pair, keeping, with_list is not None), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]

@@ -116,14 +116,14 @@ class Otherwise:
             return differentiate_again(self.pair, self.keeping, ctx, saved, given)
         self._wants_first_derivatives()
         try:
-            return self._first_derivative(ctx, given)
+            return self._first_derivative(ctx, given, all(g is None or g.layout is torch.strided for g in given))
         except (RuntimeError, NotImplementedError):
             # Not every operator has a kernel for sparse tensors.
             if not any(tangent is not None and tangent.layout is not torch.strided for tangent in given):
                 raise
-        return self._first_derivative(ctx, tuple(_dense(tangent) for tangent in given))
+        return self._first_derivative(ctx, tuple(_dense(tangent) for tangent in given), True)
 
-    def _first_derivative(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _first_derivative(self, ctx: Any, given: tuple[Any, ...], is_last_try: bool) -> tuple[Any, ...]:
         foreign = any(tangent is not None and _is_foreign(tangent) for tangent in given)
         values = _numbers_saved(self.pair, ctx)
         layouts = [numbers_at(tangent.layout, values) for tangent in self.pair.tangents]
@@ -140,10 +140,17 @@ class Otherwise:
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
             if kind
         ]
-        gradients = with_twins(run(*saved, *operands), partial.twins)
-        if False in pattern or hasattr(ctx, "left"):
-            leave(self.pair, ctx, saved, partial.possible_after)
-        return gradients
+        is_needed_again = False in pattern or hasattr(ctx, "left")
+        with_list = getattr(run, "with_list", None)
+        if with_list is None or is_needed_again or not is_last_try:
+            gradients = with_twins(run(*saved, *operands), partial.twins)
+            if is_needed_again:
+                leave(self.pair, ctx, saved, partial.possible_after)
+            return gradients
+        operands = [*saved, *operands]
+        del saved
+        ctx.maybe_clear_saved_tensors()
+        return with_twins(with_list(operands), partial.twins)
 
     def _saved(self, ctx: Any, pattern: tuple[Given, ...], partial: PartialBackward) -> list[Any]:
         try:

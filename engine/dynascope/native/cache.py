@@ -9,6 +9,7 @@ Nothing in the folder is precious: any file can go at any time, and whoever miss
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
@@ -53,6 +54,12 @@ _state = _CacheState()
 def cache_folder() -> Path:
     """The folder to keep built things in. It exists, and this process can write there."""
     return _choose()[0]
+
+
+@functools.cache
+def unshared_folder() -> Path:
+    """A folder like the cache's in which nothing lies that another process built."""
+    return process_folder("dynascope-built-")
 
 
 def cache_note() -> Explanation | None:

@@ -100,18 +100,22 @@ def begin_shared_object(source: str, *, language: Language, flags: Sequence[str]
         worker.shutdown(wait=False)
 
 
-def build_shared_object(source: str, *, language: Language, flags: Sequence[str], name: str) -> Path:
-    """The path of the shared object of this text, built now if nobody has. Raises ToolchainError."""
+def build_shared_object(
+    source: str, *, language: Language, flags: Sequence[str], name: str, folder: Path | None = None
+) -> Path:
+    """The path of the shared object of this text, built now if nobody has (in the cache, or in `folder`). Raises ToolchainError."""
     begun = _begun.pop((source, language, *flags), None)
-    return _build_or_find(source, language, flags, name) if begun is None else begun.result()
+    return _build_or_find(source, language, flags, name, folder) if begun is None else begun.result()
 
 
-def _build_or_find(source: str, language: Language, flags: Sequence[str], name: str) -> Path:
+def _build_or_find(
+    source: str, language: Language, flags: Sequence[str], name: str, folder: Path | None = None
+) -> Path:
     compiler = find_compiler(language)
     if compiler is None:
         tried = tuple(shlex.join(command) for command in _candidates(language))
         raise ToolchainError(CompilerMissing(language, tried, _DIALECTS[language].variable))
-    path = cache_folder() / "native" / f"{name}-{_key(source, language, flags, compiler)}.so"
+    path = (folder or cache_folder()) / "native" / f"{name}-{_key(source, language, flags, compiler)}.so"
     if is_own_file(path):
         mark_used(path)
         return path

@@ -161,6 +161,16 @@ class ExternFact:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFact:
+    """The most that a graph holds of what it makes, at the sizes at hand: where that is, and what runs there."""
+
+    phase: Phase
+    peak_bytes: int
+    step: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class GraphFact:
     """One captured graph and what became of it."""
 
@@ -173,6 +183,7 @@ class GraphFact:
     externs: tuple[ExternFact, ...] = ()
     borders: tuple[BorderFact, ...] = ()
     saved_bytes: int | None = None
+    memory: tuple[MemoryFact, ...] = ()
     beside_eager: BesideEager | None = None
     notes: tuple[Explanation, ...] = ()
 

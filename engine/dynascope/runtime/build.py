@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
 from dynascope.codegen.kernels import KernelModule, Unit
+from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
@@ -31,7 +33,8 @@ from dynascope.runtime.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`call(*flat inputs)` gives a tuple. `paths` are the shared objects that C++ kernels are in, by their names; `notes` what
+    """`call(*flat inputs)` gives a tuple; `call.with_list`, where the wrapper is written so, takes them in a list that it empties.
+    `paths` are the shared objects that C++ kernels are in, by their names; `notes` what
     went otherwise than planned."""
 
     call: Callable[..., tuple[Any, ...]]
@@ -39,8 +42,6 @@ class Built:
     notes: tuple[Explanation, ...]
     timings: Timings | None = None
     """Where they were asked for."""
-    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
-    """The same for inputs in a list, which is emptied; where the wrapper is written so."""
 
 
 def build(module: KernelModule, options: Any = None) -> Built:
@@ -51,7 +52,8 @@ def build(module: KernelModule, options: Any = None) -> Built:
         "laid_out": laid_out,
     }  # fmt: skip
     names |= module.schedule.program.constants
-    paths = _build_units(module)
+    folder = unshared_folder() if options is not None and not options.cache else None
+    paths = _build_units(module, folder)
     libraries = {path: ctypes.CDLL(path) for path in paths.values()}
     names |= {k.name: launcher(libraries[paths[k.name]], k) for k in module.distinct if k.language == "cpp"}
     note = launcher_note() if module.units else None
@@ -59,7 +61,7 @@ def build(module: KernelModule, options: Any = None) -> Built:
     if any(k.language == "triton" for k in module.distinct):
         from dynascope.runtime.cuda import cuda_names, cuda_notes
 
-        names |= cuda_names(module)
+        names |= cuda_names(module, folder)
         notes += cuda_notes(module)
     timings = None
     if options is not None and options.profile:
@@ -68,15 +70,20 @@ def build(module: KernelModule, options: Any = None) -> Built:
     function = _function(module, names)
     if not (module.empties_its_list and module.schedule.program.inputs):
         return Built(function, paths, notes, timings)
-    return Built(lambda *inputs: function(list(inputs)), paths, notes, timings, function)
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        return function(list(inputs))
+
+    call.with_list = function  # type: ignore[attr-defined]
+    return Built(call, paths, notes, timings)
 
 
-def _build_units(module: KernelModule) -> dict[str, str]:
+def _build_units(module: KernelModule, folder: Path | None) -> dict[str, str]:
     """The shared object of each kernel. Units are built side by side, as many as there are processors."""
 
     def built(unit: Unit) -> str:
         name = module.schedule.program.name
-        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name))
+        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name, folder=folder))
 
     if len(module.units) < 2:
         paths = list(map(built, module.units))

@@ -44,19 +44,23 @@ class CompiledAten:
     notes: tuple[Explanation, ...]
     paths: dict[str, str] = field(default_factory=dict)
     timings: Timings | None = None
-    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
-    """The same with the inputs in a list, which is emptied: each is free when the graph has read it for the last time."""
 
 
 def compile_aten(
-    graph: fx.GraphModule, example_inputs: Any = None, options: Any = None, clock: StageClock = nullcontext
+    graph: fx.GraphModule,
+    example_inputs: Any = None,
+    options: Any = None,
+    clock: StageClock = nullcontext,
+    empties_its_list: bool = False,
 ) -> CompiledAten:
     """Never raises for a program: a failed stage is a note, and the graph runs as its operators.
 
-    `clock(stage)` is entered around each stage, to time and announce it.
+    `clock(stage)` is entered around each stage, to time and announce it. With `empties_its_list`, `call.with_list` takes the
+    inputs in a list that it empties: each is free when the graph has read it for the last time.
     """
-    (compiled,) = compile_together([(graph, example_inputs)], options, clock)
-    return compiled
+    made = _generate(graph, example_inputs, options, clock, (), empties_its_list)
+    with clock("build"):
+        return _built(graph, made, options)
 
 
 def compile_together(
@@ -66,7 +70,7 @@ def compile_together(
     mutations: Mutations = (),
 ) -> list[CompiledAten]:
     """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time. All but the first
-    can be given their inputs in a list that they empty.
+    have a `call.with_list`.
 
     `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
     the input itself, already written.
@@ -118,4 +122,4 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
-    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings, built.call_with_list)
+    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)

@@ -5,6 +5,7 @@ names = cuda_names(module)       # {"softmax_kernel": <launcher>, "empty_cuda": 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,16 +16,16 @@ from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_launch import launcher_note, make_launcher, target_of
 
 
-def cuda_names(module: KernelModule) -> dict[str, Any]:
-    """Raises KernelError where a kernel cannot be built."""
+def cuda_names(module: KernelModule, folder: Path | None = None) -> dict[str, Any]:
+    """Kernels are kept in `folder`, or else in the cache. Raises KernelError where a kernel cannot be built."""
     kernels = [kernel for kernel in module.distinct if kernel.triton is not None]
     if not kernels:
         return {}
     # All at once, so that they build in parallel; each launcher then finds its own in the cache.
     for device in dict.fromkeys(kernel.group.device for kernel in kernels):
-        compile_kernels([k.triton for k in kernels if k.group.device == device], target_of(device))
+        compile_kernels([k.triton for k in kernels if k.group.device == device], target_of(device), folder)
     names: dict[str, Any] = {
-        k.name: make_launcher([k.triton], (*k.buffers, *k.scalars), k.group.device) for k in kernels
+        k.name: make_launcher([k.triton], (*k.buffers, *k.scalars), k.group.device, folder) for k in kernels
     }
     names["empty_cuda"] = _allocator()
     return names

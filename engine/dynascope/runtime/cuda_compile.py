@@ -61,14 +61,15 @@ class Cubin:
     path: str
 
 
-def compile_kernels(kernels: Sequence[TritonKernel], target: Target) -> list[Cubin]:
-    """The machine code of each kernel. Raises KernelError for the first that Triton refuses."""
+def compile_kernels(kernels: Sequence[TritonKernel], target: Target, folder: Path | None = None) -> list[Cubin]:
+    """The machine code of each kernel, kept in `folder` or in the cache. Raises KernelError for the first that Triton refuses."""
+    folder = folder or cache_folder()
     version = triton_version()
     keys = [_key(kernel, target, version) for kernel in kernels]
-    missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if _load(key) is None}
+    missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if _load(key, folder) is None}
     if len(missing) > 1:
-        _compile_in_workers(missing, target)
-    return [_load(key) or _compile_here(key, kernel, target) for key, kernel in zip(keys, kernels, strict=True)]
+        _compile_in_workers(missing, target, folder)
+    return [_load(key, folder) or _compile_here(key, kernel, target, folder) for key, kernel in zip(keys, kernels, strict=True)]
 
 
 @functools.cache
@@ -147,17 +148,17 @@ def _options(kernel: TritonKernel) -> dict[str, Any]:
 # ---- the cache: one JSON file with the facts, one with the machine code, written in that order reversed ----
 
 
-def _place(key: str, suffix: str) -> Path:
-    return cache_folder() / "triton" / key[:2] / f"{key}{suffix}"
+def _place(folder: Path, key: str, suffix: str) -> Path:
+    return folder / "triton" / key[:2] / f"{key}{suffix}"
 
 
-def _load(key: str) -> Cubin | None:
-    facts_path = _place(key, ".json")
-    if not (is_own_file(facts_path) and is_own_file(_place(key, ".cubin"))):
+def _load(key: str, folder: Path) -> Cubin | None:
+    facts_path = _place(folder, key, ".json")
+    if not (is_own_file(facts_path) and is_own_file(_place(folder, key, ".cubin"))):
         return None
     try:
         facts = json.loads(facts_path.read_bytes())
-        binary = _place(key, ".cubin").read_bytes()
+        binary = _place(folder, key, ".cubin").read_bytes()
     except (OSError, ValueError):
         return None
     if hashlib.sha256(binary).hexdigest() != facts.pop("digest", None):
@@ -166,20 +167,20 @@ def _load(key: str) -> Cubin | None:
     return Cubin(binary=binary, **facts)
 
 
-def _keep(key: str, cubin: Cubin) -> None:
+def _keep(key: str, cubin: Cubin, folder: Path) -> None:
     facts = {name: value for name, value in asdict(cubin).items() if name != "binary"}
     facts["digest"] = hashlib.sha256(cubin.binary).hexdigest()
-    publish(_place(key, ".cubin"), cubin.binary)
-    publish(_place(key, ".json"), json.dumps(facts).encode())
+    publish(_place(folder, key, ".cubin"), cubin.binary)
+    publish(_place(folder, key, ".json"), json.dumps(facts).encode())
 
 
 # ---- compiling ----
 
 
-def _compile_here(key: str, kernel: TritonKernel, target: Target) -> Cubin:
+def _compile_here(key: str, kernel: TritonKernel, target: Target, folder: Path) -> Cubin:
     cubin = _compile(kernel, target)
     try:
-        _keep(key, cubin)
+        _keep(key, cubin, folder)
     except CacheError:
         # The kernel is good; only the next process pays again.
         return cubin
@@ -235,7 +236,7 @@ def _words(error: BaseException) -> str:
 # ---- workers ----
 
 
-def _compile_in_workers(missing: dict[str, TritonKernel], target: Target) -> None:
+def _compile_in_workers(missing: dict[str, TritonKernel], target: Target, folder: Path) -> None:
     """Compile into the cache. Nothing is reported: who reads the cache afterwards sees what is there."""
     if not hasattr(os, "fork"):
         return
@@ -244,7 +245,7 @@ def _compile_in_workers(missing: dict[str, TritonKernel], target: Target) -> Non
     count = min(len(jobs), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if count < 2:
         return
-    started = (_start(jobs[first::count], target) for first in range(count))
+    started = (_start(jobs[first::count], target, folder) for first in range(count))
     _wait([worker for worker in started if worker is not None])
 
 
@@ -256,7 +257,7 @@ def _warm() -> None:
     import triton.language.extra.cuda  # noqa: F401
 
 
-def _start(jobs: list[tuple[str, TritonKernel]], target: Target) -> int | None:
+def _start(jobs: list[tuple[str, TritonKernel]], target: Target, folder: Path) -> int | None:
     """The worker's process. None where the system or a library (filelock, as Inductor loads it) refuses to fork: what no
     worker made is compiled by the reader."""
     try:
@@ -271,7 +272,7 @@ def _start(jobs: list[tuple[str, TritonKernel]], target: Target) -> int | None:
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for key, kernel in jobs:
-            _keep(key, _compile(kernel, target))
+            _keep(key, _compile(kernel, target), folder)
         status = 0
     finally:
         # No exit handlers, no flushing of the parent's buffers, and no exception goes past here.

@@ -39,12 +39,14 @@ _SLOT_KINDS = {"i32": "i", "i64": "i", "fp64": "d"}
 Launcher = Callable[..., None]
 
 
-def make_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str], device: torch.device) -> Launcher:
-    """Compile (or find compiled) and load `kernels`. Raises KernelError."""
+def make_launcher(
+    kernels: Sequence[TritonKernel], slots: Sequence[str], device: torch.device, folder: Path | None = None
+) -> Launcher:
+    """Compile (or find compiled, in `folder` or the cache) and load `kernels`. Raises KernelError."""
     launcher = _launcher_module(device.index or 0)
     if launcher is None:
         return _slow_launcher(kernels, slots)
-    return _Plans(launcher, tuple(kernels), tuple(slots), device).build()
+    return _Plans(launcher, tuple(kernels), tuple(slots), device, folder).build()
 
 
 def launcher_note(device: torch.device) -> Explanation | None:
@@ -110,6 +112,7 @@ class _Plans:
     kernels: tuple[TritonKernel, ...]
     slots: tuple[str, ...]
     device: torch.device
+    folder: Path | None = None
 
     def build(self) -> Launcher:
         return self._plan(self.kernels, _Misaligned(self))
@@ -118,7 +121,7 @@ class _Plans:
         return self._plan(tuple(kernel.without_alignment() for kernel in self.kernels), _never_misaligned)
 
     def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
-        cubins = compile_kernels(kernels, target_of(self.device))
+        cubins = compile_kernels(kernels, target_of(self.device), self.folder)
         names, kinds = _slot_table(kernels, self.slots)
         launches = [
             _launch(kernel, cubin, self._load(cubin), names) for kernel, cubin in zip(kernels, cubins, strict=True)

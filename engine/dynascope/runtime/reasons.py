@@ -38,3 +38,20 @@ class GenerationFailed(Reason):
 
     def remedy(self) -> str:
         return f"This is a defect of dynascope's; please report it with the line above and the name of the stage, {self.stage}."
+
+
+@dataclass(frozen=True)
+class ModeNotHonoured(Reason):
+    """Something that a mode asks for is not done for this graph. Results are the same."""
+
+    code: ClassVar[str] = "mode-not-honoured"
+    severity: ClassVar[Severity] = "information"
+    mode: str
+    missing: str
+    cause: str
+
+    def message(self) -> str:
+        return f'Of mode="{self.mode}" one thing is not done here: {self.missing}, because {self.cause}.'
+
+    def remedy(self) -> str:
+        return "Nothing has to be done: the graph runs as in the default mode."

@@ -126,3 +126,7 @@ class Schedule:
     """At the sizes at hand, where they vary."""
     held: tuple[int, ...] = ()
     """The bytes held at each step, what waits for its next use included."""
+
+    @property
+    def fullest_step(self) -> int | None:
+        return max(range(len(self.held)), key=self.held.__getitem__) if self.held else None

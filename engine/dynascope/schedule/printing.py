@@ -16,12 +16,15 @@ def print_schedule(schedule: Schedule) -> str:
 def print_schedule_with_links(schedule: Schedule) -> tuple[str, tuple[LineLink, ...]]:
     lines: list[str] = []
     links: list[LineLink] = []
-    for step in schedule.steps:
+    for number, step in enumerate(schedule.steps):
         if isinstance(step, ExternCall):
             _add(lines, links, print_node(step).splitlines(), step.origin)
         else:
             group = step.group if isinstance(step, ScatterGroup) else step
             _add_group(lines, links, group)
+        if schedule.held:
+            most = ", the most of all steps" if number == schedule.fullest_step else ""
+            lines.append(f"# {schedule.held[number]} bytes held{most}")
         lines.append("")
     for border in schedule.borders:
         if isinstance(border, NotFused):
