@@ -7,7 +7,6 @@ dropout its fused form, and `.to(device)` would see only "meta".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -53,11 +52,14 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
 
 
 def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> None:
-    """For those who read the graph: what its sizes are for all calls, where they vary."""
-    with suppress(DifferentiationRefused):
+    """For those who read the graph: what its sizes are for all calls, where they vary, or that nobody can say."""
+    try:
         sizes = recorder.observe(tuple(result.shape))
-        if any(isinstance(size, Size) for size in sizes):
-            node.meta["sizes"] = sizes
+    except DifferentiationRefused:
+        node.meta["unknown"] = True
+        return
+    if any(isinstance(size, Size) for size in sizes):
+        node.meta["sizes"] = sizes
 
 
 def origin_of(node: fx.Node) -> Origin:
