@@ -18,12 +18,14 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 _HOMES = {
+    "aot": "dynascope.api",
     "compile": "dynascope.api",
     "explain": "dynascope.api",
     "disable": "dynascope.api",
     "reset": "dynascope.api",
     "list_backends": "dynascope.backends",
     "register_backend": "dynascope.backends",
+    "compare_captures": "dynascope.captures",
     "config": "dynascope.configuration",
     "expected": "dynascope.strictness",
     "mark_dynamic": "dynascope.capture.marks",
@@ -35,6 +37,8 @@ _HOMES = {
 __all__ = [
     "StrictError",
     "__version__",
+    "aot",
+    "compare_captures",
     "compile",
     "config",
     "disable",
@@ -49,9 +53,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dynascope.api import compile, disable, explain, reset
+    from dynascope.api import aot, compile, disable, explain, reset
     from dynascope.backends import list_backends, register_backend
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+    from dynascope.captures import compare_captures
     from dynascope.configuration import config
     from dynascope.strictness import StrictError, expected
 

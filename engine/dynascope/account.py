@@ -5,6 +5,7 @@ account_of(compilation, recorder)  ->  a function that gives the Account when th
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,6 +25,7 @@ from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import print_graph, type_of_node
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
+from dynascope.levels import texts_of
 from dynascope.recording import Account, Recorder
 from dynascope.report.facts import (
     EntryFact,
@@ -40,6 +42,7 @@ from dynascope.report.span import Span
 from dynascope.report.syntax import assigned_names
 from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
+from dynascope.schedule.groups import FusionGroup
 from dynascope.user_lines import UserLines, lines_of
 
 if TYPE_CHECKING:
@@ -56,17 +59,19 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
-    costs = costs_of(graph, recorder) if compilation.options.profile and graph is not None else None
+    levels = functools.partial(texts_of, graph) if compilation.options.levels and graph is not None else None
+    measures = graph is not None and (compilation.options.profile or recorder.check is not None)
+    costs = costs_of(graph, recorder) if measures else None
 
     def account() -> Account:
         facts = tuple(
-            kernel_fact(kernel, name, identifier, phase, made.path, lines.places)
-            for name, kernel, phase, made in kernels
+            kernel_fact(kernel, name, identifier, phase, made.paths.get(kernel.name), lines.places, groups)
+            for name, kernel, groups, phase, made in kernels
         )
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
         entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
-            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses, costs
+            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses, costs, levels
         )
 
     return account
@@ -195,13 +200,14 @@ def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
     yield StageText("torch", "python", text, links)
     for phase, made in graph.phases():
         text, links = print_graph(made.aten, phase)
-        yield StageText(f"aten-{phase}", "python", text, links)
+        yield StageText(f"{graph.level}-{phase}", "python", text, links)
         if made.module is not None:
             yield from stage_texts(made.module, phase)
 
 
-def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, Phase, CompiledAten]]:
+def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, tuple[FusionGroup, ...], Phase, CompiledAten]]:
     for phase, made in graph.phases():
-        for kernel in made.module.kernels if made.module is not None else ():
-            if kernel is not None:
-                yield kernel, phase, made
+        if made.module is not None:
+            served = made.module.served
+            for kernel in made.module.distinct:
+                yield kernel, served[kernel.name], phase, made

@@ -12,9 +12,9 @@ import importlib
 import types
 import warnings
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, overload
 
 from dynascope import recording
 from dynascope.configuration import MODES, Options, config
@@ -78,6 +78,33 @@ def compile(
     return _compile(target, _options(backend, fullgraph, dynamic, mode, options))
 
 
+def aot(
+    target: Callable | None = None,
+    *,
+    forward_compiler: Callable | None = None,
+    backward_compiler: Callable | None = None,
+    decompositions: Mapping[Any, Callable] | None = None,
+    level: Literal["aten", "core", "prims"] = "aten",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+) -> Callable:
+    """Compile with compilers for functional graphs: the forward and the backward pass as one graph each. Also a decorator.
+
+    A compiler is a callable `(graph: torch.fx.GraphModule, example_inputs) -> callable`; what it returns takes the graph's inputs
+    and gives a tuple or list of its outputs. Graphs change nothing that comes in, and saved values have names. What the program
+    writes to, aliases and views, and autograd are taken care of around them. Without a compiler a graph runs operator by operator.
+
+    `level`: `aten` as autograd made it, `core` decomposed, `prims` with type promotion and broadcasting as steps. `decompositions`
+    maps operators to functions of tensors, as `torch._decomp.get_decompositions` does; they come first.
+    """
+    from dynascope.backends import GraphCompilers
+
+    if level not in ("aten", "core", "prims"):
+        raise ValueError(f"level is aten, core or prims, not {level!r}")
+    compilers = GraphCompilers(forward_compiler, backward_compiler or forward_compiler, level, dict(decompositions or {}))
+    return compile(target, backend=compilers, fullgraph=fullgraph, dynamic=dynamic)
+
+
 def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
     """Keep a function out of compilation: calling it from a compiled function breaks the graph there. Also a decorator."""
     if target is None:
@@ -108,6 +135,14 @@ class Explanation:
     graphs: tuple[Any, ...]
     """The captured graphs, `torch.fx.GraphModule`s in order."""
     result: Any
+    recorder: Any = field(default=None, repr=False)
+
+    def show(self, stage: str) -> str:
+        """The text of a stage, as `dynascope show` prints it: torch, joint, aten, core, prims, loops, kernels, guards, ..."""
+        from dynascope.report.stages import stage_texts
+
+        self.recorder.read_levels()
+        return "\n\n".join(stage_texts(self.recorder.report(), stage))
 
     @property
     def graph_count(self) -> int:
@@ -153,7 +188,7 @@ def explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation | Callab
 def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
     graphs: list[Any] = []
     # What strict mode would raise is what is asked for here.
-    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False)
+    options = dataclasses.replace(_options_of_compiled(target) or config.options(), strict=False, levels=True)
     recorder = recording.Recorder(keep_graph=graphs.append)
     before = recording.use(recorder)
     try:
@@ -161,7 +196,7 @@ def _explain(target: Callable, *args: Any, **kwargs: Any) -> Explanation:
         report = recorder.report()
     finally:
         recording.use(before)
-    return Explanation(report, tuple(graphs), result)
+    return Explanation(report, tuple(graphs), result, recorder)
 
 
 def _options_of_compiled(target: Any) -> Options | None:

@@ -7,8 +7,14 @@ inputs and returns a tuple or list of its outputs. torch's own backends are impo
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import Any
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 
@@ -18,8 +24,85 @@ DEFAULT = "dynascope"
 _registered: dict[str, Backend] = {}
 
 
+@dataclass(frozen=True, eq=False)
+class GraphCompilers:
+    """A backend for functional graphs: `forward` and `backward` get one each, of ATen, core ATen or prims, and ours is all around
+    them (`dynascope.aot`). None: the graph runs operator by operator."""
+
+    forward: Backend | None = None
+    backward: Backend | None = None
+    level: Literal["aten", "core", "prims"] = "aten"
+    decompositions: Mapping[Any, Callable] = field(default_factory=dict)
+    __name__ = "aot"
+
+    def __call__(self, graph: Any, example_inputs: list) -> Callable:
+        raise TypeError("dynascope.aot(function, ...) compiles; what it makes is no backend for others")
+
+
 class UnknownBackend(ValueError):
-    """No backend of that name; the message lists the ones there are."""
+    """No backend of that name; the message lists the ones there are, or says what to install."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A backend that people know by its name: the modules it needs, how they are installed, and what sizes it takes."""
+
+    name: str
+    words: str
+    modules: tuple[str, ...] = ()
+    install: str = ""
+    sizes: Literal["symbolic", "fixed"] = "symbolic"
+    needs_gpu: bool = False
+
+    def missing(self) -> tuple[str, ...]:
+        return tuple(name for name in self.modules if importlib.util.find_spec(name) is None)
+
+    def state(self) -> str:
+        """`ready`, or why it is not. Nothing is imported: a package made for another torch is found out when it is asked for."""
+        missing = self.missing()
+        if missing:
+            return f"missing {', '.join(missing)}: {self.install}"
+        if self.needs_gpu and not torch.cuda.is_available():
+            return "needs an NVIDIA GPU"
+        made_for = next(filter(None, map(_other_torch, self.modules)), None)
+        return made_for or "ready"
+
+
+KNOWN = (
+    Known(DEFAULT, "kernels of our own: C++ on the CPU, Triton on a GPU"),
+    Known("eager", "the captured graph, operator by operator"),
+    Known("aot_eager", "torch's AOTAutograd, its graphs operator by operator"),
+    Known("inductor", "torch's own compiler"),
+    Known("cudagraphs", "the captured graph as one CUDA graph", sizes="fixed", needs_gpu=True),
+    Known("onnxrt", "ONNX models, run by onnxruntime", ("onnxruntime", "onnxscript"), "pip install onnxruntime onnxscript", "fixed"),
+    Known("openxla", "XLA", ("torch_xla",), "pip install torch_xla", "fixed"),
+    Known("tensorrt", "TensorRT", ("torch_tensorrt",), "pip install torch-tensorrt", "fixed", needs_gpu=True),
+    Known("tvm", "Apache TVM", ("tvm",), "pip install apache-tvm", "fixed"),
+    Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "pip install intel-extension-for-pytorch"),
+)
+
+
+def _other_torch(module: str) -> str | None:
+    """What keeps a package from working here: it says which torch it was made for."""
+    for package in importlib.metadata.packages_distributions().get(module, ()):
+        for line in importlib.metadata.requires(package) or ():
+            found = re.match(r"torch\s*\(?\s*==\s*(\d+\.\d+)", line)
+            if found and not str(torch.__version__).startswith(found[1]):
+                return f"{package} {importlib.metadata.version(package)} is for torch {found[1]}, this is {torch.__version__}"
+    return None
+
+
+def backend_states() -> list[tuple[Known, str]]:
+    """Every backend with its state: the known ones first, then what was registered here or with torch."""
+    names = {known.name for known in KNOWN}
+    others = [Known(name, "registered here" if name in _registered else "registered with torch") for name in list_backends()]
+    return [(known, known.state()) for known in (*KNOWN, *(other for other in others if other.name not in names))]
+
+
+def kernels_written() -> int | None:
+    """By torch's own compiler so far in this process, where it was loaded."""
+    metrics = sys.modules.get("torch._inductor.metrics")
+    return getattr(metrics, "generated_kernel_count", None)
 
 
 def register_backend(backend: Backend | None = None, *, name: str | None = None) -> Backend | Callable:
@@ -34,7 +117,7 @@ def register_backend(backend: Backend | None = None, *, name: str | None = None)
 
 def list_backends() -> list[str]:
     """The names `compile(backend=...)` accepts. Asks torch for its own, which imports `torch._dynamo`."""
-    return sorted({DEFAULT, "eager", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
+    return sorted({DEFAULT, "eager", "onnxrt", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
 
 
 def find_backend(backend: str | Backend) -> Backend | None:
@@ -47,6 +130,11 @@ def find_backend(backend: str | Backend) -> Backend | None:
         return run_uncompiled
     if backend in _registered:
         return _registered[backend]
+    if backend == "onnxrt":
+        return _onnxruntime()
+    named = next((known for known in KNOWN if known.name == backend), None)
+    if named is not None and named.modules:
+        _load(named)
     if backend in _torch_backends(hidden=()):
         from torch._dynamo.backends.registry import lookup_backend
 
@@ -55,6 +143,31 @@ def find_backend(backend: str | Backend) -> Backend | None:
     near = difflib.get_close_matches(backend, known, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
+
+
+def _onnxruntime() -> GraphCompilers:
+    _load(next(known for known in KNOWN if known.name == "onnxrt"))
+    from dynascope.onnx_backend import compile_with_onnxruntime
+
+    return _registered_once("onnxrt", GraphCompilers(compile_with_onnxruntime, compile_with_onnxruntime, "core"))
+
+
+def _registered_once(name: str, backend: Any) -> Any:
+    return _registered.setdefault(name, backend)
+
+
+def _load(known: Known) -> None:
+    """The packages register themselves with torch when they are imported."""
+    missing = known.missing()
+    if missing:
+        raise UnknownBackend(f"the backend {known.name!r} needs {' and '.join(missing)}, which is not here. {known.install}")
+    try:
+        for module in known.modules:
+            importlib.import_module(module)
+    except Exception as error:
+        why = known.state()
+        words = f"{type(error).__name__}: {error}" if why == "ready" else why
+        raise UnknownBackend(f"the backend {known.name!r} cannot be loaded: {words}") from error
 
 
 def numbers_among(example_inputs: tuple) -> tuple[int, ...]:

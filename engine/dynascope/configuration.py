@@ -36,6 +36,8 @@ class Options:
     """Reuse kernels of earlier processes."""
     looks_only: bool = False
     """What is compiled is looked at and not run: kernels are written, but not built (`dynascope.looking`)."""
+    levels: bool = False
+    """The report has the levels of each graph that nothing runs too: joint, ATen before decomposition, prims (`dynascope.levels`)."""
     profile: bool = False
     """Note how long each kernel and library call takes. Calls are slower by a microsecond for each of them."""
     strict: bool = False

@@ -115,12 +115,17 @@ def costs_of(
 
 
 def _split(made: CompiledAten) -> tuple[list[CostFact], dict[str, CostFact]]:
-    """The library calls' in the order of the wrapper, the kernels' by name."""
+    """The library calls' in the order of the wrapper, the kernels' by name, over all steps that run them."""
     assert made.timings is not None and made.module is not None
-    kernels = {kernel.name for kernel in made.module.kernels if kernel is not None}
+    kernels = {kernel.name for kernel in made.module.distinct}
     found = {key: CostFact(calls, seconds) for key, (calls, seconds) in made.timings.costs().items()}
     calls = [cost for (name, _), cost in sorted(found.items(), key=lambda item: item[0][1]) if name not in kernels]
-    return calls, {name: cost for (name, _), cost in found.items() if name in kernels}
+    of_kernels: dict[str, CostFact] = {}
+    for (name, _), cost in found.items():
+        if name in kernels:
+            other = of_kernels.get(name, CostFact(0, 0.0))
+            of_kernels[name] = CostFact(other.calls + cost.calls, other.seconds + cost.seconds)
+    return calls, of_kernels
 
 
 def _with_costs(externs: list[ExternFact], costs: list[CostFact]) -> list[ExternFact]:

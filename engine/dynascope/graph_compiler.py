@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
 from dynascope.frame import hook
@@ -82,6 +83,12 @@ class CompiledGraph:
     def has_kernels(self) -> bool:
         return self.pair is not None or bool(self.parts)
 
+    @property
+    def level(self) -> str:
+        """Of what was compiled."""
+        programs = (part.pair.program for part in self.parts or (self,) if part.pair is not None)
+        return next((program.options.level for program in programs if program is not None), "core")
+
     def phases(self) -> Iterator[tuple[Phase, CompiledAten]]:
         for graph in self.parts or (self,):
             phases: tuple[tuple[Phase, CompiledAten | None], ...] = (("forward", graph.forward), ("backward", graph.backward))
@@ -104,7 +111,7 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
     launching.begin()
     try:
         with clock("differentiate"):
-            pair = differentiate(graph, list(example_inputs), GradOptions(random=options.random, region=region))
+            pair = differentiate(graph, list(example_inputs), _grad_options(options, region))
     except DifferentiationRefused as refusal:
         if isinstance(refusal.reason, VaryingNumberNeeded):
             raise NumberNeeded(_positions(graph, refusal.reason.inputs)) from refusal
@@ -112,16 +119,43 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         if own and not options.fullgraph:
             raise OperatorsUnsupported(own) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
-    graphs = [(pair.forward, example_inputs), (pair.backward, None)]
-    forward, *others = compile_together(
-        [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair)
-    )
-    backward = others[0] if others else None
+    if isinstance(options.backend, GraphCompilers):
+        forward, backward = _compiled_by(options.backend, pair, example_inputs, clock)
+    else:
+        graphs = [(pair.forward, example_inputs), (pair.backward, None)]
+        forward, *others = compile_together(
+            [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair)
+        )
+        backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    function = bridge(pair, forward.call, backward.call if backward else None, backends)
+    function = bridge(
+        pair, forward.call, backward.call if backward else None, backends, backward.call_with_list if backward else None
+    )
     if autocast.active_devices():
         function = autocast.without_autocast(function)
     return CompiledGraph(function, graph, pair, forward, backward, forward.notes + (backward.notes if backward else ()))
+
+
+def _grad_options(options: Options, region: str) -> GradOptions:
+    compilers = options.backend
+    if not isinstance(compilers, GraphCompilers):
+        return GradOptions(random=options.random, region=region)
+    return GradOptions(options.random, level=compilers.level, decompositions=compilers.decompositions, region=region)
+
+
+def _compiled_by(
+    compilers: GraphCompilers, pair: GradPair, example_inputs: tuple, clock: StageClock
+) -> tuple[CompiledAten, CompiledAten | None]:
+    with clock("backend"):
+        forward = _compiled_alone(compilers.forward, pair.forward, list(example_inputs))
+        return forward, _compiled_alone(compilers.backward, pair.backward) if pair.backward is not None else None
+
+
+def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: list[Any] | None = None) -> CompiledAten:
+    """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
+    if examples is None:
+        examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+    return CompiledAten(graph, compiler(graph, examples) if compiler else run_operators(graph), None, ())
 
 
 def _compile_parts(
@@ -172,6 +206,8 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
     """Kernels for a part of a backward pass, made when it is first needed: in the middle of the program's own."""
     with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         launching.begin()
+        if isinstance(options.backend, GraphCompilers):
+            return _compiled_alone(options.backend.backward, graph).call
         return compile_aten(graph, None, options).call
 
 
@@ -181,11 +217,10 @@ def _is_on_meta(node: Any) -> bool:
 
 
 def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
-    """The inputs whose new contents kernels may write. Not where autograd stands between (it must see an output for itself),
-    nor through `.data` (the bridge copies to another tensor object then, and would copy the memory to itself)."""
+    """The inputs whose new contents kernels may write. Not where autograd stands between: it must see an output for itself."""
     if pair.backward is not None:
         return ()
-    return tuple((m.input, m.output) for m in pair.mutations if not (m.records_history or m.is_hidden))
+    return tuple((m.input, m.output) for m in pair.mutations if not m.records_history)
 
 
 def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:

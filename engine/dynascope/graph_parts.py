@@ -229,7 +229,10 @@ def describe(part: Part, scope: Scope) -> None:
         if late is None:
             continue
         worlds = worlds or Worlds(scope)
-        results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+        try:
+            results = [_made(node, late, values) for values in worlds.values] if worlds.are_enough else []
+        except (RuntimeError, IndexError, ValueError):  # it takes none but certain sizes, which nothing relies on yet
+            results = []
         if isinstance(node.meta.get("example_value"), torch.Tensor):
             _say(node, results, worlds)
             continue
@@ -275,7 +278,7 @@ def describe_computed(part: Part) -> None:
         sizes = part.copies[node].meta.get("sizes")
         if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:
             continue
-        if part.compiled is None and part.roots:
+        if part.compiled is None and part.roots or "unknown" in part.copies[node].meta:
             node.meta["unknown"] = True
         elif sizes is not None:
             strides = dense_strides(sizes, node.meta["example_value"].stride())
@@ -353,12 +356,20 @@ def results_of(graph: fx.GraphModule) -> list[fx.Node]:
 
 
 def check_of(part: Part) -> Callable[..., bool] | None:
-    """Whether what the part is given is what its kernels rely on; None where the guards have asked already."""
+    """Whether what the part is given is what its kernels rely on; None where the guards have asked already. What an earlier part
+    gives is of other sizes than its kernels would give where that runs operator by operator."""
     names = [str(node.meta["size"]) if "size" in node.meta else f"t{at}" for at, node in enumerate(part.inputs)]
     asked = [_condition(relation) for relation in part.conditions]
     for name, node in zip(names, part.inputs, strict=True):
-        if "sizes" in node.meta and node.op != "placeholder":
+        example = node.meta.get("example_value")
+        if node.op == "placeholder" or "size" in node.meta or not isinstance(example, torch.Tensor):
+            continue
+        if "sizes" in node.meta:
             asked.append(f"{name}.shape == {_tuple(node.meta['sizes'])} and {name}.stride() == {_tuple(node.meta['strides'])}")
+        else:
+            asked.append(f"{name}.shape == {_tuple(example.shape)}")
+            steps = zip(example.shape, example.stride(), strict=True)
+            asked += [f"{name}.stride({at}) == {step}" for at, (size, step) in enumerate(steps) if size > 1]
     if not asked:
         return None
     environment = {"math": math, "blocks": FUNCTIONS["blocks"], "is_same": COMPARISONS["is"]}

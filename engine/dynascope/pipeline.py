@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import threading
 import time
 import types
@@ -34,7 +35,14 @@ from torch._C._dynamo import eval_frame
 from dynascope import recording
 from dynascope.account import account_of
 from dynascope.autograd_functions import with_freed_history
-from dynascope.backends import backend_name, compile_with_symbols, find_backend, numbers_among, run_uncompiled
+from dynascope.backends import (
+    GraphCompilers,
+    backend_name,
+    compile_with_symbols,
+    find_backend,
+    numbers_among,
+    run_uncompiled,
+)
 from dynascope.callers import calling_place
 from dynascope.capture import (
     Captured,
@@ -147,7 +155,7 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
             state.stand_aside(reason)
             return None
         known = len(state.entries)
-        with _compiling, hook.suspended(), without_saved_tensors_hooks():
+        with _compiling, hook.suspended(), without_saved_tensors_hooks(), _without_collections():
             entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
             if entry is None and state.options.looks_only:
                 raise NotRun
@@ -156,6 +164,19 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
     return hook.EntryTable(code, on_miss)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Graphs are many objects, all of them needed until the end: to look through them for garbage again and again takes a seventh
+    of a compilation."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def is_read_by_torch() -> bool:
@@ -307,7 +328,8 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
 
 
 def capture_options(state: RegionState) -> CaptureOptions:
-    options = state.options
+    options, backend = state.options, find_backend(state.options.backend)
+    is_own = backend is None or isinstance(backend, GraphCompilers)
     return CaptureOptions(
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
@@ -316,8 +338,8 @@ def capture_options(state: RegionState) -> CaptureOptions:
         apart=frozenset(state.apart),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
-        differentiates=find_backend(options.backend) in (None, run_uncompiled),
-        settled=find_backend(options.backend) is not None,
+        differentiates=is_own or backend is run_uncompiled,
+        settled=not is_own,
     )
 
 
@@ -325,27 +347,42 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     """The captured graph through our stages, or through the backend that was asked for."""
     backend = find_backend(state.options.backend)
     if backend is None:
-        name = state.region.qualified_name
-        with without_function_modes(), outside_inference_mode():
-            return compile_graph(captured.module, captured.example_inputs, state.options, name, clock)
-    numbers = numbers_among(captured.example_inputs)
+        return _compile_here(captured, state, clock)
+    if isinstance(backend, GraphCompilers):
+        try:
+            return _compile_here(captured, state, clock)
+        except (NumberNeeded, OperatorsUnsupported):
+            raise
+        except Exception as error:
+            if numbers := numbers_among(captured.example_inputs):
+                raise NumberNeeded(numbers) from error
+            return _failed(backend, captured, state, error)
+    numbers, original = numbers_among(captured.example_inputs), captured.module
     if _look() is not None:
         # A backend may change the graph that it is given.
         captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(
-                    compile_with_symbols(backend, captured.module, captured.example_inputs), captured.module
-                )
-            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), captured.module)
+                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original)
+            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original)
         except Exception as error:
             if numbers:
                 raise NumberNeeded(numbers) from error
-            note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
-            judge(note, state.options.strict, error)
-            warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=2)
-            return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
+            return _failed(backend, captured, state, error)
+
+
+def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
+    with without_function_modes(), outside_inference_mode():
+        return compile_graph(captured.module, captured.example_inputs, state.options, state.region.qualified_name, clock)
+
+
+def _failed(backend: Callable, captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
+    """The graph, operator by operator."""
+    note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
+    judge(note, state.options.strict, error)
+    warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
+    return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
 
 
 @contextmanager

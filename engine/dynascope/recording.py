@@ -7,6 +7,7 @@ report is written, not while the program waits. Without a recorder nothing is ke
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import traceback
@@ -27,9 +28,11 @@ from dynascope.report.facts import (
     GraphFact,
     KernelFact,
     ProgramFact,
+    StageText,
 )
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
+from dynascope.report.stages import in_order
 from dynascope.strictness import judge
 
 WRITE_INTERVAL = 0.25
@@ -52,6 +55,14 @@ class Account:
     """How often the entry has run by now, and its place among the latest uses of all."""
     costs: Callable[[GraphFact, tuple[KernelFact, ...]], tuple[GraphFact, tuple[KernelFact, ...]]] | None = None
     """Adds what was measured by now, where the program is profiled."""
+    levels: Callable[[], tuple[StageText, ...]] | None = None
+    """Texts of levels that nothing runs, where they are wanted: to be made when the program has ended."""
+
+    def with_levels(self) -> Account:
+        if self.graph is None or self.levels is None:
+            return self
+        texts = in_order((*self.graph.texts, *self.levels()))
+        return replace(self, graph=replace(self.graph, texts=texts), levels=None)
 
     def measured(self) -> tuple[GraphFact | None, tuple[KernelFact, ...]]:
         if self.graph is None or self.costs is None:
@@ -140,8 +151,18 @@ class Recorder:
         if os.getpid() != self._process:
             return
         seconds = time.perf_counter() - self._started
-        self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds)
+        peak = peak_bytes()
+        self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds, peak_bytes=peak)
         self.write()
+
+    def read_levels(self) -> None:
+        """The program has ended, and torch still has all of its operators: those that are written in Python go as the interpreter does.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            self._settle()
+            self._accounts = [self._tried(account.with_levels, account) for account in self._accounts]
 
     def report(self) -> CompileReport:
         with self._lock:
@@ -175,14 +196,20 @@ class Recorder:
         """Turn pending accounts into facts. One that cannot be read is a defect of ours: it is said, nothing else is lost."""
         pending, self._pending = self._pending, []
         for account in pending:
-            try:
-                self._accounts.append(account())
-            except Exception as error:
-                from dynascope.reasons import EngineError
+            made = self._tried(account, None)
+            if made is not None:
+                self._accounts.append(made)
 
-                note = EngineError.of("report", getattr(account, "function", "?"), error).explain()
-                self._notes.append(note)
-                judge(note, config.strict, error)
+    def _tried(self, make: Callable[[], Account], instead: Account | None) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            from dynascope.reasons import EngineError
+
+            note = EngineError.of("report", getattr(instead, "function", "?"), error).explain()
+            self._notes.append(note)
+            judge(note, config.strict, error)
+        return instead
 
     def _write_soon(self) -> None:
         if self._path is None:
@@ -250,6 +277,17 @@ def _syntax_span(error: SyntaxError) -> Span:
     end = error.end_offset or 0
     known = error.end_lineno == line and end > offset
     return Span(file, line, offset - 1, line, (end if known else offset + 1) - 1)
+
+
+def peak_bytes() -> int | None:
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "_C") and torch.cuda.is_initialized():
+        return torch.cuda.max_memory_allocated()
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def environment() -> EnvironmentFact:

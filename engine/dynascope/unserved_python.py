@@ -13,6 +13,8 @@ import warnings
 
 __all__ = [
     "StrictError",
+    "aot",
+    "compare_captures",
     "compile",
     "config",
     "disable",
@@ -48,12 +50,20 @@ def compile(target=None, **settings):
     return (lambda function: function) if target is None else target
 
 
+def aot(target=None, **settings):
+    return compile(target)
+
+
 def disable(target=None, recursive=True):
     return (lambda function: function) if target is None else target
 
 
 def register_backend(backend=None, name=None):
     return (lambda function: function) if backend is None else backend
+
+
+def compare_captures(target, *arguments, **named):
+    raise RuntimeError(NEEDS)
 
 
 def explain(target, *arguments, **named):

@@ -17,6 +17,7 @@ export interface ProgramFact {
   signal: number | null;
   seconds: number | null;
   error: Explanation | null;
+  peak_bytes: number | null;
   asks: boolean | null;
 }
 export interface Explanation {
@@ -167,6 +168,10 @@ export interface BorderFact {
 export interface BesideEager {
   compiled: number;
   eager: number;
+  first: number | null;
+  difference: number | null;
+  kernels: number | null;
+  failure: string;
 }
 export interface KernelFact {
   identifier: string;
@@ -182,6 +187,7 @@ export interface KernelFact {
   bytes_written: number | null;
   path: string | null;
   cost: CostFact | null;
+  launches: number;
 }
 export interface CheckFact {
   function: string;

@@ -57,6 +57,7 @@ class Launch:
 
     def command(self, events: int) -> list[str]:
         engine = engine_command(self.interpreter, "run", "--json", f"{self.report}", "--events-fd", f"{events}")
+        engine.append("--levels")
         if self.kept is not None:
             engine += ["--keep-fd", f"{self.kept.descriptor}"]
         return [*engine, *self.options, self.file, "--", *self.arguments]

@@ -241,3 +241,18 @@ def test_a_variable_that_is_another_tensors_by_the_backward_pass(differentiates)
             result.square().sum().backward()
         seen.append((result.detach(), x.grad))
     torch.testing.assert_close(seen[0], seen[1])
+
+
+@pytest.mark.expects("foreign-call")
+def test_inside_of_inference_mode():
+    """What inference mode makes cannot be saved: eager says so, with gradients enabled or not."""
+
+    def function(x):
+        y = x * 2
+        with torch.enable_grad():
+            return checkpoint(torch.tanh, y, use_reentrant=False)
+
+    compiled = dynascope.compile(function)
+    for called in (function, compiled, compiled):
+        with torch.inference_mode(), pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+            called(torch.ones(3))

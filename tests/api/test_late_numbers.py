@@ -147,9 +147,32 @@ def checked(x):
     return x.view(-1)[:n] * 2 if n >= 0 else x
 
 
+def a_piece_that_comes_twice(x):
+    piece = x.flatten()[: 36 - x.argmax().item()]
+    return piece + x.clamp(max=piece.sum().item()).argmax().item()
+
+
+def made_and_written_by_another(x):
+    made = torch.zeros((x > 0).sum().item(), 2) + 1
+    made.mul_(x.argmax().item())
+    return made
+
+
+def written_by_another(x):
+    found = torch.zeros((x > 0).sum().item(), 2)
+    x.mul_(x.flatten()[:4].argmax().item())
+    return found
+
+
+def masks_of_masks(x):
+    y = torch.masked_select(x, x > 0.25)
+    return torch.masked_select(x[x > 0.25], y > 0.5)
+
+
 SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
 SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
 SERVED += [repeated, written, set_to_nothing, drawn, unread, unread_and_empty, checked]
+SERVED += [masks_of_masks, made_and_written_by_another, written_by_another]
 
 
 @pytest.mark.compiler
@@ -169,6 +192,34 @@ def test_one_graph_for_all_of_them(function, dynamic):
         assert same(ours, theirs), (seed, ours, theirs)
     torch.manual_seed(0)
     assert len(dynascope.explain(compiled)(torch.randn(6, 6)).graphs) <= (6 if dynamic and function is listed else 1)
+
+
+@pytest.mark.compiler
+@pytest.mark.expects("varying-number")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_piece_that_is_all_of_it_at_first(dynamic):
+    """Its size is nothing that the recording can tell for all calls: parts of the graph run without kernels."""
+    compiled = dynascope.compile(a_piece_that_comes_twice, dynamic=dynamic)
+    for seed in range(6):
+        torch.manual_seed(seed)
+        x = torch.randn(5 + seed if dynamic else 6, 6)
+        assert same(compiled(x), a_piece_that_comes_twice(x))
+
+
+@pytest.mark.compiler
+def test_a_piece_that_is_empty_at_another_call():
+    """Kernels of what comes after are not given what they were not made for, even where its size never varied before."""
+
+    def function(x):
+        flags = torch.isnan(x[:1])
+        piece = flags.flatten()[: x.argmax().item()]
+        return piece[piece > 0], piece.sum()
+
+    compiled = dynascope.compile(function)
+    for place in (3, 2, 0, 1, 0):
+        x = torch.zeros(5)
+        x[place] = 1
+        assert same(compiled(x), function(x))
 
 
 def outcome(function, x, seed):

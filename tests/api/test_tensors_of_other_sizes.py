@@ -362,3 +362,15 @@ def test_a_grad_mode_that_is_left_holds_for_every_size(outside):
         with outside():
             (found, kept), (wanted, expected) = function(torch.ones(rows, 4)), program(torch.ones(rows, 4))
         assert (found.requires_grad, kept) == (wanted.requires_grad, expected)
+
+
+def test_what_a_normalization_refuses_at_other_sizes():
+    def normalized(x, weight):
+        return torch.nn.functional.layer_norm(x, (4,), weight)
+
+    compiled = dynascope.compile(normalized, dynamic=True)
+    x, weight = torch.randn(3, 4), torch.randn(4)
+    torch.testing.assert_close(compiled(x, weight), normalized(x, weight))
+    for wrong in ((torch.randn(3, 6), weight), (torch.randn(3, 6), torch.randn(6)), (x, torch.randn(1))):
+        with pytest.raises(RuntimeError, match="normalized_shape"):
+            compiled(*wrong)

@@ -93,3 +93,24 @@ def test_entries_go_on_serving_after_the_recompile_limit():
     assert len(ran) == 2
     compiled(torch.ones(30, 2))
     assert len(ran) == 2
+
+
+PIECES = {
+    "two slices": lambda x, n, m: (x.flatten()[:n] + 1, x.flatten()[:m] * 2, x.flatten()[:n].sum()),
+    "a slice that is all": lambda x, n, m: (x[: n - 1].sum(0), x[: n - 1] * 2, x[: m - 2].shape),
+    "two views": lambda x, n, m: (x.flatten()[: n * m].view(n, m) * 2, x.flatten()[: n * m].view(m, n).sum(0)),
+    "a view and its transpose": lambda x, n, m: (x[:n, :m].t().sum(0), x[:m, :n].sum(0)),
+    "written": lambda x, n, m: ((y := x.clone())[:n].mul_(2), y[:m].add_(1), y)[2],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("what", PIECES)
+def test_pieces_that_are_the_same_at_first(what, backend, dynamic):
+    """What lies where at the first sizes tells nothing of others: n and m are equal there, and a slice is all of its tensor."""
+    compiled = dynascope.compile(PIECES[what], backend=backend, dynamic=dynamic)
+    for n, m in ((5, 5), (4, 4), (5, 3), (3, 5), (6, 2), (2, 6)):
+        x = torch.arange(36.0).view(6, 6)[: max(n, m)]
+        ours, theirs = compiled(x, n, m), PIECES[what](x, n, m)
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)

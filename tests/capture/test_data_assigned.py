@@ -135,3 +135,14 @@ def test_differentiated_after_it():
         function(torch.full((3,), 5.0))
         found.append(weight.grad.clone())
     assert torch.equal(*found)
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_what_autograd_does_not_tell_of_a_view_that_was_written():
+    def function(x):
+        first = x.split(2)[0]
+        x.data.mul_(0.5)
+        return first.is_leaf, first.requires_grad
+
+    x = torch.ones(1, 4, requires_grad=True)[:, ::2]
+    assert dynascope.compile(function, backend="eager")(x) == function(x) == (False, True)

@@ -668,3 +668,31 @@ def test_the_whole_function_is_still_one_graph():
         )
 
     assert_same(f, (X, None, Named(1, 2)), breaks=False)
+
+
+class GivesWhatItsObjectHas:
+    def __get__(self, instance, owner=None):
+        return instance.held * 2
+
+    def __set__(self, instance, value):
+        instance.held = value
+
+
+class WithDescriptor:
+    given = GivesWhatItsObjectHas()
+
+    def __init__(self, held):
+        self.held = held
+
+
+def test_a_descriptor_is_not_asked_what_it_gives_without_an_object():
+    def function(thing):
+        thing.given = thing.given + 1
+        return thing.given
+
+    dispatch = compiled(function)
+    for value in (1.0, 2.0):
+        mine, theirs = WithDescriptor(torch.ones(2) * value), WithDescriptor(torch.ones(2) * value)
+        torch.testing.assert_close(dispatch(mine), function(theirs))
+        torch.testing.assert_close(mine.held, theirs.held)
+    assert dispatch.compilation.codes == [] and len(dispatch.graphs) == 1

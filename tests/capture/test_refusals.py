@@ -40,9 +40,12 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "bool @": (lambda x, y: x @ y, (ones(boolean, 3, 3), ones(boolean, 3, 3))),
     "bool.mul_(float)": (lambda x: x.clone().mul_(2.0), (ones(boolean),)),
     "bool argmax": (lambda x: x.argmax(), (ones(boolean),)),
+    "attention of int": (lambda x: F.scaled_dot_product_attention(x, x, x), (ones(i32, 2, 2),)),
+    "elu of int": (lambda x: F.elu(x), (ones(i64),)),
     "bool abs": (lambda x: x.abs(), (ones(boolean),)),
     "uint16": (lambda x: x + 1, (ones(torch.uint16),)),
     "bool avg_pool1d": (lambda x: F.avg_pool1d(x, 2), (ones(boolean, 3, 4),)),
+    "rand_like of bytes": (lambda x: torch.rand_like(x), (ones(torch.uint8, 3),)),
     "bool einsum": (lambda x: torch.einsum("ij,kj->ik", x, x), (ones(boolean, 3, 4),)),
     "float embedding": (lambda i, x: F.embedding(i, x), (ones(f32), ones(f32, 2, 3))),
     "complex max(dim)": (lambda x: x.max(0), (ones(c64, 2, 3),)),
@@ -108,6 +111,35 @@ def test_usual_types_are_not_tried():
     compiled = dynascope.compile(function, backend="eager", fullgraph=True)
     for ours, theirs in zip(compiled(x), function(x), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+PARTS: dict[str, Callable] = {
+    "no such part": lambda x: torch.select_scatter(x, torch.ones(len(x)), 0, 2),
+    "no such part from the end": lambda x: torch.select_scatter(x, torch.ones(len(x)), dim=1, index=-3),
+    "no such dimension": lambda x: x.select_scatter(torch.ones(len(x)), 2, 0),
+    "another shape": lambda x: x.select_scatter(torch.ones(1), 0, 1),
+    "another slice": lambda x: torch.slice_scatter(x, torch.ones(1, len(x)), 0, 0, 2),
+    "a slice of another dimension": lambda x: x.slice_scatter(torch.ones(len(x), 1), dim=1, start=1, end=4, step=1),
+    "as it is": lambda x: (x.select_scatter(x[1] * 2, 1, -1), x.slice_scatter(x[:1] * 2, start=-1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_that_tensors_are_written_into(name, backend):
+    """However large the tensor is that the program was compiled for first."""
+    function = PARTS[name]
+
+    def outcome(function, rows):
+        try:
+            return [each.tolist() for each in torch.utils._pytree.tree_leaves(function(torch.ones(rows, rows)))]
+        except Exception as error:
+            return type(error), str(error)
+
+    for order in ((2, 3, 4, 5, 2), (5, 6, 7, 2, 3, 4)):
+        compiled = dynascope.compile(function, backend=backend)
+        for rows in order:
+            assert outcome(compiled, rows) == outcome(function, rows)
 
 
 X = torch.empty(4, 6, device="meta")

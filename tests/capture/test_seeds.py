@@ -92,16 +92,21 @@ def test_two_branches_on_tensors():
 def test_foreign_function():
     def foo_foreign(a, b):
         a = a + 2
-        b = torch.from_numpy(b)
+        b = torch.from_numpy(numpy.sinc(b))
         return a + b
 
     dispatch = compiled(foo_foreign)
     assert torch.equal(dispatch(A, B.numpy()), foo_foreign(A, B.numpy()))
-    assert dispatch.compilation.operations == [1, 1]
+    assert dispatch.compilation.operations == [1, 2]
     assert dispatch.compilation.codes == ["foreign-call"]
 
 
-def test_foreign_functions_in_a_row():
+def test_functions_of_numpy_are_part_of_the_graph():
+    def foo_foreign(a, b):
+        a = a + 2
+        b = torch.from_numpy(b)
+        return a + b
+
     def foo_foreign2(a, b):
         a = a + 2
         b = numpy.add(b, 1)
@@ -114,10 +119,11 @@ def test_foreign_functions_in_a_row():
         b = torch.from_numpy(b)
         return a + b
 
-    for function in (foo_foreign2, foo_foreign3):
+    for function, operations in ((foo_foreign, 3), (foo_foreign2, 5), (foo_foreign3, 5)):
         dispatch = compiled(function)
         assert torch.equal(dispatch(A, B.numpy()), function(A, B.numpy()))
-        assert dispatch.compilation.operations == [1, 1]
+        assert dispatch.compilation.operations == [operations]
+        assert dispatch.compilation.codes == []
 
 
 def test_network():

@@ -13,7 +13,7 @@ import pytest
 import torch
 from dynascope.codegen.cpp.emitter import emit_kernel
 from dynascope.codegen.cpp.names import identifier
-from dynascope.codegen.cpp.unit import FLAGS, unit
+from dynascope.codegen.cpp.unit import FLAGS, KERNELS_IN_A_UNIT, unit
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
@@ -63,9 +63,22 @@ def test_expensive_values_are_kept_for_the_next_pass() -> None:
 
 
 def test_links_lead_to_lines_of_the_text() -> None:
-    result = module(many, *INPUTS)
-    lines = result.source.splitlines()
-    assert result.links and all(1 <= link.line <= len(lines) and link.span.file == __file__ for link in result.links)
+    for kernel in module(many, *INPUTS).distinct:
+        lines = kernel.text.splitlines()
+        assert kernel.links and all(1 <= link.line <= len(lines) and link.span.file == __file__ for link in kernel.links)
+
+
+@pytest.mark.compiler
+def test_many_kernels_are_built_in_units_side_by_side() -> None:
+    def f(*inputs):
+        return [x * number for number, x in enumerate(inputs)]
+
+    inputs = torch.randn(2 * KERNELS_IN_A_UNIT + 2, 40).unbind()
+    result = module(f, *inputs)
+    assert len(result.units) == 3 and len(result.distinct) == len(inputs)
+    assert sorted(name for one in result.units for name in one.kernels) == sorted(k.name for k in result.distinct)
+    for ours, eagers in zip(build(result).call(*inputs), f(*inputs), strict=True):
+        torch.testing.assert_close(ours, eagers)
 
 
 @pytest.mark.compiler
@@ -79,7 +92,7 @@ def test_builds_for_every_width(compiler: str, width: int, tmp_path: pathlib.Pat
         emit_kernel(s, f"k{n}", plan.buffers, width) for n, s in enumerate(plan.steps) if isinstance(s, FusionGroup)
     ]
     source = tmp_path / "unit.cpp"
-    source.write_text(unit(kernels, "widths")[0])
+    source.write_text(unit(kernels, "widths"))
     flags = [f if f != "-march=native" else "-march=x86-64-v3" for f in FLAGS]
     subprocess.run([compiler, *flags, "-o", str(tmp_path / "unit.so"), str(source)], check=True)
 

@@ -103,3 +103,18 @@ def test_what_this_loss_does_not_read_may_change(name, order):
                 assert ours == theirs
             else:
                 torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.expects("output-alias")
+def test_what_shares_memory_with_an_input_and_has_a_history_of_its_own():
+    def program(x):
+        part = x.detach()
+        part.mul_(x)
+        return part
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.arange(1.0, 5.0).requires_grad_()
+        function(x).sum().backward()
+        found.append((x.detach(), x.grad))
+    torch.testing.assert_close(*found)

@@ -50,3 +50,41 @@ def test_a_reduction_that_nothing_needs_after_all():
 
     x = torch.randn(3, 8)
     assert dynascope.compile(program)(x) == program(x)
+
+
+@pytest.mark.parametrize("operator", [torch.addcmul, torch.addcdiv])
+@pytest.mark.parametrize("other", [torch.int64, torch.bool, torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("first", [torch.float64, torch.float32])
+def test_products_are_of_the_common_type(first, other, operator):
+    """The operands are of the common type before they are multiplied, whichever of them has no dimensions."""
+    if operator is torch.addcdiv and not other.is_floating_point:
+        pytest.skip("torch divides no integers here")
+
+    def program(number, row):
+        return [operator(x, y, y, value=1.5) for x, y in ((number, row), (row.to(first), number), (row.to(first), row))]
+
+    number, row = torch.tensor(1.1, dtype=first), (torch.arange(1, 4) * 1.3).to(other)
+    for ours, theirs in zip(dynascope.compile(program)(number, row), program(number, row), strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        torch.testing.assert_close(ours, theirs)
+
+
+BY_INDEX = {
+    "rows": lambda a, b: a[b],
+    "columns": lambda a, b: a[:, b],
+    "both": lambda a, b: a[b, b],
+    "with a gap": lambda a, b: a.unflatten(1, (2, -1))[b, :, b],
+    "and a row of indices": lambda a, b: a[b, b[0]],
+    "and computed with": lambda a, b: a[b] * 2,
+}
+
+
+@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("what", BY_INDEX)
+def test_elements_at_indices_lie_as_the_indices_do(what, transposed, rows):
+    a = torch.randn(2, 6) if rows else torch.randn(6, 2).t()
+    b = torch.arange(12).view(6, 2).t() % 2 if transposed else torch.arange(12).view(2, 6) % 2
+    found, wanted = dynascope.compile(BY_INDEX[what])(a, b), BY_INDEX[what](a, b)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()

@@ -2,12 +2,14 @@
 
 import math
 
+import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
 from dynascope.grad import GradOptions, bridge, differentiate
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.tape import contiguous_strides
+from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope, Size
 from torch import fx
 
@@ -166,3 +168,23 @@ def test_a_size_that_must_be_a_constant_is_named():
         pair_over(lambda x, w: x @ w, lambda b: (leaf(3, b), leaf(5, 4)), (5,))
     assert isinstance(refused.value.reason, VaryingNumberNeeded)
     assert refused.value.reason.inputs == {"s0"}
+
+
+def test_steps_that_grow_with_a_size_end(monkeypatch):
+    """The gradient of a product of reflections takes steps for each of them: recorded for thousands it would take hours."""
+    observed, observe = [], Trail.observe
+
+    def counted(self, data, tape):
+        observed.append(None)
+        return observe(self, data, tape)
+
+    monkeypatch.setattr(Trail, "observe", counted)
+    compiled = dynascope.compile(torch.linalg.householder_product)
+    for size in (3, 4, 5):
+        found = []
+        for function in (compiled, torch.linalg.householder_product):
+            a = torch.linspace(-1, 1, size * size).view(size, size).requires_grad_()
+            function(a, torch.linspace(0, 1, size)).pow(2).sum().backward()
+            found.append(a.grad)
+        torch.testing.assert_close(*found)
+    assert 0 < len(observed) < 100_000

@@ -67,6 +67,11 @@ def test_flags_and_text_name_the_file():
 
 
 @pytest.mark.compiler
+def test_lines_of_comments_do_not_count():
+    assert build("// model.py:3\n" + ANSWER) == build("// model.py:4\n  // another\n" + ANSWER) == build()
+
+
+@pytest.mark.compiler
 def test_native_code_is_named_after_the_processor(monkeypatch):
     here = build(flags=("-march=native",))
     monkeypatch.setattr(toolchain, "_processor", lambda: "another")

@@ -74,7 +74,7 @@ def run_batch(cases, failures, lowered):
                 kernels.append(renamed[number, kernel.name])
     library = None
     if kernels:
-        source = unit(kernels, "sweep")[0]
+        source = unit(kernels, "sweep")
         path = build_shared_object(source, language="c++", flags=building.flags(), name="sweep")
         library = ctypes.CDLL(str(path))
     for number, case in enumerate(cases):

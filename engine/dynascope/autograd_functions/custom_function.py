@@ -67,7 +67,7 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
         made = run(custom.forward, operands)
         results, kept = tuple(made[: custom.count]), made[custom.count :]
         ctx.save_for_backward(*kept[: custom.saved])
-        ctx.kept = kept[custom.saved :]
+        ctx.kept, ctx.saves = kept[custom.saved :], bool(custom.saved)
         ctx.set_materialize_grads(custom.materializes)
         ctx.mark_non_differentiable(*(results[at] for at in custom.without_gradient))
         return results
@@ -75,7 +75,8 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
     def backward(ctx: Any, *gradients: Any) -> tuple:
         if not custom.materializes and any(gradient is None for gradient in gradients):
             return (None,) * len(ctx.needs_input_grad)
-        return tuple(run(custom.backward, (*gradients, *ctx.saved_tensors, *ctx.kept)))
+        saved = ctx.saved_tensors if custom.saved else ()  # raises after a first pass, in eager where the program reads it
+        return tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
 
     if custom.is_once_differentiable:
         backward = once_differentiable(backward)

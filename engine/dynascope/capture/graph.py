@@ -21,8 +21,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.histories import storage_of
 from dynascope.capture.journal import Journal
-from dynascope.capture.raising import is_written_over, raises_unused
+from dynascope.capture.raising import is_written_over, raises_unused, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame, UserStack
@@ -221,17 +222,19 @@ class GraphBuilder:
     def raising(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
         """Tensors that nothing needs, but whose operators can raise: the graph computes them for that."""
         needed = {*outputs, *self.kept}
+        given = [node for node, _, _ in self.placeholders]
+        read = {storage_of(node) for node in (*outputs, *given)}
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
             if is_written_over(node) and raises_unused(node):
-                needed.update(node.all_input_nodes)
                 found.append(self._copied(node))
             elif node in needed:
-                needed.update(node.all_input_nodes)
+                written = node.meta.get("writes", ())
+                if written and raises_unused(node) and not any(storage_of(each) in read for each in written):
+                    found.append(written[0])
             elif raises_unused(node):
-                needed.update(node.all_input_nodes)
                 results = [
                     each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
                 ]
@@ -239,6 +242,10 @@ class GraphBuilder:
                     found.append(results[0])
                 else:
                     self.kept.add(node)
+            else:
+                continue
+            needed.update(values_read(node))
+            read.update(map(storage_of, values_read(node)))
         return found[::-1]
 
     def _copied(self, node: fx.Node) -> fx.Node:

@@ -136,10 +136,15 @@ class Machine:
         self.said: list[tuple[Any, tuple]] = []
         """The calls that say what the program warned of itself."""
         self.keys: dict[type, dict[Source, None]] = {}
+        self.classes: dict[type, dict[str, Value]] = {}
+        """The classes that the program made, with what it put into them."""
         self.handled: Value = NONE
         self.catchers = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
+        self.stop = options.stop
+        self.statements: list[int] = []
+        """The instructions of the region's own code, at which it can break, as they were counted."""
         self.visited: dict[Program, set[int]] = {}
         """The instructions that were interpreted, of each code."""
 
@@ -221,6 +226,10 @@ class Machine:
         visited.add(position)
         if instruction.operation not in SAFE:
             frame.remember(self.journal.mark())
+            if len(self.frames) == 1:
+                self.statements.append(self.count)
+            if self.stop is not None and self.count >= self.stop[0]:
+                raise Break(self.stop[1])
             if self.count > self.options.instruction_limit:
                 raise Break(LimitReached(f"{self.count:,} instructions", frame.code.co_qualname))
         step = STEPS.get(instruction.operation)

@@ -10,6 +10,8 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from dynascope.meta_kernels.torch_warnings import noted
 
 _AGGREGATES = ("prod", "sum", "mean", "std", "var", "max", "amax", "min", "amin", "round", "clip")
@@ -17,11 +19,18 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FLOATS = ("float16", "float32", "float64")
 
 TYPES: frozenset[type] = frozenset()
+DTYPES = frozenset(
+    (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
+)
+"""Which NumPy and torch both have, and compute with alike: of arrays."""
 _ufunc: type = type(None)
 _aggregates: frozenset[Any] = frozenset()
 _kinds: frozenset[type] = frozenset()
 
-if importlib.util.find_spec("numpy") is not None:  # torch imports it wherever it is installed
+IS_THERE = importlib.util.find_spec("numpy") is not None
+numpy: Any = None
+
+if IS_THERE:  # torch imports it wherever it is installed
     import numpy
 
     TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
@@ -34,6 +43,11 @@ def makes_number(function: Any) -> bool:
     """Whether it computes one number of numbers and does nothing else. The program's own objects are asked nothing."""
     kind = type(function)
     return kind is _ufunc or (kind in _kinds and function in _aggregates)
+
+
+def is_function(thing: Any) -> bool:
+    """Whether it is a function of NumPy's that asks its arguments what it means for them."""
+    return type(thing) in _kinds or type(thing) is _ufunc
 
 
 def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:

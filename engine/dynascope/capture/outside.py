@@ -27,6 +27,7 @@ from dynascope.capture.reasons import FirstImport, KeysByIdentity, TensorSubclas
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
+    ArrayValue,
     CellValue,
     ConstantValue,
     DictValue,
@@ -52,6 +53,7 @@ from dynascope.guards.guard import (
     TypeIs,
 )
 from dynascope.guards.source import (
+    ArraySource,
     AttributeSource,
     ConstantSource,
     DictionaryAttributeSource,
@@ -60,6 +62,7 @@ from dynascope.guards.source import (
     KeySource,
     ModuleMemberSource,
     Source,
+    tensor_of_array,
 )
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.sizes import fix
@@ -324,6 +327,17 @@ class Outside:
         value.source = source
         return value
 
+    def _array(self, object: Any, source: Source) -> Value:
+        """An array of NumPy's, as the tensor that shares its memory."""
+        place = ArraySource(source)
+        tensor = tensor_of_array(object)
+        if tensor is None or tensor.dtype not in numpy_numbers.DTYPES:
+            return self._instance(object, source)
+        self.guard_type(object, source)
+        value = ArrayValue(self._tensor(tensor, place))
+        value.source = source
+        return self.remember(object, value)
+
     def _slice(self, object: slice, source: Source) -> Value:
         bounds = (object.start, object.stop, object.step)
         if not all(type(bound) in (int, type(None)) for bound in bounds):
@@ -436,5 +450,6 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (_is_method_of_container, Outside._method_in_c),
     (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
-    (numpy_numbers.makes_number, Outside._identity),
+    (numpy_numbers.is_function, Outside._identity),
+    (lambda object: numpy_numbers.IS_THERE and type(object) is numpy_numbers.numpy.ndarray, Outside._array),
 )

@@ -13,14 +13,17 @@ from typing import Any
 
 from torch import fx
 
+from dynascope.capture.protocols.classes import is_made
 from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.remade import remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    ArrayValue,
     CellValue,
     ConstantValue,
     CountValue,
+    DescriptorValue,
     DictValue,
     DictViewValue,
     FunctionValue,
@@ -45,6 +48,9 @@ from dynascope.capture.values import (
 
 def parts_of(value: Value) -> Iterable[Value]:
     """The values that must be made before, or put into, this one. Nothing for what is loaded from outside."""
+    made = value.value if isinstance(value, ConstantValue) else getattr(value, "cls", None)
+    if is_made(made):
+        raise Break(UnrebuildableValue(f"the class `{made.__name__}`"))
     if value.source is not None or isinstance(value, (ConstantValue, TensorValue, SymbolicNumber, NullValue)):
         return ()
     if (instance := held_by(value)) is not None:
@@ -112,6 +118,8 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ],
     PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
+    ArrayValue: lambda value: (value.tensor,),
+    DescriptorValue: lambda value: value.parts,
     InstanceDictionaryValue: lambda value: (value.owner,),
     CellValue: lambda value: () if value.content is None else (value.content,),
 }

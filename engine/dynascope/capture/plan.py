@@ -25,10 +25,11 @@ from dynascope.capture.exits import FrameState, MakeTable, Step, StepWriter
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
+from dynascope.capture.tracebacks import relocation
 from dynascope.capture.values import Value
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
-from dynascope.frame.instructions import Handler, Position
+from dynascope.frame.instructions import Handler, Instruction, Position
 from dynascope.frame.shape import CodeShape
 from dynascope.guards.check import loading_call
 from dynascope.guards.source import Source
@@ -80,9 +81,9 @@ class PlanWriter:
 
     def write(self, graph: CapturedGraph | None, graph_callable: Any, repeatable: bool) -> CodeType:
         self.builder.prologue()
-        failed = self.builder.label() if graph is not None and repeatable else None
+        failed = self.builder.label()
         if graph is not None:
-            with self.builder.protected_by(Handler(failed, 0, False) if failed is not None else None):
+            with self.builder.protected_by(Handler(failed, 0, False)):
                 self.call_graph(graph, graph_callable)
             self.unpack_outputs()
         else:
@@ -93,9 +94,9 @@ class PlanWriter:
             self.leave_by_step()
         else:
             self.leave_by_return()
-        if failed is not None:
+        if graph is not None:
             self.builder.place(failed)
-            self.run_as_written()
+            self.run_as_written(relocation(graph.module.graph), repeatable)
         return self.builder.build()
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
@@ -117,11 +118,23 @@ class PlanWriter:
             name = self.rebuilder.outputs[node] = self.rebuilder.new_temporary()
             self.builder.store_local(name)
 
-    def run_as_written(self) -> None:
-        """The graph raised, and nothing outside has changed: plain Python does what comes before the error, and raises it."""
+    def run_as_written(self, relocate: Callable[[], None], repeatable: bool) -> None:
+        """The graph raised. If nothing outside has changed, plain Python does what comes before the error, and raises it."""
         builder = self.builder
         other = builder.label()
         builder.emit("PUSH_EXC_INFO")
+        if repeatable:
+            self.leave_as_written(other)
+        builder.place(other)
+        builder.load_function(relocate)
+        builder.call(0)
+        builder.pop()
+        builder.swap(2)
+        builder.emit("POP_EXCEPT")
+        builder.emit("RERAISE", 0)
+
+    def leave_as_written(self, other: Instruction) -> None:
+        builder = self.builder
         builder.load_constant(ERRORS_OF_OPERATORS)
         builder.emit("CHECK_EXC_MATCH")
         builder.emit("POP_JUMP_IF_FALSE").target = other
@@ -136,10 +149,6 @@ class PlanWriter:
             builder.pop()
         builder.load_constant(hook.AS_WRITTEN)
         builder.return_value()
-        builder.place(other)
-        builder.swap(2)
-        builder.emit("POP_EXCEPT")
-        builder.emit("RERAISE", 0)
 
     def leave_by_return(self) -> None:
         if self.plan.effects:

@@ -31,6 +31,8 @@ _BY_SIZE = """
 """
 NEVER_RAISES = frozenset(_BY_SIZE.split()) | {gradients.__name__}
 
+_PLACES = (operator.getitem, operator.setitem, "__getitem__", "__setitem__")
+
 LOOKS = (
     "index",
     "gather",
@@ -73,6 +75,20 @@ def is_written_over(node: fx.Node) -> bool:
     return user is not None and user.op == "call_method" and user.target in OVERWRITES and user.args[0] is node
 
 
+_CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "isposinf"})
+
+
+def values_read(node: fx.Node) -> list[fx.Node]:
+    """The inputs of which more is read than what they are: of the first one of `zeros_like`, `new_ones` and, for integers,
+    `isnan` nothing is."""
+    read, name = node.all_input_nodes, operator_name(node)
+    example = getattr(node.args[0], "meta", {}).get("example_value") if node.args else None
+    is_of_integers = isinstance(example, torch.Tensor) and not (example.is_floating_point() or example.is_complex())
+    if name.endswith("_like") or name.startswith("new_") or name in _CLASSES_OF_FLOATS and is_of_integers:
+        return [other for other in read if other is not node.args[0]]
+    return read
+
+
 def operator_name(node: fx.Node) -> str:
     """Of in-place forms the plain name."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -88,7 +104,7 @@ def may_raise(node: fx.Node) -> bool:
         return False
     if places_late_number(node) or reduces_late_size(node):
         return True
-    if node.target in (operator.getitem, operator.setitem):
+    if node.target in _PLACES:
         return holds_tensor(node.args[1])
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(may_raise, node.target.forward.graph.nodes))
@@ -135,7 +151,7 @@ def raises_unused(node: fx.Node) -> bool:
         return False
     if places_late_number(node) or reduces_late_size(node):
         return True
-    return node.target is operator.getitem or any(part in operator_name(node) for part in LOOKS)
+    return node.target in _PLACES or any(part in operator_name(node) for part in LOOKS)
 
 
 def refused_by_real_tensors_only(node: fx.Node) -> bool:

@@ -28,9 +28,11 @@ from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    ArrayValue,
     CellValue,
     ConstantValue,
     CountValue,
+    DescriptorValue,
     DictValue,
     DictViewValue,
     FunctionValue,
@@ -54,6 +56,7 @@ from dynascope.capture.values import (
 )
 from dynascope.frame.builder import CodeBuilder
 from dynascope.guards.source import (
+    ArraySource,
     AttributeSource,
     CellSource,
     ConstantSource,
@@ -434,6 +437,17 @@ class Rebuilder:
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
+    def make_array(self, value: ArrayValue) -> None:
+        self.call_constant(number_of_array if value.is_number else torch.Tensor.numpy, value.tensor)
+
+    def load_array(self, source: ArraySource) -> None:
+        self.builder.load_function(torch.from_numpy)
+        self.load_source(source.base)
+        self.builder.call(1)
+
+    def make_descriptor(self, value: DescriptorValue) -> None:
+        self.call_constant(value.cls, *value.parts)
+
     def make_cell(self, value: CellValue) -> None:
         self.builder.load_function(types.CellType)
         self.builder.call(0)
@@ -527,6 +541,10 @@ class Rebuilder:
         self.builder.call(len(source.arguments))
 
 
+def number_of_array(tensor: torch.Tensor) -> Any:
+    return tensor.numpy()[()]
+
+
 LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     LocalSource: Rebuilder.load_name,
     CellSource: lambda self, source: self.builder.load_cell(source.name),
@@ -543,6 +561,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
+    ArraySource: Rebuilder.load_array,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ListValue: Rebuilder.make_list,
@@ -559,6 +578,8 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     SuperValue: Rebuilder.make_super,
+    ArrayValue: Rebuilder.make_array,
+    DescriptorValue: Rebuilder.make_descriptor,
     CellValue: Rebuilder.make_cell,
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,

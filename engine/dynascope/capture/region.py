@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from dynascope.guards.source import Source
+from dynascope.report.reason import Reason
 from dynascope.report.span import Span
 
 
@@ -70,3 +71,5 @@ class CaptureOptions:
     instruction_limit: int = 2_000_000
     depth_limit: int = 120
     unroll_limit: int = field(default=100_000)
+    stop: tuple[int, Reason] | None = None
+    """Before which instruction, counted over all functions, the graph ends, and why: what comes after it cannot be made again."""

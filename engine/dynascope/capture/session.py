@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import traceback
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     autograd_functions,
     callables,
     checkpointing,
+    classes_made,
     constructors,
     containers,
     deques,
@@ -37,8 +39,10 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     objects,
     optimizers,
     own_warnings,
+    packed_sequences,
     profiling,
     recurrent,
+    scattered_parts,
     torch_state,
     transforms,
     views_in_place,
@@ -165,11 +169,38 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     refusal = refusal_of(region)
     if refusal is not None:
         return refusal
+    outcome, places = attempt(region, values, options)
+    if not places or not isinstance(outcome, Refused):
+        return outcome
+    return up_to_what_cannot_be_made(region, values, options, outcome, places) or outcome
+
+
+def up_to_what_cannot_be_made(
+    region: CodeRegion, values: FrameValues, options: CaptureOptions, refused: Refused, places: Sequence[int]
+) -> Captured | None:
+    """What the function does cannot be done again at its end, or where it breaks: captured again, with a break as late as that
+    can be done. `places` are the instructions of its own, of which it is taken that the earlier ones all can."""
+    best: Captured | None = None
+    low, high = 0, len(places)
+    while low < high:
+        middle = (low + high) // 2
+        found, _ = attempt(region, values, replace(options, stop=(places[middle], refused.reason)))
+        if isinstance(found, Captured):
+            low, best = middle + 1, found
+        else:
+            high = middle
+    is_worth_it = best is not None and (best.graph is not None or isinstance(refused.reason, UnrebuildableValue))
+    return best if is_worth_it else None
+
+
+def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> tuple[Captured | Refused, Sequence[int]]:
+    """One capture, and where it could break earlier if what it does cannot be made again."""
     session = Session(region, values, options)
     default_dtype = torch.get_default_dtype()
     try:
         with without_compiler_imports(), without_function_modes(), recording(session.machine.guards.world):
-            return session.capture()
+            outcome = session.capture()
+            return outcome, session.earlier
     finally:
         session.state_at_entry.restore()
         assert torch.get_default_dtype() is default_dtype
@@ -196,6 +227,8 @@ class Session:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
         self.own_cells: list[CellValue] = []
+        self.earlier: Sequence[int] = ()
+        self.leaves_generator = False
         self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
 
@@ -216,7 +249,14 @@ class Session:
         try:
             return self.finished(Return(), result, ())
         except Break as signal:
+            self.earlier = self.breaking_places()
             return self.refused(signal.reason)
+
+    def breaking_places(self) -> Sequence[int]:
+        """None in what is one graph or nothing, and where frames cannot be entered in the middle. A generator with a cleanup would be
+        held by the break, and cleaned up later than Python does; what comes after a checkpoint may change what it runs on again."""
+        is_whole = self.options.fullgraph or not KNOWS_FRAMES or self.leaves_generator or self.machine.checkpoints
+        return () if is_whole else self.machine.statements[1:]
 
     def first_frame(self) -> Frame:
         code, values = self.region.code, self.machine.values
@@ -256,6 +296,8 @@ class Session:
                 reason = refusal.reason or reason
             except Break as signal:
                 reason = signal.reason
+                if isinstance(reason, (UnrebuildableValue, AliasedMutation)):
+                    self.earlier = self.breaking_places()
             depth -= 1
         del frames[1:]
         return Refused(reason, span, stack)
@@ -358,6 +400,7 @@ class Session:
             held = all_parts(plan.roots())
         for generator in pending:
             if not any(generator is each for each in held) and not closes_quietly(self.machine, generator):
+                self.leaves_generator = True
                 raise Break(UnrebuildableValue(describe(generator)))
 
     def check_aliases(self) -> list[TensorValue]:

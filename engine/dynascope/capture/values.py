@@ -117,6 +117,20 @@ class TensorValue(Value):
         return torch.Tensor if self.object is None else type(self.object)
 
 
+class ArrayValue(Value):
+    """An array of NumPy's, whose memory is the tensor's; or, with `is_number`, one of its numbers, which nobody can write to."""
+
+    __slots__ = ("is_number", "tensor")
+
+    def __init__(self, tensor: TensorValue, is_number: bool = False) -> None:
+        self.tensor, self.is_number, self.source = tensor, is_number, None
+
+    @property
+    def python_type(self) -> type:
+        array = torch.empty((), dtype=self.tensor.example.dtype).numpy()
+        return type(array[()]) if self.is_number else type(array)
+
+
 class SymbolicNumber(Value):
     """A Python int or float that may differ at the next call. `graph` has the node that computes it, once one is needed."""
 
@@ -443,6 +457,19 @@ class MethodValue(Value):
     @property
     def python_type(self) -> type:
         return MethodType
+
+
+class DescriptorValue(Value):
+    """A `staticmethod`, `classmethod` or `property` that the program made, of these functions (None where a property has none)."""
+
+    __slots__ = ("cls", "parts")
+
+    def __init__(self, cls: type, parts: tuple[Value, ...]) -> None:
+        self.cls, self.parts, self.source = cls, parts, None
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
 
 
 class InstanceValue(MutableValue):

@@ -17,7 +17,7 @@ from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink,
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_places
-from dynascope.schedule.groups import NotFused, Schedule
+from dynascope.schedule.groups import FusionGroup, NotFused, Schedule
 from dynascope.schedule.printing import print_schedule_with_links
 from dynascope.sizes import hint_of
 
@@ -41,22 +41,46 @@ def graph_facts(
     module: KernelModule, graph: str, phase: Phase, first_kernel: int = 0, path: str | None = None
 ) -> CodeFacts:
     """`graph` is the graph's identifier in the report; kernels are numbered from `first_kernel`."""
-    own = [kernel for kernel in module.kernels if kernel is not None]
-    kernels = tuple(kernel_fact(k, f"k{first_kernel + n}", graph, phase, path) for n, k in enumerate(own))
+    served = module.served
+    kernels = tuple(
+        kernel_fact(k, f"k{first_kernel + n}", graph, phase, path, groups=served[k.name])
+        for n, k in enumerate(module.distinct)
+    )
     return CodeFacts(
         kernels, border_facts(module.schedule), extern_facts(module.schedule, phase), stage_texts(module, phase)
     )
 
 
 def kernel_fact(
-    kernel: Kernel, identifier: str, graph: str, phase: Phase, path: str | None = None, places: Places = user_places
+    kernel: Kernel,
+    identifier: str,
+    graph: str,
+    phase: Phase,
+    path: str | None = None,
+    places: Places = user_places,
+    groups: tuple[FusionGroup, ...] = (),
 ) -> KernelFact:
-    spans = tuple(dict.fromkeys(place for o in kernel.group.origins for place in places(o.span, o.stack)))
+    """`groups` are all that the kernel runs: its lines are those of the first, its places in the user's source those of all."""
+    groups = groups or (kernel.group,)
+    origins = [origin for group in groups for origin in group.origins]
+    spans = tuple(dict.fromkeys(place for o in origins for place in places(o.span, o.stack)))
     operations = tuple(dict.fromkeys(o.operator for o in kernel.group.origins))
     return KernelFact(
-        identifier, kernel.name, kernel.language, phase, graph, kernel.text, kernel.links, spans, operations,
-        hint_of(kernel.bytes_read), hint_of(kernel.bytes_written), path,
+        identifier, kernel.name, kernel.language, phase, graph, kernel.text, _links(kernel, groups), spans, operations,
+        hint_of(kernel.bytes_read), hint_of(kernel.bytes_written), path, launches=len(groups),
     )  # fmt: skip
+
+
+def _links(kernel: Kernel, groups: tuple[FusionGroup, ...]) -> tuple[LineLink, ...]:
+    """From the text's lines to those of the first group, and of the groups that it serves as well."""
+    also: dict[Span, dict[Span, None]] = {}
+    for group in groups[1:]:
+        for first, other in zip(groups[0].body, group.body, strict=True):
+            one, two = first.origin.span, other.origin.span
+            if one is not None and two is not None and one != two:
+                also.setdefault(one, {})[two] = None
+    more = [LineLink(link.line, span) for link in kernel.links for span in also.get(link.span, ())]
+    return (*kernel.links, *more)
 
 
 def border_facts(schedule: Schedule) -> tuple[BorderFact, ...]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel. `pointers` are buffers, then scalars, in the order of the argument array.
+    """One kernel, as one step calls it: steps that compute the same share `name` and `text`, those of the first of them.
+    `pointers` are buffers, then scalars, in the order of the argument array.
 
     C++: `extern "C" void name(void* const* p, long begin, long end)` runs parallel items begin to end of `items`.
     """
@@ -42,14 +43,46 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """A C++ translation unit: its text, with the names of the kernels in it."""
+
+    text: str
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelModule:
-    """A graph's generated code: kernels by step, the C++ translation unit that holds them, and the Python wrapper."""
+    """A graph's generated code: kernels by step, the C++ translation units that hold them, and the Python wrapper."""
 
     schedule: Schedule
     kernels: tuple[Kernel | None, ...]
-    source: str
+    units: tuple[Unit, ...]
     wrapper: str
-    links: tuple[LineLink, ...] = ()
     wrapper_links: tuple[LineLink, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     """What the wrapper refers to by name: operators, dtypes, devices."""
+    empties_its_list: bool = False
+    """Whether the wrapper takes its inputs in one list, which it empties."""
+
+    @property
+    def source(self) -> str:
+        """All of the C++."""
+        return "\n".join(unit.text for unit in self.units)
+
+    @property
+    def distinct(self) -> tuple[Kernel, ...]:
+        """Each kernel once, as its first step calls it."""
+        found: dict[str, Kernel] = {}
+        for kernel in self.kernels:
+            if kernel is not None:
+                found.setdefault(kernel.name, kernel)
+        return tuple(found.values())
+
+    @property
+    def served(self) -> dict[str, tuple[FusionGroup, ...]]:
+        """The groups that each kernel runs, by its name."""
+        found: dict[str, list[FusionGroup]] = {}
+        for kernel in self.kernels:
+            if kernel is not None:
+                found.setdefault(kernel.name, []).append(kernel.group)
+        return {name: tuple(groups) for name, groups in found.items()}

@@ -6,38 +6,65 @@ emit(schedule, options) -> KernelModule
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
-from dynascope.codegen.cpp.unit import unit, vector_bytes
+from dynascope.codegen.cpp.unit import units, vector_bytes
+from dynascope.codegen.identity import Identity, identity
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.wrapper import emit_wrapper
-from dynascope.schedule.groups import ExternCall, ScatterGroup, Schedule, Step
+from dynascope.schedule.groups import ExternCall, FusionGroup, ScatterGroup, Schedule, Step
 
 LONGEST_NAME = 48
 
 
-def emit(schedule: Schedule, options: Any = None) -> KernelModule:
-    """One kernel for each group, one text for all of a language, and the function that runs them."""
+def emit(schedule: Schedule, options: Any = None, empties_its_list: bool = False) -> KernelModule:
+    """One kernel for all groups that compute the same, one text for all of a language, and the function that runs them."""
     taken: set[str] = set(schedule.buffers) | {schedule.program.name}
-    kernels = tuple(_kernel(step, schedule, taken, options) for step in schedule.steps)
-    own = [kernel for kernel in kernels if kernel is not None and kernel.language == "cpp"]
-    source, links = unit(own, schedule.program.name) if own else ("", ())
-    wrapper, wrapper_links, values = emit_wrapper(schedule, kernels)
-    return KernelModule(schedule, kernels, source, wrapper, links, wrapper_links, values)
+    made: dict[Hashable, tuple[Kernel, Identity]] = {}
+    kernels = tuple(_kernel(step, schedule, taken, made, options) for step in schedule.steps)
+    own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
+    wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
+    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list)
 
 
-def _kernel(step: Step, schedule: Schedule, taken: set[str], options: Any) -> Kernel | None:
+def _kernel(
+    step: Step, schedule: Schedule, taken: set[str], made: dict[Hashable, tuple[Kernel, Identity]], options: Any
+) -> Kernel | None:
     if isinstance(step, ExternCall):
         return None
     group = step.group if isinstance(step, ScatterGroup) else step
+    own = identity(group, schedule.buffers)
+    key = type(step), own.key
+    if key in made:
+        return _called_again(*made[key], group, own)
+    kernel = _new_kernel(step, group, schedule, taken, options)
+    made[key] = kernel, own
+    return kernel
+
+
+def _called_again(kernel: Kernel, first: Identity, group: FusionGroup, own: Identity) -> Kernel:
+    """The same kernel, called with what this group reads and writes."""
+    names = dict(zip((*first.buffers, *first.scalars), (*own.buffers, *own.scalars), strict=True))
+    return replace(
+        kernel,
+        group=group,
+        buffers=tuple(names[name] for name in kernel.buffers),
+        scalars=tuple(names[name] for name in kernel.scalars),
+    )
+
+
+def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, taken: set[str], options: Any) -> Kernel:
+    name = _new_name(group.name, taken)
     if group.device.type == "cuda":
         # Read only where there is a GPU: it is a quarter of the back end.
         from dynascope.codegen.triton.emit import triton_kernel
 
-        return triton_kernel(group, _new_name(group.name, taken), schedule.buffers)
+        return triton_kernel(group, name, schedule.buffers)
     emit_one = emit_scatter if isinstance(step, ScatterGroup) else emit_kernel
-    return emit_one(group, _new_name(group.name, taken), schedule.buffers, vector_bytes())
+    return emit_one(group, name, schedule.buffers, vector_bytes())
 
 
 def _new_name(wanted: str, taken: set[str]) -> str:

@@ -9,6 +9,7 @@ def graph(x, w):
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -20,9 +21,9 @@ from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
 from dynascope.loops.numbers import number_name
 from dynascope.report.facts import LineLink
-from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule
+from dynascope.schedule.groups import Allocation, FusionGroup, ScatterGroup, Schedule
 from dynascope.schedule.inline_plan import views_in
-from dynascope.schedule.memory import reads
+from dynascope.schedule.memory import makes, reads
 from dynascope.sizes import Expression, Operation, Root, Size, is_constant, known, same, substitute
 
 KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
@@ -30,50 +31,74 @@ KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.def
 
 
 def emit_wrapper(
-    schedule: Schedule, kernels: tuple[Kernel | None, ...]
+    schedule: Schedule, kernels: tuple[Kernel | None, ...], empties_its_list: bool = False
 ) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
-    """The text, its links, and the constants that it refers to by name (operators, dtypes, devices)."""
-    return _Wrapper(schedule, kernels).emit()
+    """The text, its links, and the constants that it refers to by name (operators, dtypes, devices).
+
+    `empties_its_list`: the inputs come in a list, which is emptied, so that each is free once nobody here reads it any more.
+    """
+    return _Wrapper(schedule, kernels, empties_its_list).emit()
 
 
 class _Wrapper:
-    def __init__(self, schedule: Schedule, kernels: tuple[Kernel | None, ...]) -> None:
-        self.schedule, self.kernels = schedule, kernels
+    def __init__(self, schedule: Schedule, kernels: tuple[Kernel | None, ...], empties_its_list: bool) -> None:
+        self.schedule, self.kernels, self.empties_its_list = schedule, kernels, empties_its_list
         self.lines: list[str] = []
         self.links: list[LineLink] = []
         self.values: dict[str, Any] = {}
         self.taken: set[str] = set()
         self.addressed = _addressed(schedule)
         self.returned = {view.buffer for view in views_in(schedule.outputs)}
+        self.allocations: dict[int, list[Allocation]] = {}
+        for allocation in schedule.allocations:
+            self.allocations.setdefault(allocation.before, []).append(allocation)
+        self.taken_over = {allocation.reuses: allocation.buffer for allocation in schedule.allocations}
+        self.releases: dict[int, list[str]] = {}
+        for number, name in (*schedule.releases, *(self._inputs_released() if empties_its_list else ())):
+            if name not in self.taken_over:
+                self.releases.setdefault(number, []).append(name)
+
 
     def emit(self) -> tuple[str, tuple[LineLink, ...], dict[str, Any]]:
         program = self.schedule.program
         parameters = [f"_unused{k}" if i is None else i.name for k, i in enumerate(program.inputs)]
-        self.lines.append(f"def {program.name}({', '.join(parameters)}):")
+        if self.empties_its_list and parameters:
+            self.lines.append(f"def {program.name}(given):")
+            self._line(f"{', '.join(parameters)}, = given")
+            self._line("given.clear()")
+        else:
+            self.lines.append(f"def {program.name}({', '.join(parameters)}):")
         self._numbers()
+        self._release(-1)
         for number, step in enumerate(self.schedule.steps):
             self._allocate(number)
             if isinstance(step, ExternCall):
                 self._extern(step)
             else:
                 self._kernel(step, self.kernels[number])
-            dead = [name for at, name in self.schedule.releases if at == number]
-            if dead:
-                self._line(f"del {', '.join(dead)}")
+            self._release(number)
         outputs = ", ".join(self._operand(o) for o in self.schedule.outputs)
         self._line(f"return ({outputs}{',' if len(self.schedule.outputs) == 1 else ''})")
         return "\n".join(self.lines) + "\n", tuple(self.links), self.values
 
     def _allocate(self, number: int) -> None:
-        for allocation in self.schedule.allocations:
-            if allocation.before == number:
-                buffer = self.schedule.buffers[allocation.buffer]
-                if allocation.reuses:
-                    self._line(f"{buffer.name} = {allocation.reuses}_memory")
-                else:
-                    self._line(f"{buffer.name} = {self._empty(buffer)}")
-                if any(a.reuses == buffer.name for a in self.schedule.allocations):
-                    self._line(f"{buffer.name}_memory = {buffer.name}")
+        for allocation in self.allocations.get(number, ()):
+            buffer = self.schedule.buffers[allocation.buffer]
+            if allocation.reuses:
+                self._line(f"{buffer.name} = {allocation.reuses}; del {allocation.reuses}")
+            else:
+                self._line(f"{buffer.name} = {self._empty(buffer)}")
+
+    def _release(self, number: int) -> None:
+        if number in self.releases:
+            self._line(f"del {', '.join(self.releases[number])}")
+
+    def _inputs_released(self) -> Iterator[tuple[int, str]]:
+        """(step, input): after that step nobody here needs it."""
+        last = {i.name: -1 for i in self.schedule.program.inputs if isinstance(i, Buffer)}
+        for number, step in enumerate(self.schedule.steps):
+            last |= {name: number for name in (*reads(step), *makes(step)) if name in last}
+        yield from ((number, name) for name, number in last.items() if name not in self.returned)
 
     def _numbers(self) -> None:
         """What only Python computes from the graph's numbers, for the kernels, once."""
@@ -113,7 +138,7 @@ class _Wrapper:
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
 
     def _is_made_of(self, result: str, base: str) -> bool:
-        return any(a.buffer == result and a.reuses == base for a in self.schedule.allocations)
+        return result == base or self.taken_over.get(base) == result
 
     def _extern(self, step: ExternCall) -> None:
         name = self._value(_short(step), _callable(step.operator))

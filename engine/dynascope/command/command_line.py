@@ -1,4 +1,4 @@
-"""The words after `dynascope`: run | check | profile | fix | show | explain | lsp | doctor, each with its options."""
+"""The words after `dynascope`: run, check, profile, compare, fix, show, explain and so on, each with its options."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def main(arguments: list[str] | None = None) -> int:
     _add_run(commands)
     _add_check(commands)
     _add_profile(commands)
+    _add_compare(commands)
+    _add_compare_captures(commands)
     _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
@@ -62,6 +64,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
+    run.add_argument("--levels", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--profile", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
@@ -89,6 +92,29 @@ def _add_looked_at(command: argparse.ArgumentParser) -> None:
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
+def _add_compare(commands: argparse._SubParsersAction) -> None:
+    states = commands.add_parser("backends", help="every backend with its state, and what installs it")
+    states.add_argument("--json", action="store_true", help="print them as JSON")
+    compare = commands.add_parser("compare", help="run a file under several backends and compare results, times and memory")
+    add_program_options(compare, backend=False)
+    compare.add_argument(
+        "--backends", metavar="A,B,C", default="dynascope,inductor", help="their names (default: %(default)s); eager comes first"
+    )
+    compare.add_argument("--json", metavar="PATH", help="write the comparison there too")
+    compare.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
+    compare.add_argument("--timeout", type=float, metavar="SECONDS", help="of each run")
+    compare.add_argument("file", metavar="FILE")
+    compare.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
+def _add_compare_captures(commands: argparse._SubParsersAction) -> None:
+    captures = commands.add_parser("compare-captures", help="one function, captured by TorchScript, fx, export, lazy tensors and ours")
+    captures.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
+    captures.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after so long")
+    captures.add_argument("target", metavar="FILE::FUNCTION")
+    captures.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+
+
 def _add_fix(commands: argparse._SubParsersAction) -> None:
     fix = commands.add_parser("fix", help="mend graph breaks by edits that are proved: fewer breaks, the same results")
     fix.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
@@ -109,7 +135,8 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_show(commands: argparse._SubParsersAction) -> None:
-    from dynascope.command.show import OPERATORS, STAGES
+    from dynascope.command.show import OPERATORS
+    from dynascope.report.stages import STAGES
 
     shown = "run a file and print what one stage made of one function; `show operators [NAME]`: what becomes of each of torch's"
     show = commands.add_parser("show", help=shown)
@@ -119,11 +146,12 @@ def _add_show(commands: argparse._SubParsersAction) -> None:
     show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
-def add_program_options(parser: argparse.ArgumentParser) -> None:
+def add_program_options(parser: argparse.ArgumentParser, backend: bool = True) -> None:
     parser.add_argument("--device", help="the default device of the program: cpu, cuda, cuda:1")
     parser.add_argument("--dynamic", action="store_true", help="numbers are inputs of the graph from the first call")
     parser.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
-    parser.add_argument("--backend", metavar="NAME", help="a backend other than ours: eager, inductor, aot_eager, ...")
+    if backend:
+        parser.add_argument("--backend", metavar="NAME", help="a backend other than ours: eager, inductor, aot_eager, ...")
     parser.add_argument("--no-cache", action="store_true", help="build every kernel anew")
 
 
@@ -143,6 +171,24 @@ def _profile(options: argparse.Namespace) -> int:
     from dynascope.command.profile import profile
 
     return profile(options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from dynascope.command.compare import compare
+
+    return compare(options)
+
+
+def _compare_captures(options: argparse.Namespace) -> int:
+    from dynascope.command.compare import compare_captures
+
+    return compare_captures(options)
+
+
+def _backends(options: argparse.Namespace) -> int:
+    from dynascope.command.compare import backends
+
+    return backends(options)
 
 
 def _fix(options: argparse.Namespace) -> int:
@@ -186,6 +232,9 @@ COMMANDS = {
     "run": _run,
     "check": _check,
     "profile": _profile,
+    "compare": _compare,
+    "compare-captures": _compare_captures,
+    "backends": _backends,
     "fix": _fix,
     "show": _show,
     "explain": _explain,

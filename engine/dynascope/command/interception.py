@@ -7,6 +7,7 @@ when it is imported. A finder on `sys.meta_path` waits for it.
 from __future__ import annotations
 
 import ast
+import atexit
 import functools
 import importlib.abc
 import importlib.util
@@ -28,6 +29,8 @@ def serve_torch_compile(text: bytes, file: str, chosen: dict, device: str | None
 
         overrule(chosen)
     after_import("torch", lambda torch: _patch_torch(torch, device))
+    # Registered after torch's own, so called before them.
+    after_import("torch", lambda torch: atexit.register(recorder.read_levels))
     after_import("torch._dynamo", _patch_dynamo)
     _flush_on_hard_exit(recorder)
     asks = asks_for_compilation(text)
@@ -104,6 +107,7 @@ def _flush_on_hard_exit(recorder: recording.Recorder) -> None:
     leave = os._exit
 
     def _exit(status: int) -> None:
+        recorder.read_levels()
         recorder.finish(status)
         leave(status)
 

@@ -59,6 +59,8 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
         recorder.keep_call = _keeping(settings["keep"])
     if settings.get("check"):
         recorder.check = _loaded_later("dynascope.checking.checker", "Checker", recorder)
+    elif settings.get("compare"):
+        recorder.check = _loaded_later("dynascope.comparing", "Comparer", recorder)
     elif settings.get("profile"):
         recorder.check = _loaded_later("dynascope.costs", "Profiler", recorder)
     unmet = unmet_requirement()
@@ -136,7 +138,7 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
 
     chosen = {
         name: settings[name]
-        for name in ("dynamic", "fullgraph", "backend", "cache", "profile")
+        for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels")
         if settings.get(name) is not None
     }
     source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])

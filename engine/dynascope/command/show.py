@@ -6,22 +6,12 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
+from dynascope.report.facts import CompileReport
+from dynascope.report.stages import LEVELS, is_named, stage_texts
 from dynascope.report.store import ReportUnreadable, read_report
 
-STAGES: dict[str, tuple[str, ...]] = {
-    "bytecode": ("bytecode", "rewritten-bytecode"),
-    "torch": ("torch",),
-    "aten": ("aten-forward", "aten-backward"),
-    "loops": ("loops-forward", "loops-backward"),
-    "groups": ("groups-forward", "groups-backward"),
-    "kernels": ("kernels",),
-    "wrapper": ("wrapper-forward", "wrapper-backward"),
-    "guards": ("guards",),
-}
 OPERATORS = "operators"
 """No stage of a program: what becomes of each of torch's operators."""
 NOTHING_FOUND = 1
@@ -40,6 +30,7 @@ def show(options: argparse.Namespace) -> int:
         return USAGE
     file, _, function = options.target.partition("::")
     options.file, options.timeout, options.events_fd = file, None, None
+    options.levels = options.stage in LEVELS
     with tempfile.TemporaryDirectory(prefix="dynascope-show-") as folder:
         path = Path(folder) / "report.json"
         code = _run_quietly(options, path)
@@ -56,38 +47,13 @@ def show(options: argparse.Namespace) -> int:
     return code
 
 
-def stage_texts(report: CompileReport, stage: str, function: str) -> Iterator[str]:
-    """The texts of a stage for every entry of the functions of that name (all functions when it is empty)."""
-    graphs = {graph.identifier: graph for graph in report.graphs}
-    for fact in report.functions:
-        if not _is_named(fact, function):
-            continue
-        for entry in fact.entries:
-            title = f"# {fact.name}, {entry.identifier} ({entry.region} at line {entry.span.line})"
-            graph = graphs.get(entry.graph or "")
-            for text in entry.texts + (graph.texts if graph else ()):
-                if text.stage in STAGES[stage]:
-                    yield f"{title}: {text.stage}\n{text.text.rstrip()}"
-            yield from _derived_texts(report, entry, stage, title)
-
-
-def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: str) -> Iterator[str]:
-    if stage == "guards":
-        yield "\n".join([f"{title}: guards", *(f"{guard.check}    # {guard.span or ''}" for guard in entry.guards)])
-    if stage == "kernels":
-        for kernel in report.kernels:
-            if kernel.graph == entry.graph and kernel.graph is not None:
-                yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language})\n{kernel.text.rstrip()}"
-
-
-def _is_named(fact: FunctionFact, function: str) -> bool:
-    return function in ("", fact.name, fact.name.rsplit(".", 1)[-1])
-
-
 def _nothing(report: CompileReport, stage: str, function: str) -> str:
     known = ", ".join(dict.fromkeys(fact.name for fact in report.functions)) or "none"
     wanted = f" of `{function}`" if function else ""
-    return f"dynascope: there is no {stage}{wanted} to show. Functions compiled: {known}."
+    notes = [note.message for graph in report.graphs for note in graph.notes]
+    notes += [e.reason.message for f in report.functions if is_named(f, function) for e in f.entries if e.reason is not None]
+    why = f" {notes[0]}" if notes else ""
+    return f"dynascope: there is no {stage}{wanted} to show. Functions compiled: {known}.{why}"
 
 
 def _run_quietly(options: argparse.Namespace, path: Path) -> int:

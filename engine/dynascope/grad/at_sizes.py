@@ -19,9 +19,12 @@ from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
 from dynascope.sizes.reach import keep_above, keep_dividing
+from dynascope.sizes.relations import is_true_of
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
+STEPS_OF_A_NODE = 200
+"""What one call of torch rarely comes to. A loop over the elements of a dimension comes to more, at large sizes."""
 Recording = TypeVar("Recording")
 Run = Callable[[Program, Trail | None], Recording]
 
@@ -153,9 +156,16 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     if not worlds.are_enough:
         raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
     worlds.learn(node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta)
-    trails = []
+
+    def count() -> int:
+        at_hand = Trail(worlds)
+        run(program, at_hand)
+        return len(at_hand.observations)
+
+    trails: list[Trail] = []
+    usual = STEPS_OF_A_NODE * (len(program.graph.graph.nodes) + 1)
     for values in worlds.values[1:]:
-        trails.append(Trail(worlds))
+        trails.append(Trail(worlds, most=len(trails[0].observations)) if trails else Trail(worlds, (), usual, count))
         _run_at(values, program, run, trails[-1])
     worlds.scope.worlds = worlds
     trail = Trail(worlds, trails)
@@ -163,6 +173,10 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         found = run(program, trail)
     finally:
         worlds.scope.worlds = None
+    for values, other in zip(worlds.values[1:], trails, strict=True):
+        keeps_to_the_log = all(is_true_of(relation, values) for relation, _ in worlds.scope.log)
+        if keeps_to_the_log and not trail.ran_the_same(other):
+            raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
 
     def fits(values: Mapping[str, Any]) -> bool:
         if values in worlds.values:

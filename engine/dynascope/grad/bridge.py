@@ -13,7 +13,10 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
             if is_grad_enabled() or not fits(tangents):   # second derivatives; undefined or unusual tangents
                 return otherwise(ctx, tangents)
             saved = ctx.saved_tensors
-            return run_backward(saved[0], saved[1], tangents[0])
+            given = [saved[0], saved[1], tangents[0]]
+            ctx.maybe_clear_saved_tensors()               # unless the graph is retained
+            del saved
+            return run_backward(given)                    # which empties the list
 
     def call(x, w):
         outputs = apply(x, w)
@@ -38,7 +41,7 @@ from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
-from dynascope.grad.versions import check_of, renamed
+from dynascope.grad.versions import check_of
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.building import build
 
@@ -50,31 +53,33 @@ def bridge(
     forward_callable: Callable[..., Any],
     backward_callable: Callable[..., Any] | None,
     backends: Backends = AS_WRITTEN,
+    backward_with_list: Callable[[list[Any]], Any] | None = None,
 ) -> Callable[..., Any]:
-    """`callable(*flat inputs) -> tuple`, as the captured graph's own."""
+    """`callable(*flat inputs) -> tuple`, as the captured graph's own. `backward_with_list` is the backward graph for inputs in a
+    list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
     environment |= {"operator": operator, "math": math}
     lines: list[str] = []
     if backward_callable is not None:
         keeping = plan_keeping(pair)
         environment |= {
-            "run_backward": backward_callable,
+            "run_backward": backward_with_list or backward_callable,
             "Function": torch.autograd.Function,
             "is_grad_enabled": torch.is_grad_enabled,
         }
         environment |= {
             "ref": weakref.ref,
             "check": check_of(pair.watched),
-            "renamed": lambda error: renamed(error, pair),
+            "nothing": torch.empty(0),
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
-        lines += [*_function_source(pair, keeping), ""]
+        lines += [*_function_source(pair, keeping, backward_with_list is not None), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
 
 
-def _function_source(pair: GradPair, keeping: Keeping) -> list[str]:
+def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[str]:
     count = pair.visible_count
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
@@ -87,7 +92,7 @@ def _function_source(pair: GradPair, keeping: Keeping) -> list[str]:
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
-        f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors)})",
+        f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors) or _mark(pair)})",
         *_tuple_source("ctx.numbers", [_saved_source(n, pair, views) for n in numbers]),
         *_tuple_source("ctx.kept", [f"inputs[{i}]" if held else f"keep(inputs[{i}])" for i, held in keeping.tensors]),
         *_tuple_source("ctx.versions", [f"inputs[{i}]._version" for i, _ in keeping.tensors]),
@@ -101,7 +106,7 @@ def _function_source(pair: GradPair, keeping: Keeping) -> list[str]:
         "    def backward(ctx, *tangents):",
         "        if is_grad_enabled() or not fits(tangents):",
         "            return otherwise(ctx, tangents)",
-        *_backward_source(pair, tensors, numbers),
+        *_backward_source(pair, tensors, numbers, with_list),
         "",
         "apply = Region.apply",
     ]
@@ -111,23 +116,29 @@ def _tuple_source(name: str, items: list[str]) -> list[str]:
     return [f"        {name} = ({''.join(item + ', ' for item in items)})"] if items else []
 
 
-def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved]) -> list[str]:
+def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool) -> list[str]:
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
     arguments = [names[id(saved)] for saved in pair.saved]
     arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
     read = ["        check(ctx.watched)"] if pair.watched else []
-    if tensors:
-        read += [
-            "        try: saved = ctx.saved_tensors",
-            "        except RuntimeError as error: raise renamed(error) from None",
-        ]
+    if tensors or _mark(pair):
+        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: return otherwise(ctx, tangents)"]
     run = f"run_backward({', '.join(arguments)})"
+    if with_list:
+        read.append(f"        given = [{', '.join(arguments)}]")
+        read += ["        ctx.maybe_clear_saved_tensors()", "        del saved"] if tensors else []
+        run = "run_backward(given)"
     if not pair.twins:
         return [*read, f"        return tuple({run})"]
     twins = {t.index: f"gradients[{t.first}]" + ("" if t.is_same_object else ".detach()") for t in pair.twins}
     results = "".join(twins.get(i, f"gradients[{i}]") + ", " for i in range(pair.input_count))
     return [*read, f"        gradients = {run}", f"        return ({results})"]
+
+
+def _mark(pair: GradPair) -> str:
+    """What is saved where eager saves something and we do not: autograd notes that it was freed."""
+    return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
 
 
 def _watched_source(watched: Watched) -> str:
@@ -202,7 +213,8 @@ def _copy_back(mutation: Mutation) -> list[str]:
     if mutation.records_history:
         return [f"    {target}.copy_({value})"]
     if mutation.is_hidden:
-        return [f"    {target}.data.copy_({value})"]
+        # Kernels may have written the input's memory themselves: then they give the input.
+        return [f"    if {value} is not {target}: {target}.data.copy_({value})"]
     return ["    with no_grad():", f"        {target}.copy_({value})"]
 
 

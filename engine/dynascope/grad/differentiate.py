@@ -9,14 +9,14 @@ same recording, describe what the outputs are, cut the recording in two, make fx
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
 
 from dynascope.grad.at_sizes import for_all_sizes
-from dynascope.grad.emit import emit_backward, emit_graphs
+from dynascope.grad.emit import emit_backward, emit_graphs, emit_joint
 from dynascope.grad.gradients import Gradients, describe_gradients
 from dynascope.grad.inputs import scope_of
 from dynascope.grad.interpret import refusal_within
@@ -25,7 +25,9 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import check_inputs, overlapping_input
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
-from dynascope.grad.program import Program, Recorded, record
+from dynascope.grad.passes import possible_after
+from dynascope.grad.prims import steps_in_prims
+from dynascope.grad.program import Overlap, Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.simplify import simplify
@@ -39,26 +41,59 @@ Given = bool | tuple[int, ...]
 """Whether a tangent is defined; or the order, outermost first, in which its dimensions lie, where that is not the output's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """One recording of a program and its gradients, before it is cut in two. `steps` are those of the forward pass as they were
+    recorded, before any was left out."""
+
+    program: Program
+    recorded: Recorded
+    steps: list[Step]
+    tangents: list[Value]
+    gradients: Gradients
+
+    def graph(self) -> fx.GraphModule:
+        """Inputs and tangents -> results, new contents of inputs, gradients."""
+        return emit_joint(self.recorded, self.tangents, self.gradients, self._at_level)
+
+    def pair(self) -> GradPair:
+        recorded, options = self.recorded, self.program.options
+        tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
+        parts = partition(tape, values, results, self.tangents, self.gradients.values, options)
+        parts = Parts(self._at_level(parts.forward), self._at_level(parts.backward), parts.saved)
+        pair = emit_graphs(self.program, recorded, self.tangents, self.gradients, parts, self.steps)
+        if not self.tangents:
+            return pair
+        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)))
+
+    def _at_level(self, steps: list[Step]) -> list[Step]:
+        return steps_in_prims(steps) if self.program.options.level == "prims" else steps
+
+
 def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: GradOptions = DEFAULT) -> GradPair:
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
     program = Program.of(graph, example_inputs, options)
     check_inputs(program.names, example_inputs)
+    return joint_of(program, lambda index: overlapping_input(example_inputs, index)).pair()
+
+
+def joint_of(program: Program, overlap: Overlap = lambda index: None) -> Joint:
+    """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
 
     def run(program: Program, trail: Trail | None) -> tuple:
-        recorded = record(program, lambda index: overlapping_input(example_inputs, index), trail)
+        recorded = record(program, overlap, trail)
         _check_leaves(recorded)
         steps = list(recorded.recorder.tape.steps)
         return recorded, steps, *_backward(recorded, (True,) * len(recorded.results.differentiable))
 
     with without_saved_tensors_hooks():
-        recorded, steps, tangents, gradients = for_all_sizes(program, run)
-    tape, values, results = recorded.recorder.tape, recorded.values, recorded.results
+        joint = Joint(program, *for_all_sizes(program, run))
+    recorded = joint.recorded
     reads = _reads(recorded)
     if reads is not None:
-        results.forget_unread(reads)
-    simplify(tape, results, gradients.values)
-    parts = partition(tape, values, results, tangents, gradients.values, options)
-    return emit_graphs(program, recorded, tangents, gradients, parts, steps)
+        recorded.results.forget_unread(reads)
+    simplify(recorded.recorder.tape, recorded.results, joint.gradients.values)
+    return joint
 
 
 def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
@@ -89,7 +124,12 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     simplify(tape, recorded.results, gradients.values)
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
-    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=_reads(recorded))
+    reads, possible = _reads(recorded), _possible_after(recorded, given)
+    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=reads, possible_after=possible)
+
+
+def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
+    return possible_after([output for output, _ in recorded.results.differentiable], given)
 
 
 def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:

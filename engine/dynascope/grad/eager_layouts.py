@@ -19,6 +19,7 @@ from dynascope.grad.shapes import (
     as_promoted,
     broadcast,
     channels_last_strides,
+    expanded_strides,
     floating,
     fresh,
     iterator_strides,
@@ -292,3 +293,24 @@ for _target, _position in {
     **dict.fromkeys(overloads("reflection_pad2d_backward reflection_pad3d_backward"), 1),
 }.items():
     _in_suggested_format(_target, _position)
+
+
+@rule(*overloads("index.Tensor _unsafe_index.Tensor"))
+def _index(a: Value, indices: Sequence[Value | None]) -> Layout | list[Layout | int | None]:
+    """Iterated over the source, which does not move along the indexed dimensions, and over the indices, which move along no others."""
+    given = [dimension for dimension, index in enumerate(indices) if index is not None]
+    tensors = [index for index in indices if index is not None]
+    if not given or any(index.dtype in (torch.bool, torch.uint8) for index in tensors):
+        return layouts_by_torch(aten.index.Tensor, (a, indices), {})
+    shape = broadcast(*(index.sizes for index in tensors))
+    have_gaps = given[-1] - given[0] + 1 != len(given)
+    before = [] if have_gaps else list(range(given[0]))
+    after = [d for d in range(a.rank) if d not in before and d not in given]
+    sizes = (*(a.sizes[d] for d in before), *shape, *(a.sizes[d] for d in after))
+    source = (*(a.strides[d] for d in before), *(0 for _ in shape), *(a.strides[d] for d in after))
+    steps = [expanded_strides(index, shape) for index in tensors]
+    if a.device.type != "cpu" and len(set(map(hints_of, steps))) > 1:
+        steps = [contiguous_strides(shape)] * len(steps)
+    moves = [source, *((*(0 for _ in before), *each, *(0 for _ in after)) for each in steps)]
+    operands = [Value(Layout(sizes, strides, a.dtype, a.device)) for strides in moves]
+    return Layout(sizes, iterator_strides(sizes, operands), a.dtype, a.device)

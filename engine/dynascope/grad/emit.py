@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ def emit_graphs(
         twins=part.twins if part else (),
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
-        program=program if tangents else None,
+        program=program,
         steps=tuple(step.target for step in steps) if tangents else (),
     )
 
@@ -112,6 +113,26 @@ def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:
     inputs = [Watched(InputItself(i), "", 0) for i in sorted(results.kept_inputs - mutated)]
     outputs = [Watched(Computed(i), *place) for i, place in sorted(results.kept_outputs.items())]
     return tuple(w for w in (*inputs, *outputs) if (type(w.origin), w.origin.index) not in needed)
+
+
+def emit_joint(
+    recorded: Recorded,
+    tangents: list[Value],
+    gradients: Gradients,
+    at_level: Callable[[list[Step]], list[Step]] = lambda steps: steps,
+) -> fx.GraphModule:
+    """Forward and backward as one graph: inputs and tangents -> results, new contents of inputs, a gradient or None for each input.
+    """
+    results = recorded.results
+    joint = _GraphWriter(recorded.recorder.tape, "forward")
+    for value in [*recorded.values, *tangents]:
+        joint.placeholder(value)
+    for step in at_level(recorded.recorder.tape.steps):
+        joint.phase = step.phase
+        joint.step(step)
+    visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
+    outputs = [joint.node(value) for value in visible]
+    return joint.finish([*outputs, *joint.gradients(gradients.values, gradients.memory)], "Joint")
 
 
 def emit_backward(

@@ -36,6 +36,7 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
     environment: dict[fx.Node, Any] = {}
     remaining = iter(inputs)
     load = environment.__getitem__
+    varies = any("size" in node.meta or "sizes" in node.meta for node in graph.graph.nodes if node.op == "placeholder")
     for node in graph.graph.nodes:
         recorder.enter_node(origin_of(node))
         if node.op == "placeholder":
@@ -46,15 +47,15 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
             environment[node] = _attribute(graph, node.target)
         else:
             result = environment[node] = _run_node(node, load, recorder)
-            if isinstance(result, torch.Tensor):
+            if varies and isinstance(result, torch.Tensor):
                 _describe_sizes(node, result, recorder)
     return ()
 
 
 def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> None:
-    """For those who read the graph: what its sizes are for all calls, where they vary, or that nobody can say."""
+    """For those who read the graph: what its sizes are for all calls, where they vary, or that they are unknown."""
     try:
-        sizes = recorder.observe(tuple(result.shape))
+        sizes = recorder.value(result).layout.sizes
     except DifferentiationRefused:
         node.meta["unknown"] = True
         return

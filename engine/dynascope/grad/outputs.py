@@ -182,6 +182,10 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
             )
+        if output.requires_grad and not any(autograd_base(output) is each for each in (handle, autograd_base(handle))):
+            raise DifferentiationRefused(
+                OutputNotReproducible(str(position), "it shares memory with an input and has another history")
+            )
         if output.requires_grad and repeats_elements(cell.root[0], cell.root[1]):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")

@@ -154,9 +154,11 @@ class GradPair:
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
     program: Program | None = None
-    """What was differentiated, where there is a backward graph: for second derivatives and parts of the backward pass."""
+    """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()
     """The operators of the forward pass as they were recorded: `Saved.step` counts them, in every recording."""
+    possible_after: frozenset[int] = frozenset()
+    """The tangents, by number, that eager takes once more after a backward pass through all: nothing was kept for them."""
 
     @property
     def saved_bytes(self) -> int:
@@ -178,3 +180,5 @@ class PartialBackward:
     twins: tuple[Twin, ...]
     reads: frozenset[Computed | InputItself] | None = None
     """The inputs and results that eager reads in such a pass, of those that it keeps. None: all of them."""
+    possible_after: frozenset[int] = frozenset()
+    """The tangents that eager takes after such a pass has freed what it read."""

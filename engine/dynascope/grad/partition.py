@@ -33,7 +33,7 @@ VIEWS = set(
         "view permute transpose.int expand unsqueeze squeeze.dims slice.Tensor select.int as_strided diagonal unfold",
         "view.dtype view_as_real view_as_complex",
     )
-)
+) | {getattr(torch.ops.prims, name).default for name in ("broadcast_in_dim", "transpose", "squeeze")}
 CHEAP = (
     VIEWS
     | set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)

@@ -47,7 +47,7 @@ HEAD = (
 def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:
     """The text, and which of its lines came from which place of the user's. It runs where torch can be imported."""
     types = sorted({kind for node in module.graph.nodes for kind in _abbreviations_in(node)})
-    lines = [*HEAD, "", ""]
+    lines = [*HEAD, *_imports(module), "", ""]
     if types:
         lines[len(HEAD) - 1] += f"  # types: {', '.join(types)}"
     links: list[LineLink] = []
@@ -70,6 +70,14 @@ def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tup
         if span is not None:
             links.append(LineLink(len(lines), span))
     return "\n".join(lines) + "\n", tuple(links)
+
+
+def _imports(module: fx.GraphModule) -> list[str]:
+    """What the operators are reached by, beyond torch."""
+    targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    imports = {"import dynascope.graph_compiler" for target in targets if str(target).startswith("dynascope.")}
+    imports |= {"from dynascope.random_numbers import filling" for target in targets if hasattr(target, "written_by")}
+    return sorted(imports)
 
 
 def type_of_node(node: fx.Node) -> str:
@@ -95,8 +103,9 @@ def _abbreviations_in(node: fx.Node) -> list[str]:
 
 
 def _annotation(node: fx.Node) -> str:
+    """Python has no words for `f32[]`: as torch prints it, it is a string."""
     kind = type_of_node(node)
-    return f": {kind}" if kind else ""
+    return "" if not kind else f': "{kind}"' if "[]" in kind else f": {kind}"
 
 
 def _value(node: fx.Node) -> Any:
@@ -155,6 +164,8 @@ def _qualified(target: Any, name: str) -> str:
     """How Python reaches a function: `torch.nn.functional.gelu`, `torch.ops.aten.add.Tensor`."""
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return f"torch.ops.{target}"
+    if hasattr(target, "written_by"):
+        return f"filling({_qualified(target.written_by, name)})"
     for home, module in HOMES.items():
         if getattr(module, name, None) is target:
             return f"{home}.{name}"

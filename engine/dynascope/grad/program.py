@@ -91,7 +91,8 @@ class Recorded:
 
 def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
-    recorder = Recorder(table_for(program.options), program.main_device, trail)
+    options = program.options
+    recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
         before = [

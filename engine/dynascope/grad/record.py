@@ -11,6 +11,7 @@ arrives here is only operators. Tensors are handles; `storage.py` knows which va
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,13 +57,21 @@ _ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
-    def __init__(self, decompositions: dict[Any, Any], main_device: torch.device, trail: Trail | None = None) -> None:
+    def __init__(
+        self,
+        decompositions: dict[Any, Any],
+        main_device: torch.device,
+        trail: Trail | None = None,
+        of_tensors: Mapping[Any, Callable] | None = None,
+    ) -> None:
         super().__init__()
         self.trail = trail
+        self.of_tensors = dict(of_tensors or {})
+        """Decompositions as torch has them: functions of tensors."""
         self.tape = Tape()
         make = StepBuilder if trail is None or trail.others else LayoutBuilder
         self.builder = make(self.tape, decompositions)
-        self.memory = Memory(self.builder, self.observe)
+        self.memory = Memory(self.builder, self.observe, self.tell_apart)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -90,6 +99,11 @@ class Recorder(TorchDispatchMode):
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
         return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
+
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
+        if self.trail is not None:
+            self.trail.tell_apart(are_different)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""
@@ -139,6 +153,11 @@ class Recorder(TorchDispatchMode):
         if func in _ABOUT_SIZES:
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
+        if func in self.of_tensors:
+            with self:
+                result = self.of_tensors[func](*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)

@@ -130,6 +130,9 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
     inputs: list[Any] = [None] * pair.input_count
     for place, value in zip(pair.saved, saved, strict=True):
         if isinstance(place.origin, InputItself):
+            if value is None:
+                name = pair.program.names[place.origin.index]  # type: ignore[union-attr]
+                raise _refusal(pair, f"its input `{name}` is gone since an earlier backward pass")
             inputs[place.origin.index] = value
     for index, value in zip(keeping.values, getattr(ctx, "values", ()), strict=True):
         inputs[index] = value

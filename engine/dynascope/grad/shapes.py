@@ -85,7 +85,7 @@ def iterator_strides(shape: Sizes, given: Sequence[Value | int | float]) -> Size
         first = operands[0].strides
         if all(same(o.strides, first) for o in operands) and is_dense(shape, first):
             return first
-    return _permuted_strides(shape, [_expanded_strides(o, shape) for o in operands])
+    return _permuted_strides(shape, [expanded_strides(o, shape) for o in operands])
 
 
 def as_promoted(given: Sequence[Any], dtype: torch.dtype | None = None) -> list[Any]:
@@ -109,7 +109,7 @@ def _is_shape_of_all(shape: Sizes, given: Sequence[Value | int | float]) -> bool
     return all(same(operand.sizes if isinstance(operand, Value) else (), shape) for operand in given)
 
 
-def _expanded_strides(operand: Value, shape: Sizes) -> Sizes:
+def expanded_strides(operand: Value, shape: Sizes) -> Sizes:
     missing = len(shape) - operand.rank
     own = (
         0 if size == 1 and shape[missing + i] != 1 else s

@@ -51,6 +51,8 @@ class Memory:
     builder: Builder
     observe: Callable[[Any], Any] = lambda numbers: numbers
     """Numbers that torch computed, as the sizes that they are for every call."""
+    tell_apart: Callable[[bool], None] = lambda are_different: None
+    """Is told whether a view is one that was not there yet: at some sizes `x[:n]` is all of x, or the same as `x[:m]`."""
     cells: dict[int, Cell] = field(default_factory=dict)
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
@@ -70,12 +72,14 @@ class Memory:
     def add_view(self, view: torch.Tensor, source: torch.Tensor, recipe: ViewRecipe) -> None:
         cell = self.cells[source.untyped_storage()._cdata]
         geometry, parent = geometry_of(view), geometry_of(source)
-        if (
+        is_new = (
             geometry != parent
             and geometry != cell.root
             and geometry not in cell.recipes
             and not self._descends(cell, parent, geometry)
-        ):
+        )
+        self.tell_apart(is_new)
+        if is_new:
             cell.recipes[geometry] = (parent, recipe)
 
     def read(self, tensor: torch.Tensor) -> Value:

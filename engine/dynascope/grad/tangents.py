@@ -21,6 +21,7 @@ from torch import fx
 
 from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
+from dynascope.grad.passes import SECOND_TIME, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import Keeping, differentiate_again, strongly, weakly
 from dynascope.grad.shapes import is_dense
@@ -110,7 +111,7 @@ class Otherwise:
         if all(tangent is None for tangent in given):
             return (None,) * self.pair.input_count
         if torch.is_grad_enabled():
-            saved = saved_values(self.pair, ctx)
+            saved = self._saved_for_second_derivative(ctx, given)
             self.environment |= {"fits": self.usual, "keep": strongly}
             return differentiate_again(self.pair, self.keeping, ctx, saved, given)
         self._wants_first_derivatives()
@@ -133,13 +134,33 @@ class Otherwise:
             # Through a tangent in another order of memory there may be no way that through the usual one there is.
             pattern = tuple(kind is not False for kind in pattern)
             run, partial = self._backward(pattern, foreign)
-        saved = saved_values_of(self.pair, ctx, partial)
+        saved = self._saved(ctx, pattern, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
             if kind
         ]
-        return with_twins(run(*saved, *operands), partial.twins)
+        gradients = with_twins(run(*saved, *operands), partial.twins)
+        if False in pattern or hasattr(ctx, "left"):
+            leave(self.pair, ctx, saved, partial.possible_after)
+        return gradients
+
+    def _saved(self, ctx: Any, pattern: tuple[Given, ...], partial: PartialBackward) -> list[Any]:
+        try:
+            return saved_values_of(self.pair, ctx, partial)
+        except RuntimeError as error:
+            if SECOND_TIME not in str(error) or (left := values_left(self.pair, ctx, pattern, partial.graph)) is None:
+                raise
+        return left
+
+    def _saved_for_second_derivative(self, ctx: Any, given: tuple[Any, ...]) -> list[Any]:
+        try:
+            return saved_values(self.pair, ctx)
+        except RuntimeError as error:
+            pattern = tuple(tangent is not None for tangent in given)
+            if SECOND_TIME not in str(error) or (left := values_left(self.pair, ctx, pattern, None)) is None:
+                raise
+        return left
 
     def _pattern(self, given: tuple[Any, ...], layouts: list[Layout], foreign: bool) -> tuple[Given, ...]:
         """What the backward pass is made for. Past a few kinds, tangents are copied to the usual layout."""
@@ -165,7 +186,7 @@ class Otherwise:
         if not _is_usual(pattern):
             return backward_for(self.pair, pattern)
         assert self.pair.backward is not None
-        return PartialBackward(self.pair.backward, self.pair.twins)
+        return PartialBackward(self.pair.backward, self.pair.twins, possible_after=self.pair.possible_after)
 
     def _call(self, partial: PartialBackward, is_whole: bool, foreign: bool) -> Call:
         if foreign or len(self.calls) >= MOST_COMPILED:

@@ -9,7 +9,8 @@ other sizes leave a trail; the last one, at the sizes at hand, reads them beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +25,19 @@ Observation = tuple[int | float, ...]
 
 
 class Trail:
-    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes."""
+    """The observations of one recording. With `others`, those of the other worlds, numbers become sizes.
 
-    def __init__(self, worlds: Worlds, others: Sequence[Trail] = ()) -> None:
-        self.worlds, self.others = worlds, others
+    `most` observations, or as many as `count()` says then, are what a recording at other sizes can make that is the same program.
+    """
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        others: Sequence[Trail] = (),
+        most: float = math.inf,
+        count: Callable[[], float] | None = None,
+    ) -> None:
+        self.worlds, self.others, self.most, self.count = worlds, others, most, count
         self.observations: list[Observation] = []
         self.found: list[tuple | None] = []
         """The same as sizes, None where no size was found, and the operators with what they give."""
@@ -37,6 +47,8 @@ class Trail:
     def observe(self, data: Any, tape: Tape) -> Any:
         numbers = _numbers(data)
         self.observations.append(numbers)
+        if len(self.observations) > self.most:
+            self._refuse_more()
         if not self.others or not numbers:
             self.found.append(numbers)
             return data
@@ -49,6 +61,21 @@ class Trail:
         self.found[-1] = tuple(found)
         return _with(data, iter(found))
 
+    def tell_apart(self, are_different: bool) -> None:
+        """Raises `DifferentiationRefused` where two things that are one here are different in another world."""
+        numbers = (int(are_different),)
+        self.observations.append(numbers)
+        self.found.append(())
+        if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
+            raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
+
+    def _refuse_more(self) -> None:
+        """Torch takes other steps at other sizes, and for large ones it might take them for hours."""
+        if self.count is not None:
+            self.most, self.count = self.count(), None
+        if len(self.observations) > self.most:
+            raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
+
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
         layouts = [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]
@@ -59,6 +86,13 @@ class Trail:
         return len(self.found) == len(other.found) and all(
             ours is None
             or (len(ours) == len(theirs) and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True)))
+            for ours, theirs in zip(self.found, other.found, strict=True)
+        )
+
+    def ran_the_same(self, other: Trail) -> bool:
+        """Whether a recording in another world ran the same operators."""
+        return len(self.found) == len(other.found) and all(
+            ours is None or (len(ours) == len(theirs) and (not ours or not callable(ours[0]) or ours[0] is theirs[0]))
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 

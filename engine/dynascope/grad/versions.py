@@ -8,6 +8,7 @@ that nothing lives longer. The errors name autograd's functions as eager's do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -16,6 +17,9 @@ from typing import Any
 import torch
 
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward, Watched
+
+Check = Callable[[torch.Tensor], None]
+"""Raises eager's error if the tensor was changed in place since."""
 
 Reads = frozenset[Computed | InputItself] | None
 """What a backward pass reads of the inputs and results; None for all."""
@@ -32,15 +36,39 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
             tensor = reference()
             is_read = reads is None or watched[position].origin in reads
             if is_read and tensor is not None and tensor._version != version:
-                raise RuntimeError(_message(tensor, version, watched[position]))
+                each = watched[position]
+                place = "" if isinstance(each.origin, InputItself) else _place(each.number, each.function)
+                raise RuntimeError(_message(tensor, version, place))
 
     return check
 
 
-def _message(tensor: torch.Tensor, version: int, watched: Watched) -> str:
+def change_of(pair: GradPair, position: int, tensor: torch.Tensor, unchecked: dict[int, _Unchecked]) -> Check:
+    """The check of a saved tensor, unpacked just now, that is kept for a later pass."""
+    tensors = [at for at, saved in enumerate(pair.saved) if saved.layout is not None]
+    earlier = unchecked.get(tensors.index(position))
+    version, origin, place = tensor._version, pair.saved[position].origin, ""
+    if isinstance(origin, Computed):
+        known = (_place(number, function) for output, function, number in pair.kept_outputs if output == origin.index)
+        place = next(known, "")
+    elif tensor.grad_fn is not None:
+        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", tensor.grad_fn.name()))
+
+    def check(now: torch.Tensor) -> None:
+        if earlier is not None and earlier.is_meant:
+            raise renamed(earlier.error, pair)
+        if now._version != version:
+            raise RuntimeError(_message(now, version, place))
+
+    return check
+
+
+def _place(number: int, function: str) -> str:
+    return f", which is output {number} of {function}{_suffix()},"
+
+
+def _message(tensor: torch.Tensor, version: int, place: str) -> str:
     kind = f"{tensor.type()} {list(tensor.shape)}"
-    function = f"{watched.function}{_suffix()}"
-    place = "" if isinstance(watched.origin, InputItself) else f", which is output {watched.number} of {function},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind}]{place} is at version {tensor._version}; expected version {version} instead. Hint: enable anomaly "

@@ -29,7 +29,7 @@ Extent = int | Size
 
 
 class _Atom:
-    """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked."""
+    """Atoms are equal when they are one by algebra: whether two sizes happen to be equal is not asked. Hashed once."""
 
     __slots__ = ("_hash",)
     _hash: int
@@ -137,6 +137,8 @@ class Index:
     def __add__(self, other: Index | Extent) -> Index:
         if other.__class__ is not Index:
             return Index(self.terms, self.constant + other)
+        if not other.terms or not self.terms:
+            return Index(self.terms or other.terms, self.constant + other.constant)
         return _collect((*self.terms, *other.terms), self.constant + other.constant)
 
     def __mul__(self, factor: Extent) -> Index:
@@ -263,19 +265,26 @@ def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[i
 
 def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:
     """Each loop variable or loaded value replaced (None keeps it), and the whole simplified again."""
-    result = constant(index.constant)
+    terms: list[tuple[Atom, Extent]] = []
+    constant, changed = index.constant, False
     for atom, coefficient in index.terms:
-        result = result + _substitute_atom(atom, replace) * coefficient
-    return result
+        new = _substitute_atom(atom, replace)
+        if new is None:
+            terms.append((atom, coefficient))
+            continue
+        changed = True
+        terms.extend((other, factor * coefficient) for other, factor in new.terms)
+        constant = constant + new.constant * coefficient
+    return _collect(terms, constant) if changed else index
 
 
-def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index:
-    if isinstance(atom, Quotient):
-        return floor_divide(substitute(atom.dividend, replace), atom.divisor)
-    if isinstance(atom, Remainder):
-        return modulo(substitute(atom.dividend, replace), atom.divisor)
-    new = replace(atom)
-    return variable(atom) if new is None else new
+def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:
+    if not isinstance(atom, (Quotient, Remainder)):
+        return replace(atom)
+    dividend = substitute(atom.dividend, replace)
+    if dividend is atom.dividend:
+        return None
+    return (floor_divide if isinstance(atom, Quotient) else modulo)(dividend, atom.divisor)
 
 
 def _collect(terms: Iterable[tuple[Atom, Extent]], offset: Extent) -> Index:

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -169,8 +170,12 @@ def _remember(note: Path, version: str) -> None:
         return
 
 
+_COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
+"""A line that is a comment: in a kernel, the user's line, which moves when the file is edited."""
+
+
 def _key(source: str, language: Language, flags: Sequence[str], compiler: Compiler) -> str:
-    parts = [source, language, *flags, *compiler.command[1:], compiler.version, platform.machine()]
+    parts = [_COMMENT.sub("", source), language, *flags, *compiler.command[1:], compiler.version, platform.machine()]
     if any(flag.endswith("=native") for flag in flags):
         parts.append(_processor())
     return _digest("\0".join(parts))

@@ -34,5 +34,6 @@ def filling(operator: Any) -> Callable[..., torch.Tensor]:
         return operator(torch.empty_strided(sizes, strides, dtype=dtype, device=device), *rest, **named)
 
     fill.__name__ = fill.__qualname__ = f"filled_by_{operator.overloadpacket.__name__.rstrip('_')}"
+    fill.written_by = operator
     fill.tags = (torch.Tag.nondeterministic_seeded,)
     return fill

@@ -36,8 +36,9 @@ class LineLink:
 class StageText:
     """What one stage made, printed: runnable Python or source text, with the user's places beside its lines.
 
-    `stage` is one of bytecode, rewritten-bytecode, torch, aten-forward, aten-backward, loops-forward, loops-backward,
-    groups-forward, groups-backward, wrapper-forward, wrapper-backward. `language` is an editor's language identifier.
+    `stage` is one of bytecode, rewritten-bytecode, torch, joint, aten-forward, aten-backward, core-forward, core-backward,
+    prims-forward, prims-backward, loops-forward, loops-backward, groups-forward, groups-backward, wrapper-forward, wrapper-backward.
+    Some only where they are asked for (`Options.levels`). `language` is an editor's language identifier.
     """
 
     stage: str
@@ -110,6 +111,14 @@ class BesideEager:
 
     compiled: float
     eager: float
+    first: float | None = None
+    """Of the first call, where backends are compared."""
+    difference: float | None = None
+    """The largest one from eager's results and gradients, in tolerances: up to 1 is equal."""
+    kernels: int | None = None
+    """That torch's own compiler wrote, where it is the backend."""
+    failure: str = ""
+    """Why nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,8 @@ class KernelFact:
     bytes_written: int | None = None
     path: str | None = None
     cost: CostFact | None = None
+    launches: int = 1
+    """How often a call of the graph runs it: steps that compute the same share one kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +258,8 @@ class ProgramFact:
     signal: int | None = None
     seconds: float | None = None
     error: Explanation | None = None
+    peak_bytes: int | None = None
+    """The most memory that the process had at once; of a GPU's, where it used one."""
     asks: bool | None = None
     """Whether the program asks for compilation itself; None where that is not known yet."""
 

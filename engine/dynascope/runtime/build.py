@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import linecache
+import os
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ import torch
 from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
-from dynascope.codegen.kernels import KernelModule
+from dynascope.codegen.kernels import KernelModule, Unit
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.launching import launcher, launcher_note
@@ -29,13 +31,16 @@ from dynascope.runtime.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`call(*flat inputs)` gives a tuple. `path` is the shared object; `notes` what went otherwise than planned."""
+    """`call(*flat inputs)` gives a tuple. `paths` are the shared objects that C++ kernels are in, by their names; `notes` what
+    went otherwise than planned."""
 
     call: Callable[..., tuple[Any, ...]]
-    path: str | None
+    paths: dict[str, str]
     notes: tuple[Explanation, ...]
     timings: Timings | None = None
     """Where they were asked for."""
+    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
+    """The same for inputs in a list, which is emptied; where the wrapper is written so."""
 
 
 def build(module: KernelModule, options: Any = None) -> Built:
@@ -46,14 +51,12 @@ def build(module: KernelModule, options: Any = None) -> Built:
         "laid_out": laid_out,
     }  # fmt: skip
     names |= module.schedule.program.constants
-    path = None
-    if module.source:
-        path = str(build_shared_object(module.source, language="c++", flags=flags(), name=module.schedule.program.name))
-        library = ctypes.CDLL(path)
-        names |= {k.name: launcher(library, k) for k in module.kernels if k is not None and k.language == "cpp"}
-    note = launcher_note() if module.source else None
+    paths = _build_units(module)
+    libraries = {path: ctypes.CDLL(path) for path in paths.values()}
+    names |= {k.name: launcher(libraries[paths[k.name]], k) for k in module.distinct if k.language == "cpp"}
+    note = launcher_note() if module.units else None
     notes = () if note is None else (note.explain(),)
-    if any(k is not None and k.language == "triton" for k in module.kernels):
+    if any(k.language == "triton" for k in module.distinct):
         from dynascope.runtime.cuda import cuda_names, cuda_notes
 
         names |= cuda_names(module)
@@ -62,11 +65,29 @@ def build(module: KernelModule, options: Any = None) -> Built:
     if options is not None and options.profile:
         timings = Timings(any(isinstance(v, torch.device) and v.type == "cuda" for v in module.values.values()))
         names = timings.around(names, [*_kernel_names(module), *_operator_names(module)])
-    return Built(_function(module, names), path, notes, timings)
+    function = _function(module, names)
+    if not (module.empties_its_list and module.schedule.program.inputs):
+        return Built(function, paths, notes, timings)
+    return Built(lambda *inputs: function(list(inputs)), paths, notes, timings, function)
+
+
+def _build_units(module: KernelModule) -> dict[str, str]:
+    """The shared object of each kernel. Units are built side by side, as many as there are processors."""
+
+    def built(unit: Unit) -> str:
+        name = module.schedule.program.name
+        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name))
+
+    if len(module.units) < 2:
+        paths = list(map(built, module.units))
+    else:
+        with ThreadPoolExecutor(min(len(module.units), os.cpu_count() or 1)) as threads:
+            paths = list(threads.map(built, module.units))
+    return {name: path for unit, path in zip(module.units, paths, strict=True) for name in unit.kernels}
 
 
 def _kernel_names(module: KernelModule) -> list[str]:
-    return [kernel.name for kernel in module.kernels if kernel is not None]
+    return [kernel.name for kernel in module.distinct]
 
 
 def _operator_names(module: KernelModule) -> list[str]:

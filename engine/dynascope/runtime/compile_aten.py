@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
@@ -35,15 +35,17 @@ StageClock = Callable[[str], AbstractContextManager[Any]]
 class CompiledAten:
     """`call(*flat inputs)` gives a tuple; it must run with grad mode off. `module` is None where a stage failed.
 
-    `aten` is the graph it was made of, `path` the shared object.
+    `aten` is the graph it was made of, `paths` the shared objects of its C++ kernels.
     """
 
     aten: fx.GraphModule
     call: Callable[..., tuple[Any, ...]]
     module: KernelModule | None
     notes: tuple[Explanation, ...]
-    path: str | None = None
+    paths: dict[str, str] = field(default_factory=dict)
     timings: Timings | None = None
+    call_with_list: Callable[[list[Any]], tuple[Any, ...]] | None = None
+    """The same with the inputs in a list, which is emptied: each is free when the graph has read it for the last time."""
 
 
 def compile_aten(
@@ -63,13 +65,14 @@ def compile_together(
     clock: StageClock = nullcontext,
     mutations: Mutations = (),
 ) -> list[CompiledAten]:
-    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time.
+    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time. All but the first
+    can be given their inputs in a list that they empty.
 
     `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
     the input itself, already written.
     """
     generated = [
-        _generate(graph, inputs, options, clock, () if number else mutations)
+        _generate(graph, inputs, options, clock, () if number else mutations, empties_its_list=number > 0)
         for number, (graph, inputs) in enumerate(graphs)
     ]
     with clock("build"):
@@ -82,14 +85,14 @@ def compile_together(
 
 
 def _generate(
-    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations
+    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations, empties_its_list: bool
 ) -> KernelModule | Explanation:
     """The kernels' text; why there is none where a stage failed."""
     value: Any = graph
     stages = (
         ("lower", lambda g: lower(g, example_inputs, options)),
         ("fuse", lambda program: written_in_place(fuse(program, options), mutations)),
-        ("emit", lambda schedule: emit(schedule, options)),
+        ("emit", lambda schedule: emit(schedule, options, empties_its_list)),
     )
     for name, stage in stages:
         try:
@@ -115,4 +118,4 @@ def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: A
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
-    return CompiledAten(graph, built.call, module, built.notes, built.path, built.timings)
+    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings, built.call_with_list)

@@ -17,7 +17,7 @@ from dynascope.runtime.cuda_launch import launcher_note, make_launcher, target_o
 
 def cuda_names(module: KernelModule) -> dict[str, Any]:
     """Raises KernelError where a kernel cannot be built."""
-    kernels = [kernel for kernel in module.kernels if kernel is not None and kernel.triton is not None]
+    kernels = [kernel for kernel in module.distinct if kernel.triton is not None]
     if not kernels:
         return {}
     # All at once, so that they build in parallel; each launcher then finds its own in the cache.
@@ -32,7 +32,7 @@ def cuda_names(module: KernelModule) -> dict[str, Any]:
 
 def cuda_notes(module: KernelModule) -> tuple[Explanation, ...]:
     """What went otherwise than planned on the GPU."""
-    device = next((k.group.device for k in module.kernels if k is not None and k.triton is not None), None)
+    device = next((k.group.device for k in module.distinct if k.triton is not None), None)
     note = launcher_note(device) if device is not None else None
     return () if note is None else (note,)
 

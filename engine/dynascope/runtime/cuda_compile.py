@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import itertools
 import json
 import linecache
 import os
@@ -31,7 +32,7 @@ from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_u
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: raise it when what is kept, or how kernels are compiled, changes."""
 
 _WORKER_SECONDS = 120.0
@@ -104,11 +105,31 @@ def _import(name: str, path: Path) -> ModuleType:
 
 
 def _key(kernel: TritonKernel, target: Target, version: str) -> str:
+    aligned = [p.name in kernel.aligned for p in kernel.parameters]
     facts = (
-        FORMAT, version, target.capability, kernel.text, kernel.name, sorted(kernel.aligned),
-        [(p.name, p.kind) for p in kernel.parameters], sorted(_options(kernel).items()),
+        FORMAT, version, target.capability, without_names(kernel), aligned, [p.kind for p in kernel.parameters],
+        sorted(_options(kernel).items()),
     )  # fmt: skip
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+_ASSIGNED = re.compile(r"^ +(?:for )?([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) (?:=|in) ", re.MULTILINE)
+_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*(?!\w|=[^=])")
+"""A word that stands for a value: no attribute, and no keyword of a call."""
+
+
+def without_names(kernel: TritonKernel) -> str:
+    """The text in which what a program calls its values counts for nothing: the kernel's name, its parameters' and its variables'
+    are numbered, and comments are left out. Kernels of equal texts have the same machine code."""
+    text = "\n".join(line for line in kernel.text.split("\n") if not line.lstrip().startswith("#"))
+    head, definition, body = text.partition(f"def {kernel.name}(")
+    names = [kernel.name, *(p.name for p in kernel.parameters)]
+    names += [name for found in _ASSIGNED.finditer(body) for name in found[1].split(", ")]
+    own = dict.fromkeys(names)
+    taken = set(_NAME.findall(text)) - own.keys()
+    free = (name for number in itertools.count() if (name := f"v{number}") not in taken)
+    numbered = dict(zip(own, free, strict=False))
+    return head + _NAME.sub(lambda word: numbered.get(word[0], word[0]), definition + body)
 
 
 def _options(kernel: TritonKernel) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -58,12 +59,14 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     used = without_unused(builder.body)
     if not used:  # what read it turned out not to need it
         return []
-    body = with_whole_reductions(used, columns)
-    body, rows, columns = shaped(body, rows, columns)
+    plain = with_whole_reductions(used, columns), rows
+    body, rows, columns = shaped(*plain, columns)
     device = unit.members[0][0].device
-    if columns or device.type != "cpu":
+    if columns:
         return [finished(device, body, rows, columns)]
-    return [finished(device, *shaped(part, loops, ())) for part, loops in segments(body, rows)]
+    if device.type != "cpu":
+        return [replace(finished(device, body, rows, ()), plain=plain)]
+    return [replace(finished(device, *shaped(*part, ())), plain=plain) for part in segments(body, rows)]
 
 
 def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symbol, Index], value: int) -> None:

@@ -12,7 +12,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 import torch
@@ -74,6 +77,11 @@ class Unit:
     mask: int = 0
     before: int = 0
     size: int = 0
+    number: int = -1
+    """Its place among the units; none before it is entered."""
+    needs: set[Unit] = field(default_factory=set)
+    """Units that must run before it, but for those that these need."""
+    needed_by: set[Unit] = field(default_factory=set)
 
     @property
     def reduced(self) -> bool:
@@ -91,7 +99,7 @@ class _FusionState:
         self.units: list[Unit] = []
         self.unit_of: dict[str, Unit] = {}
         """By the name of what it makes: a buffer, or a library call's number."""
-        self.readers: dict[str, list[Unit]] = {}
+        self.readers: dict[str, dict[Unit, None]] = {}
         self.bits: dict[str, int] = {}
         self.borders: list[Border] = []
         self.kept = buffers_seen_outside(program)
@@ -111,9 +119,11 @@ class _FusionState:
         else:
             node = self._expand_scatter(node) if isinstance(node, ScatterNode) else node
             unit = Unit(alone=node, before=self._before(node))
+            self._link(unit, self._makers_of(node))
             if isinstance(node, ExternCall) and _runs_in_order(node):
                 if (last := self.last_in_order) is not None:
                     unit.before |= last.mask | last.before
+                    self._link(unit, [last])
                 self.last_in_order = unit
             self._found(unit, node)
 
@@ -129,6 +139,7 @@ class _FusionState:
             if wanted:
                 self._note_refusal(unit, node, refusal)
         unit = self._new_unit(node)
+        self._link(unit, self._makers_of(node))
         self._found(unit, node)
 
     def _candidates(self, node: LoopNode) -> list[tuple[Unit, bool]]:
@@ -138,33 +149,42 @@ class _FusionState:
             unit = self.unit_of.get(buffer)
             if unit is not None and unit not in producers:
                 producers.append(unit)
-            for sibling in self.readers.get(buffer, [])[-SIBLINGS_LOOKED_AT:]:
+            latest = list(islice(reversed(self.readers.get(buffer, {})), SIBLINGS_LOOKED_AT))
+            for sibling in reversed(latest):
                 if sibling not in siblings and sibling.alone is None:
                     siblings.append(sibling)
-        producers.sort(key=self.units.index, reverse=True)
+        producers.sort(key=lambda unit: unit.number, reverse=True)
         return [(u, True) for u in producers] + [(u, False) for u in siblings if u not in producers]
 
     def _found(self, unit: Unit, node: Node) -> None:
         """Enters a unit or a new member of it into the tables."""
-        if unit not in self.units:
+        if unit.number < 0:
+            unit.number = len(self.units)
             self.units.append(unit)
         bit = self.bits.setdefault(node.name, 1 << len(self.bits))
         unit.mask |= bit
         for buffer in _made_by(node):
             self.unit_of[buffer] = unit
         for buffer in reads_of(node):
-            self.readers.setdefault(buffer, [])
-            if unit not in self.readers[buffer]:
-                self.readers[buffer].append(unit)
+            self.readers.setdefault(buffer, {})[unit] = None
 
     def _before(self, node: Node) -> int:
         """Everything that must have run before a node."""
         mask = 0
-        for name in (*reads_of(node), *numbers_of(node)):
-            unit = self.unit_of.get(name)
-            if unit is not None:
-                mask |= unit.mask | unit.before
+        for unit in self._makers_of(node):
+            mask |= unit.mask | unit.before
         return mask
+
+    def _makers_of(self, node: Node) -> list[Unit]:
+        """The units that make what a node reads."""
+        found = (self.unit_of.get(name) for name in (*reads_of(node), *numbers_of(node)))
+        return [unit for unit in found if unit is not None]
+
+    def _link(self, unit: Unit, makers: Iterable[Unit]) -> None:
+        for maker in makers:
+            if maker is not unit:
+                unit.needs.add(maker)
+                maker.needed_by.add(unit)
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +197,7 @@ class _FusionState:
         if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY:
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
         before = self._before(node)
-        if self._would_wait(unit, before):
+        if self._would_wait(unit, node):
             return WouldWait(producer, node.origin.node)
         fit = self._fit(unit, node)
         if isinstance(fit, str):
@@ -189,9 +209,9 @@ class _FusionState:
         self._join(unit, node, fit, before)
         return None
 
-    def _would_wait(self, unit: Unit, before: int) -> bool:
+    def _would_wait(self, unit: Unit, node: LoopNode) -> bool:
         """Whether something that the node needs itself needs this unit: then the two cannot be one step."""
-        return any(other is not unit and other.mask & before and other.before & unit.mask for other in self.units)
+        return any(maker is not unit and maker.before & unit.mask for maker in self._makers_of(node))
 
     def _join(self, unit: Unit, node: LoopNode, fit: _Fit, before: int) -> None:
         rewrite = dict(zip(unit.symbols, fit.old, strict=True))
@@ -203,10 +223,10 @@ class _FusionState:
         unit.size += len(node.body)
         self._note_fused(unit, node)
         self._found(unit, node)
+        self._link(unit, self._makers_of(node))
         unit.before |= before & ~unit.mask
-        for other in self.units:
-            if other is not unit and other.before & unit.mask:
-                other.before |= unit.before | unit.mask
+        for other in _all_after(unit):
+            other.before |= unit.before | unit.mask
 
     def _fit(self, unit: Unit, node: LoopNode) -> _Fit | str:
         """The common space of a group and a node, or what stands against it: "sizes" or "reduced"."""
@@ -314,12 +334,16 @@ class _FusionState:
 
     def ordered_units(self) -> list[Unit]:
         """Units so that each runs after all that it needs; otherwise in the order of the program."""
-        waiting, ordered, done = list(self.units), [], 0
-        while waiting:
-            ready = next(u for u in waiting if not u.before & ~done & ~u.mask)
-            waiting.remove(ready)
-            ordered.append(ready)
-            done |= ready.mask
+        missing = {unit: len(unit.needs) for unit in self.units}
+        ready = [unit.number for unit in self.units if not unit.needs]  # sorted, so a heap
+        ordered = []
+        while ready:
+            unit = self.units[heappop(ready)]
+            ordered.append(unit)
+            for other in unit.needed_by:
+                missing[other] -= 1
+                if not missing[other]:
+                    heappush(ready, other.number)
         return ordered
 
     def _producer_in(self, unit: Unit, node: Node) -> str:
@@ -335,6 +359,18 @@ class _FusionState:
 
     def _note_refusal(self, unit: Unit, node: LoopNode, reason: Reason) -> None:
         self.borders.append(NotFused(self._producer_in(unit, node), node.origin.node, reason, node.origin))
+
+
+def _all_after(unit: Unit) -> set[Unit]:
+    """What needs a unit, directly or not."""
+    found: set[Unit] = set()
+    pending = list(unit.needed_by)
+    while pending:
+        other = pending.pop()
+        if other not in found:
+            found.add(other)
+            pending.extend(other.needed_by)
+    return found
 
 
 def _runs_in_order(call: ExternCall) -> bool:

@@ -76,6 +76,9 @@ class FusionGroup:
 
     numbers: tuple[tuple[str, Expression], ...] = ()
     """Those of `scalars` that vary with sizes: roots under their names, and what only Python computes from them."""
+    plain: tuple[Body, tuple[Symbol, ...]] | None = None
+    """Of a group without columns: its body and its loops as they were before these were split, ordered and merged. Groups that
+    one body was cut into share it."""
 
     @property
     def row_count(self) -> Extent:
@@ -121,3 +124,5 @@ class Schedule:
     outputs: tuple[Any, ...]
     peak_bytes: int = 0
     """At the sizes at hand, where they vary."""
+    held: tuple[int, ...] = ()
+    """The bytes held at each step, what waits for its next use included."""

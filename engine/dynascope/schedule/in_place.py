@@ -1,22 +1,30 @@
 """New contents of inputs, written straight into the inputs' memory.
 
-    x.mul_(2)     the graph returns mul, which is copied to x     ->     the kernel writes to x, and the graph returns x
+    x.mul_(2)             the graph returns mul, which is copied to x     ->     the kernel writes to x, and the graph returns x
+    cache[:, pos] = k     the graph returns a copy of the cache, but for a part     ->     the kernel writes that part
 
     written_in_place(schedule, ((0, 0),))       output 0 is what input 0 is to hold
 
-Only where no step after the kernel reads what was there, where the kernel reads each element before the same iteration writes
-it, and where nothing can raise between the first write and the last.
+A kernel may write to an input where no step after it reads what was there, and where it reads each element before the same
+iteration writes it. If something raises after the first write, the region runs once more as it was written: so nothing may raise
+from there on, unless the program never reads what was there. Then writing the same again changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
 
 from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Store, TensorView
 from dynascope.schedule import memory
-from dynascope.schedule.groups import FusionGroup, Schedule, Step
+from dynascope.schedule.emission import finished
+from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.inline_plan import views_in
+from dynascope.schedule.nests import shaped
+from dynascope.schedule.partial_writes import narrowed
 from dynascope.schedule.passes import arrange
 from dynascope.sizes import is_constant, same
 
@@ -31,13 +39,166 @@ NEVER_RAISES = frozenset(f"aten.{name}" for name in _BY_SIZE.split())
 
 
 def written_in_place(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -> Schedule:
-    """The schedule in which those outputs that can be are their inputs. CPU kernels only."""
-    if any(not isinstance(step, ExternCall) and _checks(step) for step in schedule.steps):
+    """The schedule in which those outputs that can be are their inputs."""
+    targets = dict(_targets(schedule, mutations))
+    if not targets:
         return schedule
+    work = _Work(schedule, list(schedule.steps), list(schedule.outputs))
+    # The last first: a step that allocates nothing any more stands in nobody's way.
+    for number in range(len(work.steps) - 1, -1, -1):
+        if number < len(work.steps):
+            work.rewrite(number, targets)
+    if not work.is_changed:
+        return schedule
+    program = replace(schedule.program, outputs=tuple(work.outputs))
+    return memory.plan(program, tuple(work.steps), schedule.borders)
+
+
+def _targets(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -> Any:
+    """(result, the input that it may be), as far as their memory tells."""
+    views = [view.buffer for view in views_in(schedule.outputs)]
+    made = {name for step in schedule.steps for name in memory.makes(step)}
     for position, output in mutations:
-        new = _written(schedule, schedule.program.inputs[position], schedule.outputs[output])
-        schedule = schedule if new is None else new
-    return schedule
+        target, value = schedule.program.inputs[position], schedule.outputs[output]
+        if not isinstance(target, Buffer) or not isinstance(value, TensorView):
+            continue
+        result = schedule.buffers[value.buffer]
+        if result.role != "temporary" or not _same_memory(target, result, value):
+            continue
+        if views.count(result.name) == 1 and target.name not in views and target.name not in made:
+            yield result.name, target
+
+
+def _same_memory(target: Buffer, result: Buffer, value: TensorView) -> bool:
+    """Whether all three have one layout, for all sizes."""
+    return (
+        (target.dtype, target.device) == (result.dtype, result.device)
+        and is_constant(value.offset, 0)
+        and all(same(one.sizes, result.sizes) and same(one.strides, result.strides) for one in (target, value))
+    )
+
+
+@dataclass(slots=True)
+class _Work:
+    """The steps so far. Of a step that was rewritten, all later ones read the input instead of the result."""
+
+    schedule: Schedule
+    steps: list[Step]
+    outputs: list[Any]
+    is_changed: bool = False
+
+    def rewrite(self, number: int, targets: Mapping[str, Buffer]) -> None:
+        step = self.steps[number]
+        if isinstance(step, ExternCall):
+            self._call(number, step, targets)
+        elif isinstance(step, ScatterGroup):
+            self._scatter(number, step, targets.get(step.node.result.name))
+        elif not self._part(number, step, targets):
+            for name in step.writes:
+                if name in targets:
+                    self._whole(number, self.steps[number], targets[name], name)
+
+    def _part(self, number: int, group: FusionGroup, targets: Mapping[str, Buffer]) -> bool:
+        """All that the group writes are parts of inputs, of which the program reads nothing before."""
+        if group.plain is None:
+            return False
+        body, rows = group.plain
+        names = {op.buffer: targets[op.buffer].name for op in body if isinstance(op, Store) and op.buffer in targets}
+        if len(names) != sum(isinstance(op, Store) for op in body):
+            return False
+        found = narrowed(body, rows, names)
+        same_body = [n for n, step in enumerate(self.steps) if isinstance(step, FusionGroup) and step.plain is group.plain]
+        others = [step for n, step in enumerate(self.steps) if n not in same_body]
+        if found is None or any(self._is_read(name, others) for name in names.values()):
+            return False
+        part = finished(group.device, *shaped(*found, ()))
+        if set(part.reads) & set(names.values()) or not all(self._can_be_read(name, same_body[-1]) for name in names):
+            return False
+        self.steps[same_body[-1]] = part
+        for n in reversed(same_body[:-1]):
+            del self.steps[n]
+        self._rename(names)
+        return True
+
+    def _scatter(self, number: int, step: ScatterGroup, target: Buffer | None) -> None:
+        if target is None or step.node.base != target.name or step.node.mode != "set":
+            return
+        result = step.node.result.name
+        if target.name in step.group.reads or self._is_read_elsewhere(target.name, step) or not self._can_be_read(result, number):
+            return
+        self.steps[number] = ScatterGroup(_storing_to(step.group, result, target.name), replace(step.node, result=target))
+        self._rename({result: target.name})
+
+    def _call(self, number: int, call: ExternCall, targets: Mapping[str, Buffer]) -> None:
+        """A library call that makes a changed copy of an input: the one that changes the input."""
+        made = [result.name for result in call.results if result is not None]
+        changes = _in_place_twin(call)
+        if changes is None or len(made) != 1 or made[0] not in targets:
+            return
+        (result,), target, first = made, targets[made[0]], call.arguments[0]
+        is_whole = isinstance(first, TensorView) and first.buffer == target.name and _same_memory(target, target, first)
+        reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
+        if not is_whole or reads.count(target.name) != 1 or self._is_read_elsewhere(target.name, call):
+            return
+        if self._can_be_read(result, number):
+            self.steps[number] = replace(call, operator=changes, results=(None,))
+            self._rename({result: target.name})
+
+    def _whole(self, number: int, group: Step, target: Buffer, result: str) -> None:
+        """Where the old contents are read: by nobody later, and nothing may raise any more."""
+        if sum(result in memory.makes(step) for step in self.steps) != 1:
+            return
+        if not isinstance(group, FusionGroup) or not _reads_before(group, target, result):
+            return
+        later = self.steps[number + 1 :]
+        if any(map(_checks, self.steps)) or self._is_read(target.name, later) or not self._can_be_read(result, number):
+            return
+        if any(isinstance(step, ExternCall) and not _only_by_size(step) for step in later):
+            return
+        if target.device.type != "cpu" and (group.columns or self._allocates(later)):
+            return  # memory of a GPU ends sooner, and of many programs one may read what another has written
+        self.steps[number] = _storing_to(group, result, target.name)
+        self._rename({result: target.name})
+
+    def _allocates(self, steps: Sequence[Step]) -> bool:
+        return any(
+            isinstance(step, ExternCall) or any(self.schedule.buffers[name].role == "temporary" for name in memory.makes(step))
+            for step in steps
+        )
+
+    def _is_read(self, name: str, steps: Sequence[Step]) -> bool:
+        return any(name in memory.reads(step) for step in steps)
+
+    def _is_read_elsewhere(self, name: str, own: Step) -> bool:
+        return self._is_read(name, [step for step in self.steps if step is not own])
+
+    def _can_be_read(self, result: str, number: int) -> bool:
+        """Whether the steps after it can read an input in place of the result: not where one may hand on a view of it."""
+        readers = [step for step in self.steps[number + 1 :] if result in memory.reads(step)]
+        return not any(
+            isinstance(step, ScatterGroup) or (isinstance(step, ExternCall) and memory.may_return_view(step)) for step in readers
+        )
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        self.is_changed = True
+        self.steps = [_reading(step, names) for step in self.steps]
+        self.outputs = [_renamed(output, names) for output in self.outputs]
+
+
+_SETS = frozenset(f"aten.{name}" for name in ("index_copy", "index_put", "scatter", "masked_fill", "masked_scatter"))
+"""Library calls that put values into a copy of their first operand: to do it again changes nothing."""
+
+
+def _in_place_twin(call: ExternCall) -> Any:
+    """The operator that does to its first operand what this one does to a copy."""
+    packet = getattr(call.operator, "overloadpacket", None)
+    if str(packet) not in _SETS or (str(packet) == "aten.index_put" and len(call.arguments) > 3 and call.arguments[3]):
+        return None
+    twin = getattr(torch.ops.aten, f"{packet.__name__}_", None)
+    overload = call.operator._overloadname
+    if twin is None or overload not in twin.overloads() or "reduce" in overload or call.keywords:
+        return None
+    return getattr(twin, overload)
 
 
 def _only_by_size(call: ExternCall) -> bool:
@@ -45,49 +206,16 @@ def _only_by_size(call: ExternCall) -> bool:
 
 
 def _checks(step: Step) -> bool:
-    group = step if isinstance(step, FusionGroup) else step.group
-    return group.checks_indices
+    if isinstance(step, ExternCall):
+        return False
+    return (step if isinstance(step, FusionGroup) else step.group).checks_indices
 
 
-def _written(schedule: Schedule, target: object, value: object) -> Schedule | None:
-    if not isinstance(target, Buffer) or not isinstance(value, TensorView):
-        return None
-    result = schedule.buffers[value.buffer]
-    if result.role != "temporary" or not _same_memory(target, result, value):
-        return None
-    views = [view.buffer for view in views_in(schedule.outputs)]
-    if views.count(result.name) != 1 or target.name in views:
-        return None
-    makers = [n for n, step in enumerate(schedule.steps) if result.name in memory.makes(step)]
-    if len(makers) != 1:
-        return None
-    (maker,) = makers
-    group = schedule.steps[maker]
-    if any(isinstance(step, ExternCall) and not _only_by_size(step) for step in schedule.steps[maker + 1 :]):
-        return None
-    later = [name for step in schedule.steps[maker + 1 :] for name in memory.reads(step)]
-    if not isinstance(group, FusionGroup) or target.name in later or result.name in later:
-        return None
-    if any(target.name in memory.makes(step) for step in schedule.steps) or not _reads_before(group, target, result):
-        return None
-    return _replaced(schedule, maker, group, target, result)
-
-
-def _same_memory(target: Buffer, result: Buffer, value: TensorView) -> bool:
-    """Whether all three have one layout, for all sizes."""
-    return (
-        target.device.type == "cpu"
-        and (target.dtype, target.device) == (result.dtype, result.device)
-        and is_constant(value.offset, 0)
-        and all(same(one.sizes, result.sizes) and same(one.strides, result.strides) for one in (target, value))
-    )
-
-
-def _reads_before(group: FusionGroup, target: Buffer, result: Buffer) -> bool:
+def _reads_before(group: FusionGroup, target: Buffer, result: str) -> bool:
     """Whether each element of the target is read before its place is written, by the iteration that writes it, once."""
-    stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == result.name]
+    stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == result]
     loads = [n for n, op in enumerate(group.body) if isinstance(op, Load) and op.buffer == target.name]
-    if len(stores) != 1 or group.body[stores[0]].mode != "set" or result.name in group.reads:
+    if len(stores) != 1 or group.body[stores[0]].mode != "set" or result in group.reads:
         return False
     (store,) = stores
     if any(n > store or group.body[n].index != group.body[store].index for n in loads):
@@ -98,20 +226,36 @@ def _reads_before(group: FusionGroup, target: Buffer, result: Buffer) -> bool:
     return not loads or arrangement.pass_count < 2
 
 
-def _replaced(schedule: Schedule, maker: int, group: FusionGroup, target: Buffer, result: Buffer) -> Schedule:
-    steps = list(schedule.steps)
+def _storing_to(group: FusionGroup, result: str, target: str) -> FusionGroup:
     body: Body = tuple(
-        replace(op, buffer=target.name) if isinstance(op, Store) and op.buffer == result.name else op
-        for op in group.body
+        replace(op, buffer=target) if isinstance(op, Store) and op.buffer == result else op for op in group.body
     )
-    writes = tuple(target.name if name == result.name else name for name in group.writes)
-    in_place = group.in_place | ({target.name} if target.name in group.reads else set())
-    steps[maker] = replace(group, body=body, writes=writes, in_place=frozenset(in_place))
-    outputs = tuple(
-        TensorView(target.name, target.dtype, target.sizes, target.strides, 0)
-        if isinstance(value, TensorView) and value.buffer == result.name
-        else value
-        for value in schedule.outputs
-    )
-    allocations = tuple(a for a in schedule.allocations if a.buffer != result.name)
-    return replace(schedule, steps=tuple(steps), allocations=allocations, outputs=outputs)
+    writes = tuple(target if name == result else name for name in group.writes)
+    in_place = group.in_place | ({target} if target in group.reads else set())
+    return replace(group, body=body, writes=writes, in_place=frozenset(in_place), plain=None)
+
+
+def _reading(step: Step, names: Mapping[str, str]) -> Step:
+    """The step, reading inputs in place of results."""
+    if not any(name in names for name in memory.reads(step)):
+        return step
+    if isinstance(step, ExternCall):
+        arguments, keywords = (_renamed(value, names) for value in (step.arguments, step.keywords))
+        return replace(step, arguments=arguments, keywords=keywords)
+    assert isinstance(step, FusionGroup)
+    body = tuple(_renamed(op, names) if isinstance(op, Load) else op for op in step.body)
+    reads = tuple(dict.fromkeys(names.get(name, name) for name in step.reads))
+    plain = None
+    if step.plain is not None:
+        plain = tuple(_renamed(op, names) if isinstance(op, Load) else op for op in step.plain[0]), step.plain[1]
+    return replace(step, body=body, reads=reads, plain=plain)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, (TensorView, Load)):
+        return replace(value, buffer=names[value.buffer]) if value.buffer in names else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_renamed(item, names) for item in value)
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return value

@@ -1,4 +1,8 @@
-"""The memory plan: when each buffer comes to be, when it is free, and whose memory it takes over."""
+"""The memory plan: when each buffer comes to be, when it is free, and whose memory it takes over.
+
+Memory that is free goes back to torch's allocator, which has it for whatever comes next. A kernel's result takes over the memory of a
+buffer of the same layout where that costs nothing: the buffer has just died, or no more is held meanwhile than at the peak anyway.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,73 @@ from dynascope.schedule.groups import Allocation, Border, FusionGroup, ScatterGr
 from dynascope.schedule.inline_plan import views_in
 from dynascope.sizes import hint_of
 
+LONGEST_WAIT = 256
+"""Steps that memory waits for its next use."""
+
 
 def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, ...]) -> Schedule:
-    """Buffers of equal size and device are reused once nobody reads them; outputs keep their own memory."""
+    """Buffers of equal layout and device are reused once nobody reads them; outputs keep their own memory."""
     last_use = _last_uses(steps)
     returned = {view.buffer for view in views_in(program.outputs)}
+    held = held_bytes(program, steps, last_use, returned)
+    peak = max(held, default=0)
     allocations, releases = [], []
-    free: dict[tuple, list[str]] = {}
+    free: dict[tuple, list[tuple[str, int]]] = {}
     pooled = _poolable(steps)
     made: set[str] = set()
-    held = peak = 0
     for number, step in enumerate(steps):
+        given_up = None
         for name in allocated_by(step):
-            if name in made:
+            buffer = program.buffers[name]
+            if name in made or buffer.role != "temporary":
                 continue
             made.add(name)
-            buffer = program.buffers[name]
-            pool = free.get(_shape_class(buffer), [])
-            reuses = (
-                pool.pop() if pool and name not in returned else _given_up(step, number, last_use, returned, pooled)
-            )
+            reuses = None if name in returned else _free_memory(buffer, number, free, held, peak)
+            if reuses is None:
+                reuses = given_up = _given_up(step, number, last_use, returned, pooled)
             allocations.append(Allocation(name, number, reuses))
-            held += 0 if reuses else hint_of(buffer.bytes)
-        peak = max(peak, held)
         for name in _dying(step, number, last_use, returned, program):
             releases.append((number, name))
+            if name in pooled and name != given_up:
+                free.setdefault(_shape_class(program.buffers[name]), []).append((name, number))
+    return Schedule(program, steps, borders, tuple(allocations), tuple(releases), program.buffers, program.outputs, peak, tuple(held))
+
+
+def held_bytes(
+    program: LoopProgram, steps: tuple[Step, ...], last_use: dict[str, int], returned: set[str]
+) -> list[int]:
+    """At each step, the bytes that the graph has made and somebody still needs, results of library calls included."""
+    changes = [0] * (len(steps) + 1)
+    born: set[str] = set()
+    for number, step in enumerate(steps):
+        for name in makes(step):
             buffer = program.buffers[name]
-            if any(a.reuses == name and a.before == number for a in allocations):
-                continue
-            if name in pooled:
-                free.setdefault(_shape_class(buffer), []).append(name)
-            else:
-                held -= hint_of(buffer.bytes)
-    return Schedule(
-        program, steps, borders, tuple(allocations), tuple(releases), program.buffers, program.outputs, peak
-    )
+            if name not in born and buffer.role == "temporary":
+                born.add(name)
+                changes[number] += hint_of(buffer.bytes)
+                if name not in returned:
+                    changes[last_use[name] + 1] -= hint_of(buffer.bytes)
+    held, total = [], 0
+    for change in changes[: len(steps)]:
+        total += change
+        held.append(total)
+    return held
+
+
+def _free_memory(
+    buffer: Buffer, number: int, free: dict[tuple, list[tuple[str, int]]], held: list[int], peak: int
+) -> str | None:
+    """A dead buffer of the same layout, the latest first, that may wait until this step."""
+    pool = free.get(_shape_class(buffer))
+    size = hint_of(buffer.bytes)
+    while pool:
+        name, died = pool.pop()
+        between = range(died + 1, number)
+        if len(between) <= LONGEST_WAIT and all(held[at] + size <= peak for at in between):
+            for at in between:
+                held[at] += size
+            return name
+    return None
 
 
 def _given_up(
@@ -51,7 +87,8 @@ def _given_up(
     if not isinstance(step, ScatterGroup):
         return None
     base = step.node.base
-    return base if base in pooled and base not in returned and last_use[base] == number else None
+    is_free = base in pooled and base not in returned and base not in step.group.reads and last_use[base] == number
+    return base if is_free else None
 
 
 def reads(step: Step) -> tuple[str, ...]:
@@ -93,7 +130,7 @@ def _poolable(steps: tuple[Step, ...]) -> frozenset[str]:
     for step in steps:
         if isinstance(step, FusionGroup):
             written.update(step.writes)
-        elif isinstance(step, ExternCall) and _may_return_view(step):
+        elif isinstance(step, ExternCall) and may_return_view(step):
             viewed.update(reads(step))
     return frozenset(written - viewed)
 
@@ -102,7 +139,8 @@ UNDECLARED_VIEWS = ("aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten
 """Operators whose schema says that their results are new, and whose results are views."""
 
 
-def _may_return_view(step: ExternCall) -> bool:
+def may_return_view(step: ExternCall) -> bool:
+    """Whether a result of the call may share memory with an operand."""
     schema = getattr(step.operator, "_schema", None)
     return (
         schema is None

@@ -127,7 +127,8 @@ def _kernel_heading(kernel: KernelFact) -> str:
         for verb, amount in (("reads", kernel.bytes_read), ("writes", kernel.bytes_written))
         if amount is not None
     ]
-    return f"{COMMENTS[kernel.language]} {' · '.join([kernel.identifier, kernel.name, kernel.phase, *traffic])}"
+    often = [f"{kernel.launches} times a call"] if kernel.launches > 1 else []
+    return f"{COMMENTS[kernel.language]} {' · '.join([kernel.identifier, kernel.name, kernel.phase, *often, *traffic])}"
 
 
 def _graph_stage(report: CompileReport, what: str, identifier: str) -> Document | None:

@@ -18,8 +18,13 @@ from dynascope_server.ide.numbers import count
 
 STAGES = {
     "torch": "Torch IR",
+    "joint": "Joint graph (ATen)",
     "aten-forward": "ATen, forward",
     "aten-backward": "ATen, backward",
+    "core-forward": "Core ATen, forward",
+    "core-backward": "Core ATen, backward",
+    "prims-forward": "Prims, forward",
+    "prims-backward": "Prims, backward",
     "loops-forward": "Loops, forward",
     "loops-backward": "Loops, backward",
     "groups-forward": "Fusion groups, forward",

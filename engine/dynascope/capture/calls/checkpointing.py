@@ -38,6 +38,8 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     reentrant = rest.pop("use_reentrant", None)
     if reentrant is None or "context_fn" in rest or "debug" in rest:
         raise Break(ForeignCall("checkpoint", "how it runs again is left open, or told by functions of the program"))
+    if torch.is_inference_mode_enabled() and torch.is_grad_enabled():
+        raise Break(ForeignCall("checkpoint", "what inference mode makes cannot be kept for a backward pass"))
     if machine.object_of(reentrant) and not any(map(requires_grad, map(machine.realize, given))):
         raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))
     graph = machine.graph

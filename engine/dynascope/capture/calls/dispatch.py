@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import python
+from dynascope.capture.calls import numpy_calls, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
@@ -46,6 +46,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
+    ArrayValue,
     ConstantValue,
     FunctionValue,
     InstanceValue,
@@ -115,7 +116,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         raise Refusal(DebuggerCall("breakpoint"))
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
         owner = thing.__self__
-        meaning = meaning_of(lookup(owner if isinstance(owner, type) else type(owner), thing.__name__))
+        meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         if meaning is not None:
             return meaning(machine, [ConstantValue(owner), *arguments], keywords)
     if type(thing) in CALLABLE_OBJECTS:
@@ -132,6 +133,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return call_torch(machine, thing, arguments, keywords)
     if is_foldable(thing):
         return fold(machine, thing, arguments, keywords)
+    if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
+        return numpy_calls.call(machine, thing, arguments, keywords)
     if numpy_numbers.makes_number(thing):
         return by_numpy(machine, thing, arguments, keywords)
     entry = lookup(type(thing), "__call__")
@@ -147,6 +150,15 @@ def by_meaning(
     if not accepts(thing, len(arguments), tuple(keywords)):
         raise Break(ProgramRaises("TypeError", machine.expression()))
     return meaning(machine, arguments, keywords)
+
+
+def in_c(cls: type, name: str) -> Any:
+    """The entry that a class's method in C was bound from. A subclass may have one of its own in Python, which `super()` passes by."""
+    entry = lookup(cls, name)
+    if not isinstance(entry, (classmethod, staticmethod, types.FunctionType)):
+        return entry
+    entries = (vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    return next((each for each in entries if isinstance(each, types.ClassMethodDescriptorType)), entry)
 
 
 def meaning_of(thing: Any) -> Callable[..., Any] | None:
@@ -174,6 +186,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     name = name_of(thing)
     if name in METADATA_FUNCTIONS:
         return metadata_method(machine, thing, name, arguments, keywords)
+    if name in numpy_calls.OF_ARRAYS and any(holds_array(machine, value) for value in (*arguments, *keywords.values())):
+        return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
@@ -201,6 +215,13 @@ def holds_tensor(machine: Machine, value: Value) -> bool:
     if isinstance(value, (ListValue, TupleValue)):
         return any(holds_tensor(machine, item) for item in value.items)
     return isinstance(value, TensorValue)
+
+
+def holds_array(machine: Machine, value: Value) -> bool:
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_array(machine, item) for item in value.items)
+    return isinstance(value, ArrayValue)
 
 
 def is_listed(thing: Any) -> bool:

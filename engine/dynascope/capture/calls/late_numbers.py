@@ -46,18 +46,19 @@ MOST_NUMBERS = 64
 """The longest list that `tolist` gives as numbers of their own."""
 COUNT, INDEX, NUMBER = 37, 3, 0.375
 """Values at hand: of how many are found, of an int that a tensor holds, and of a float. Few tensors have 37 of anything."""
-Make = Callable[[tuple, Mapping[str, Any], int], Any]
+Make = Callable[..., Any]
+"""Takes the call's arguments, its keywords, and each of the late sizes."""
 
 
 @dataclass(frozen=True)
 class LateResult:
-    """A result whose size is the root `name`: `make` gives it as a meta tensor for each value of that."""
+    """A result whose sizes are the roots `names`: `make` gives it as a meta tensor for each value of those."""
 
-    name: str
+    names: tuple[str, ...]
     make: Make
 
     def made(self, arguments: tuple, keywords: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-        return self.make(arguments, keywords, values[self.name])
+        return self.make(arguments, keywords, *(values[name] for name in self.names))
 
 
 def has_late_size(name: str) -> bool:
@@ -81,13 +82,24 @@ def are_served(machine: Machine) -> bool:
 # One number
 
 
-def number_of(machine: Machine, tensor: TensorValue) -> SymbolicNumber | None:
+def number_of(machine: Machine, tensor: TensorValue) -> Value | None:
     """What `tensor.item()` gives; None where it stays a break."""
     kind = kind_of_items(tensor.example.dtype)
     if kind is None or tensor.example.numel() != 1 or not are_served(machine):
         return None
+    if (known := known_number(machine, tensor)) is not None:
+        return known
     node = machine.graph.call("call_method", "item", (tensor.node,), {})
     return number_at(machine, node, kind, tensor.example.dtype)
+
+
+def known_number(machine: Machine, tensor: TensorValue) -> Value | None:
+    """The first element of a tensor of which an operator has said it: how many rows a packed batch has."""
+    node = tensor.node
+    if node.target is not operator.getitem or node.args[1] != 0 or tensor.example._base is None:
+        return None
+    first = node.args[0].meta.get("first")
+    return machine.sizes.value(first) if first is not None and tensor.example._version == 0 else None
 
 
 def kind_of_items(dtype: torch.dtype) -> type | None:
@@ -150,7 +162,7 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
     machine.sizes.scope.undecided = lambda relation: undecided(machine)
     device = operation.device()
     machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
-    node.meta["late"], node.meta["late_result"] = True, LateResult(str(size), make)
+    node.meta["late"], node.meta["late_result"] = True, LateResult((str(size),), make)
     value = results(machine, node, example, device)
     if known is not None:
         return value

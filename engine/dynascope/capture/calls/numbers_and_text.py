@@ -18,6 +18,7 @@ from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    ArrayValue,
     ConstantValue,
     InstanceValue,
     NotConstant,
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
 
 def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(0)
+    if isinstance(value, ArrayValue):
+        value = value.tensor
     if isinstance(value, TensorValue):
         found = late_numbers.number_of(machine, value) if cls is not complex and len(arguments) == 1 else None
         if found is None:
             raise Break(DataDependentValue(machine.expression(), cls.__name__))
-        value = found
+        value, arguments = found, [found]
         if value.python_type is not cls:
             return machine.sizes.compute(cls, (value,)) or machine.known(value)
     if isinstance(value, SymbolicNumber) and value.python_type is cls:

@@ -25,6 +25,7 @@ from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, Prog
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     CellValue,
     ConstantValue,
     DictValue,
@@ -63,6 +64,8 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if value.example.dim() == 0:
             raise machine.throw(TypeError, "len() of a 0-d tensor")
         return machine.sizes.value(machine.extents.sizes(value)[0])
+    if isinstance(value, ArrayValue) and value.tensor.example.dim():
+        return machine.sizes.value(machine.extents.sizes(value.tensor)[0])
     if isinstance(value, ConstantValue):
         return compute(machine, len, (value.value,))
     if lookup(value.python_type, "__len__") is MISSING:

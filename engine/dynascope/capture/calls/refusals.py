@@ -30,7 +30,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|scale(?!_grad)|zero_point|generator|pivot", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|zero_point|pivot", re.IGNORECASE)
 _FEW_ELEMENTS = 1 << 16
 """Of all operands together: more are not made for a trial."""
 _PYTHON_NAMES = {
@@ -89,6 +89,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
     if (
         not tensors
+        or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
         or (lower is None and _are_usual(tensors, arguments, device) and not _is_for_integers(target))
         or not is_harmless(target)
         or (device.type != "cpu" and _draws(target))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture import numpy_numbers
+from dynascope.capture import layouts, numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
@@ -56,6 +56,7 @@ from dynascope.capture.reasons import (
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     ConstantValue,
     DictValue,
     ListValue,
@@ -191,6 +192,8 @@ FACTORIES = frozenset(
         "rfftfreq",
     ]
 )
+MOVES = frozenset({"cpu", "cuda"})
+"""Methods whose name is a device: a tensor that is there already comes back itself."""
 ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
 ATTENTION_FLAGS = tuple(
     getattr(torch._C, f"_get_{kernel}_sdp_enabled")
@@ -228,13 +231,17 @@ def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict)
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
     name = name_of(method)
-    if name == "stride":
-        refuse_strides_of_nothing(machine, arguments)
+    if name in ("stride", "is_contiguous", "dim_order"):
+        refuse_layouts(machine, name, arguments)
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
         if (found := as_number(machine, name, arguments[0])) is not None:
             return found
+    if name in ("numpy", "__array__") and len(arguments) == 1 and not keywords:
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.of_tensor(machine, arguments[0])
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
@@ -247,11 +254,15 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
 
 
-def refuse_strides_of_nothing(machine: Machine, arguments: list[Value]) -> None:
-    """Strides of dimensions of one element or none, which say nothing: kernels and meta kernels give results other ones."""
+def refuse_layouts(machine: Machine, name: str, arguments: list[Value]) -> None:
+    """Layouts that meta kernels do not know, and strides of dimensions of one element or none, which say nothing: kernels and meta
+    kernels give results other ones."""
     tensor = machine.realize(arguments[0])
-    if isinstance(tensor, TensorValue) and tensor.object is None and any(size < 2 for size in tensor.example.shape):
-        raise Break(TensorAttribute("stride"))
+    if not isinstance(tensor, TensorValue) or tensor.object is not None:
+        return
+    says_nothing = name != "is_contiguous" and any(size < 2 for size in tensor.example.shape)
+    if says_nothing or not layouts.are_known(tensor):
+        raise Break(TensorAttribute(name))
 
 
 NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
@@ -265,6 +276,8 @@ def as_number(machine: Machine, name: str, value: Value) -> Value | None:
     found = late_numbers.number_of(machine, tensor)
     if found is None or name == "item":
         return found
+    if isinstance(found, ConstantValue):
+        return ConstantValue(int(found.value) if name == "__int__" else float(found.value))
     return machine.sizes.compute(int if name == "__int__" else float, (found,))
 
 
@@ -334,6 +347,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
+    if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
+        return to_operand(machine, found)
     if kind is ConstantValue:
         if type(value.value) in numpy_numbers.TYPES:
             return value.value.item(), value.value.item()
@@ -400,6 +415,8 @@ class Operation:
             keywords = dict(keywords)  # a reserved word cannot be a keyword in a graph's code: it is the first argument
             self.values.append(prepare(keywords.pop("from")))
         self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
+        if name in OF_SIZES:
+            self.values = [size_in(machine, value) for value in self.values]
         pairs = [to_operand(machine, value) for value in self.values]
         self.arguments = tuple(pair[0] for pair in pairs)
         self.examples = tuple(pair[1] for pair in pairs)
@@ -546,7 +563,8 @@ class Operation:
             arguments, keywords = self.without_devices()
         try:
             with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside_on_meta(self.target):
-                result = self.machine.in_plain_mode(lambda: self.target(*arguments, **keywords))
+                target = torch.Tensor.to if self.name in MOVES else self.target
+                result = self.machine.in_plain_mode(lambda: target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
@@ -575,8 +593,8 @@ class Operation:
         }
         if self.name == "to":
             arguments = tuple(META if isinstance(item, str) and named_device(item) else item for item in arguments)
-        elif self.name in ("cuda", "cpu"):
-            return arguments[:1], {}
+        elif self.name in MOVES:
+            return (arguments[0], META), {key: item for key, item in keywords.items() if key == "memory_format"}
         elif not self.tensors and self.name in FACTORIES:
             keywords["device"] = META
         return arguments, keywords
@@ -670,6 +688,18 @@ class Operation:
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
 
 
+OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})
+
+
+def size_in(machine: Machine, value: Value) -> Value:
+    """A size that a tensor holds (`torch.zeros(2, lengths[0])`), which is asked for its number."""
+    if isinstance(value, (ListValue, TupleValue)) and any(tensors_in([value])):
+        return TupleValue(tuple(size_in(machine, machine.realize(item)) for item in value.items))
+    if isinstance(value, TensorValue) and not value.example.dtype.is_floating_point:
+        return late_numbers.number_of(machine, value) or value
+    return value
+
+
 def is_inference(tensor: TensorValue) -> bool:
     return tensor.object is not None and tensor.object.is_inference()
 
@@ -697,6 +727,13 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    try:
+        return known_attribute(machine, value, name)
+    except RuntimeError:  # autograd refuses to look at a view of several that was written through another one
+        raise Break(TensorAttribute(name)) from None
+
+
+def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     entry = lookup(value.python_type, name)
     if name in ("shape", "nbytes") and machine.extents.vary:
         now = getattr(value.example, name)
@@ -726,8 +763,8 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         if name == "data":
             result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
         return result
-    if name == "_version" and any(node.target is getattr for node in machine.graph.graph.nodes):
-        raise Break(TensorAttribute(name))
+    if name == "_version":
+        return version(machine, value)
     if name in ("real", "imag"):
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":
@@ -737,6 +774,15 @@ def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
     raise Break(TensorAttribute(name))
+
+
+def version(machine: Machine, value: TensorValue) -> Value:
+    """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
+    inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
+    through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
+    if through_data or torch.is_inference_mode_enabled() or value.example.is_inference() or value.example.untyped_storage()._cdata in inputs:
+        raise Break(TensorAttribute("_version"))
+    return ConstantValue(value.example._version)
 
 
 def guard_leaf(machine: Machine, value: TensorValue) -> None:

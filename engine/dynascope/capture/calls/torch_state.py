@@ -129,5 +129,4 @@ def _raise(machine: Machine, thing: Any, detail: str) -> Any:
     raise Break(ForeignCall(callee(machine.expression()) or thing.__name__, detail))
 
 
-_break(torch.from_numpy, "NumPy arrays are not part of a graph")
 _break(torch.manual_seed, "it sets the state of the random generator")

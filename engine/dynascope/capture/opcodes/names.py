@@ -69,7 +69,7 @@ def make_cell(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     frame.slots[name] = CellValue(frame.slots.get(name), name)
 
 
-@operation("LOAD_DEREF", "LOAD_CLASSDEREF")
+@operation("LOAD_DEREF")
 def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     content = frame.slots[instruction.value].content
     if content is None:
@@ -98,7 +98,7 @@ def delete_deref(machine: Machine, frame: Frame, instruction: Instruction) -> No
     machine.journal.set(cell, "content", None)
 
 
-@operation("LOAD_GLOBAL", "LOAD_NAME")
+@operation("LOAD_GLOBAL")
 def load_global(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     value = machine.load_global(frame, instruction.value)
     if value is None:

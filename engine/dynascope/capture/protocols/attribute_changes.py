@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.protocols import gradients, tensor_data
+from dynascope.capture.protocols import gradients, made_classes, tensor_data
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -20,7 +20,7 @@ from dynascope.capture.protocols.attributes import (
     property_part,
     slot,
 )
-from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.protocols.classes import MISSING, descriptor_source, is_data_descriptor, is_made, lookup, member
 from dynascope.capture.protocols.presence import MODULE_TABLES
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -45,6 +45,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if isinstance(value, TensorValue) and name == "data":
         tensor_data.write(machine, value, item)
         return None
+    if isinstance(value, ConstantValue) and is_made(value.value):
+        made_classes.put(machine, value.value, name, item)
+        return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     entry = lookup(value.cls, "__setattr__")
@@ -63,7 +66,7 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if entry is not MISSING and is_data_descriptor(entry):
         kind = type(entry)
         if isinstance(getattr(kind, "__set__", None), types.FunctionType):
-            descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
+            descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
             return machine.call(member(machine, kind, "__set__", descriptor), [descriptor, value, item])
         if kind is not types.MemberDescriptorType and not (
             issubclass(value.cls, BaseException) and name.startswith("__")
@@ -148,5 +151,5 @@ def delete_by_descriptor(machine: Machine, value: InstanceValue, name: str, entr
     kind = type(entry)
     if not isinstance(getattr(kind, "__delete__", None), types.FunctionType):
         raise Break(UnsupportedAttribute(value.cls.__name__, name))
-    descriptor = machine.outside.realize(entry, member_source(machine, value.cls, name, value))
+    descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
     return machine.call(member(machine, kind, "__delete__", descriptor), [descriptor, value])

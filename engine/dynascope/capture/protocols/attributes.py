@@ -20,7 +20,16 @@ import torch
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
-from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup, member, member_source
+from dynascope.capture.protocols.classes import (
+    MISSING,
+    descriptor_source,
+    is_data_descriptor,
+    is_made,
+    lookup,
+    made_entry,
+    member,
+    member_source,
+)
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
     is_absent,
@@ -34,7 +43,9 @@ from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     DELETED,
     NONE,
+    ArrayValue,
     ConstantValue,
+    DescriptorValue,
     DictValue,
     FunctionValue,
     InstanceDictionaryValue,
@@ -58,6 +69,7 @@ from dynascope.guards.world import ABSENT, look_up
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 # Classes in C that look attributes up in a way of their own.
 OPAQUE = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
@@ -201,17 +213,24 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return value.items[entry.__reduce__()[1][0]]
     if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         return slot(machine, value, name)
-    if isinstance(getattr(kind, "__get__", None), types.FunctionType):
-        descriptor = machine.outside.realize(entry, member_source(machine, cls, name, value))
+    if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
+        descriptor = machine.outside.realize(entry, descriptor_source(machine, cls, name, value))
         getter = member(machine, kind, "__get__", descriptor)
         return machine.call(getter, [descriptor, value, class_value(machine, value)])
     if hasattr(kind, "__get__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
+    if (made := made_entry(machine, cls, name)) is not None:
+        return made
     return machine.outside.lazy(entry, member_source(machine, cls, name, value))
 
 
 def property_part(machine: Machine, value: Value, name: str, part: str) -> Value:
     """The function behind a property, which the property itself (found in the class) leads to."""
+    made = made_entry(machine, value.python_type, name)
+    if isinstance(made, DescriptorValue) and made.parts[PARTS_OF_PROPERTY.index(part)] is not NONE:
+        return made.parts[PARTS_OF_PROPERTY.index(part)]
+    if made is not None:
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     source = member_source(machine, value.python_type, name, value)
     accessor = getattr(lookup(value.python_type, name), part)
     if accessor is None:
@@ -418,6 +437,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     """`cls.name`: the class's own entries, then its metaclass's."""
     cls = value.value
     entry = lookup(cls, name)
+    if is_made(cls) and name in ("__dict__", "__annotations__", "__annotate__") and (entry is MISSING or name == "__dict__"):
+        raise Break(UnsupportedAttribute(cls.__name__, name))
     if entry is MISSING or name in ("__dict__", "__class__", "__name__", "__qualname__", "__doc__", "__mro__"):
         try:
             found = getattr(cls, name)
@@ -433,6 +454,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         return ConstantValue(getattr(cls, name))
     if isinstance(entry, (types.FunctionType, staticmethod)):
         return member(machine, cls, name)
+    if (made := made_entry(machine, cls, name)) is not None:
+        return made
     found = getattr(cls, name)
     if module_name(type(found)) == "enum" or is_library_name(cls.__module__):
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
@@ -514,7 +537,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
     is_class = is_class and issubclass(instance.value, value.cls)  # else it is an instance of a metaclass
     order = (instance.value if is_class else instance.python_type).__mro__
     for base in order[order.index(value.cls) + 1 :]:
-        note(base, name, look_up(base, name))
+        if not is_made(base):
+            note(base, name, look_up(base, name))
         if name in base.__dict__:
             entry = base.__dict__[name]
             found = member(machine, base, name)
@@ -522,6 +546,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
                 return found
             if isinstance(entry, classmethod):
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
+            if isinstance(entry, property) and not is_class and is_made(base):
+                return machine.call(found, [instance])
             if isinstance(entry, property) and not is_class:
                 place = AttributeSource(member_source(machine, base, name, None), "fget")
                 return machine.call(machine.outside.realize(entry.fget, place), [instance])
@@ -556,6 +582,13 @@ def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
     return attribute(machine, value, name)
 
 
+def of_array(machine: Machine, value: ArrayValue, name: str) -> Any:
+    from dynascope.capture.calls import numpy_arrays
+
+    found = numpy_arrays.attribute(machine, value, name)
+    return generic(machine, value, name) if found is None else found
+
+
 READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     ConstantValue: of_constant,
     FunctionValue: of_function,
@@ -566,4 +599,5 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     TracebackValue: of_traceback,
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
+    ArrayValue: of_array,
 }

@@ -10,19 +10,34 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.values import Value
+from dynascope.capture.values import DescriptorValue, Value
 from dynascope.capture.world import note
-from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, Source, TypeSource
+from dynascope.guards.source import (
+    AttributeSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    ItemSource,
+    Source,
+    TypeSource,
+)
 from dynascope.guards.world import ABSENT
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 MISSING = object()
+MADE = "__dynascope_made__"
+"""Marks a class that the program makes while it is captured (`calls.classes_made`): nobody else has it, so nothing is assumed of it."""
+
+
+def is_made(cls: Any) -> bool:
+    return isinstance(cls, type) and MADE in cls.__dict__
 
 
 def lookup(cls: type, name: str) -> Any:
     """The raw entry (no descriptor called), or MISSING. Noted, but for what users' own classes define: that is guarded."""
+    if MADE in cls.__dict__:
+        return lookup_in_made(cls, name)
     for base in cls.__mro__:
         if name in base.__dict__:
             entry = base.__dict__[name]
@@ -31,6 +46,21 @@ def lookup(cls: type, name: str) -> Any:
             return entry
     note(cls, name, ABSENT)
     return MISSING
+
+
+def lookup_in_made(cls: type, name: str) -> Any:
+    """What its bases have is looked up in each of them, and so noted; which comes first is Python's order."""
+    if name in cls.__dict__:
+        return cls.__dict__[name]
+    for base in cls.__bases__:
+        lookup(base, name)
+    return next((base.__dict__[name] for base in cls.__mro__[1:] if name in base.__dict__), MISSING)
+
+
+def made_entry(machine: Machine, cls: type, name: str) -> Value | None:
+    """What the program put into a class that it made, where the class has it from there."""
+    owner = owner_of(cls, name)
+    return machine.classes[owner][name] if is_made(owner) else None
 
 
 def is_noted(owner: type, entry: Any) -> bool:
@@ -65,6 +95,7 @@ def class_source(machine: Machine, cls: type, instance: Value | None = None) -> 
 def member_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
     """The entry's place. Those of torch's and the standard library's classes are noted as they are looked up."""
     owner = owner_of(cls, name)
+    cls = owner if is_made(cls) else cls
     if is_library_name(owner.__module__):
         entry = owner.__dict__[name]
         return ConstantSource(f"{owner.__qualname__}.{name}@{id(entry)}", entry)
@@ -76,9 +107,20 @@ def member_source(machine: Machine, cls: type, name: str, instance: Value | None
     return source
 
 
+def descriptor_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
+    """The place of a descriptor itself, which an attribute of its class would ask for what it gives."""
+    owner = owner_of(cls, name)
+    if is_library_name(owner.__module__) or is_made(owner):
+        return member_source(machine, cls, name, instance)
+    place = ConstantSource(f"{owner.__qualname__}@{id(owner)}", owner)
+    return ItemSource(AttributeSource(place, "__dict__"), name)
+
+
 def member(machine: Machine, cls: type, name: str, instance: Value | None = None) -> Value:
     """A class's entry as a value, as `cls.name` would give it for functions and plain objects."""
     entry = lookup(cls, name)
+    if (made := made_entry(machine, cls, name)) is not None:
+        return made.parts[0] if isinstance(made, DescriptorValue) else machine.realize(made)
     source = member_source(machine, cls, name, instance)
     if isinstance(entry, (staticmethod, classmethod)) and not isinstance(source, ConstantSource):
         if isinstance(entry, classmethod):

@@ -19,6 +19,7 @@ from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAt
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     ConstantValue,
     DictValue,
     DictViewValue,
@@ -51,6 +52,10 @@ def get(machine: Machine, container: Value, key: Value) -> Any:
         from dynascope.capture.calls.tensors import apply_function
 
         return apply_function(machine, operator.getitem, [container, key], {})
+    if isinstance(container, ArrayValue):
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.item(machine, container, key)
     if isinstance(container, (ListValue, TupleValue)):
         return sequence_item(machine, container, machine.known(key))
     if isinstance(container, DictValue):
@@ -189,6 +194,11 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
         from dynascope.capture.calls.tensors import apply_function
 
         apply_function(machine, operator.setitem, [container, key, value], {})
+        return None
+    if isinstance(container, ArrayValue):
+        from dynascope.capture.calls import numpy_arrays
+
+        numpy_arrays.set_item(machine, container, key, value)
         return None
     return by_method(machine, container, "__setitem__", [key, value])
 

@@ -19,6 +19,7 @@ from dynascope.capture.protocols.outside_iterators import is_spoiled
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
+    ArrayValue,
     ConstantValue,
     CountValue,
     DictValue,
@@ -56,6 +57,10 @@ def iterator(machine: Machine, value: Value) -> Value:
         return value
     if isinstance(value, TensorValue):
         return IteratorValue(rows(machine, value))
+    if isinstance(value, ArrayValue):
+        from dynascope.capture.calls import numpy_arrays
+
+        return IteratorValue(numpy_arrays.rows(machine, value))
     return by_method(machine, value)
 
 

@@ -22,6 +22,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
     TRUE,
+    ArrayValue,
     ConditionValue,
     ConstantValue,
     DictValue,
@@ -107,6 +108,10 @@ def binary(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
 
 def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     kinds = (type(left), type(right))
+    if ArrayValue in kinds:
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.binary(machine, op, left, right)
     if kinds == (ConstantValue, ConstantValue):
         return of_constants(machine, op, left, right)
     if TensorValue in kinds:
@@ -255,6 +260,10 @@ def method_value(machine: Machine, instance: Value, name: str) -> Value:
 
 
 def unary(machine: Machine, op: Operator, value: Value) -> Any:
+    if isinstance(value, ArrayValue):
+        from dynascope.capture.calls import numpy_arrays
+
+        return numpy_arrays.unary(machine, op, value)
     if isinstance(value, TensorValue):
         from dynascope.capture.calls.tensors import apply_function
 

@@ -10,6 +10,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    ArrayValue,
     ConditionValue,
     ConstantValue,
     DictValue,
@@ -36,7 +37,7 @@ def truth(machine: Machine, value: Value) -> bool:
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
-    if isinstance(value, TensorValue):
+    if isinstance(value, (ArrayValue, TensorValue)):
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
         return len(value.items) > 0

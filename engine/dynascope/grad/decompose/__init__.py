@@ -12,5 +12,5 @@ CORE = pointwise.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE | f
 
 def table_for(options: GradOptions) -> dict[Any, Any]:
     """A plain dictionary from operator to `decomposition(builder, *arguments, **keywords)`."""
-    table = CORE if options.level == "core" else creation.TABLE
+    table = creation.TABLE if options.level == "aten" else CORE
     return table | randomness.TABLE if options.random == "device" else table

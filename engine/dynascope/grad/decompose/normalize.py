@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def log_softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype:
 
 @decomposes(aten.native_layer_norm.default)
 def layer_norm(b: B, x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, epsilon: float) -> Any:
-    if not x.layout.element_count:
+    if not x.layout.element_count or not _fits(x, shape, weight, bias):
         return NotImplemented
     mixed = weight is not None and weight.dtype is not x.dtype
     dimensions = list(range(x.rank - len(shape), x.rank))
@@ -84,6 +85,12 @@ def layer_norm(b: B, x: Value, shape: Sequence[int], weight: Value | None, bias:
     if x.device.type == "cpu" and not mixed:
         mean, scale = b.convert(mean, x.dtype), b.convert(scale, x.dtype)
     return b.convert(out, x.dtype), mean, scale
+
+
+def _fits(x: Value, shape: Sequence[int], *parameters: Value | None) -> bool:
+    """Whether what is normalized has the shape given; of sizes that vary this is relied on. Eager raises where it has not."""
+    given = [x.sizes[x.rank - len(shape) :], *(each.sizes for each in parameters if each is not None)]
+    return all(len(sizes) == len(shape) and all(map(operator.eq, sizes, shape)) for sizes in given)
 
 
 @decomposes(aten.native_layer_norm_backward.default)

@@ -181,15 +181,19 @@ def softplus_backward(b: B, gradient: Value, x: Value, beta: Any, threshold: Any
 @decomposes(aten.addcmul.default)
 @floats_only
 def addcmul(b: B, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
-    product = b.mul(first, second) if value == 1 else b.mul(b.mul(first, second), value)
-    return NotImplemented if x.dtype in HALF else b.add(x, product)
+    if (common := promoted((x, first, second))) in HALF:
+        return NotImplemented
+    product = b.mul(b.convert(first, common), b.convert(second, common))
+    return b.add(x, product if value == 1 else b.mul(product, value))
 
 
 @decomposes(aten.addcdiv.default)
 @floats_only
 def addcdiv(b: B, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
-    quotient = b.div(first, second) if value == 1 else b.div(b.mul(first, value), second)
-    return NotImplemented if x.dtype in HALF else b.add(x, quotient)
+    if (common := promoted((x, first, second))) in HALF:
+        return NotImplemented
+    first, second = b.convert(first, common), b.convert(second, common)
+    return b.add(x, b.div(first if value == 1 else b.mul(first, value), second))
 
 
 @decomposes(aten.rsub.Tensor, aten.rsub.Scalar)

@@ -118,11 +118,19 @@ def index_put(call: Lowering) -> Lowered | NotLowered:
     shape = broadcast([indices[d].sizes for d in given])
     sizes = (*base.sizes[: given[0]], *shape, *base.sizes[given[-1] + 1 :])
     refused = _cannot_scatter(call, base, sizes, adds)
-    if refused is not None or len(values.sizes) > len(sizes):
-        return refused or NotLowered("values of more dimensions than the places they go to")
+    if refused is not None:
+        return refused
+    if not _expands(values.sizes, sizes):
+        return NotLowered("values that may not fit the places they go to")
     nest = call.nest(sizes)
     full = _full_index(call, nest, base, indices, given)
     return _scattered(call, nest, base, full, nest.load(values, nest.indices), adds)
+
+
+def _expands(sizes: tuple[Extent, ...], wanted: tuple[Extent, ...]) -> bool:
+    """Whether a tensor of these sizes can be expanded to those wanted. No meta kernel of torch asks for it."""
+    pairs = zip(reversed(sizes), reversed(wanted), strict=False)
+    return len(sizes) <= len(wanted) and all(is_constant(size, 1) or same((size,), (other,)) for size, other in pairs)
 
 
 @rule(aten.index_add.default)

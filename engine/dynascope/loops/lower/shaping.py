@@ -10,7 +10,7 @@ from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.index import Extent, Index, delinearize, linear, modulo
 from dynascope.loops.lower.layouts import is_empty, row_major
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
-from dynascope.loops.lower.slices import clamped, wrapped
+from dynascope.loops.lower.slices import clamped, inside
 from dynascope.sizes import is_constant, known
 
 aten = torch.ops.aten
@@ -123,10 +123,10 @@ def select_scatter(call: Lowering) -> Lowered:
     base, source, dimension, place = call.arguments
     dimension, nest = dimension % len(base.sizes), call.nest(call.results[0].shape)
     row = nest.index_value(nest.indices[dimension])
-    inside = row.equal(wrapped(place, base.sizes[dimension]))
+    is_there = row.equal(inside(place, base.sizes[dimension]))
     rest = nest.indices[:dimension] + nest.indices[dimension + 1 :]
     return call.finish(
-        nest, inside.where(nest.load(source, rest, inside).cast(base.dtype), nest.load(base, nest.indices))
+        nest, is_there.where(nest.load(source, rest, is_there).cast(base.dtype), nest.load(base, nest.indices))
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m dynascope run FILE --json PATH --events-fd FD [--keep-fd FD] -- ARGS`, as the server speaks to the engine."""
+"""`python -m dynascope run FILE --json PATH --events-fd FD [--keep-fd FD] --levels -- ARGS`, as the server speaks to the engine."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("--json", "--events-fd", "--device", "--backend", "--timeout", "--keep-fd"):
         parser.add_argument(name)
-    for name in ("--dynamic", "--fullgraph"):
+    for name in ("--dynamic", "--fullgraph", "--levels"):
         parser.add_argument(name, action="store_true")
     parser.add_argument("file")
     options = parser.parse_args(own)

@@ -1,0 +1,376 @@
+"""NumPy's functions and methods of arrays: a row for each says which of torch's does the same (see `numpy_arrays`).
+
+    np.mean(a, axis=0), a.mean(0)        torch.mean in the type that NumPy gives, over these dimensions
+    np.stack([a, b])                     operands of one type, torch.stack
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls import late_numbers
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
+from dynascope.capture.calls.numpy_arrays import (
+    UNIVERSAL,
+    as_numpy,
+    asked,
+    converted,
+    dtype_of,
+    foreign,
+    of_tensor,
+    permuted,
+    to_tensor,
+    twin,
+    universal,
+    wrapped,
+)
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.metadata import CPU
+from dynascope.capture.numpy_numbers import IS_THERE, numpy
+from dynascope.capture.values import ArrayValue, ConstantValue, ListValue, TensorValue, TupleValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+Row = Callable[["Machine", Any, Arguments, Keywords], Value]
+
+
+def call(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a function that is told an array."""
+    if function in UNIVERSAL:
+        return universal(machine, function, arguments, keywords)
+    row = ROWS.get(function)
+    if row is None:
+        raise foreign(machine)
+    return row(machine, function, arguments, keywords)
+
+
+def answer(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    known = {name: as_numpy(machine, value) for name, value in keywords.items()}
+    return asked(machine, function, *[as_numpy(machine, each) for each in arguments], **known)
+
+
+def first_array(machine: Machine, arguments: Arguments) -> ArrayValue:
+    array = machine.realize(arguments[0]) if arguments else None
+    if not isinstance(array, ArrayValue):
+        raise foreign(machine)
+    return array
+
+
+# Of one array
+
+
+def reduction(function: Callable[..., Any], over_all: Callable[..., Any] | None = None, **options: Any) -> Row:
+    """Over an axis, several, or all, in the type of what NumPy gives."""
+
+    def reduced(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+        if len(arguments) > 2 or not keywords.keys() <= {"axis", "keepdims"} or array.is_number:
+            raise foreign(machine)
+        axis, keeps = argument(arguments, keywords, 1, "axis"), keywords.get("keepdims", ConstantValue(False))
+        operand = converted(machine, array, like.dtype if function in IN_TYPE_OF_RESULT else twin(array).dtype)
+        named = {"keepdim": keeps, **{name: ConstantValue(value) for name, value in options.items()}}
+        rank = array.tensor.example.dim()
+        if not is_none(axis):
+            named["dim"] = axis
+        elif function in OVER_ONE:
+            if keeps.value if isinstance(keeps, ConstantValue) else True:
+                raise foreign(machine)
+            return wrapped(machine, apply_function(machine, function, [operand], {}), like)
+        else:
+            named["dim"] = TupleValue(tuple(map(ConstantValue, range(rank))))
+        if function in OVER_ONE and machine.realize(named["dim"]).python_type is not int:
+            raise foreign(machine)
+        return wrapped(machine, apply_function(machine, function, [operand], named), like)
+
+    return reduced
+
+
+IN_TYPE_OF_RESULT = (torch.sum, torch.mean, torch.prod, torch.std, torch.var, torch.cumsum, torch.cumprod)
+OVER_ONE = (torch.prod, torch.argmax, torch.argmin)
+
+
+def along(function: Callable[..., Any]) -> Row:
+    """Cumulative: along an axis, or along all elements."""
+
+    def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+        if len(arguments) > 2 or not keywords.keys() <= {"axis"} or array.is_number:
+            raise foreign(machine)
+        axis, operand = argument(arguments, keywords, 1, "axis"), converted(machine, array, like.dtype)
+        if is_none(axis):
+            operand, axis = apply_method(machine, torch.Tensor.reshape, [operand, ConstantValue(-1)], {}), ConstantValue(0)
+        return wrapped(machine, apply_function(machine, function, [operand, axis], {}), like)
+
+    return row
+
+
+def numbers_of(machine: Machine, arguments: Arguments) -> list[Value]:
+    """`a.reshape(2, 3)` and `a.reshape((2, 3))`."""
+    given = machine.realize(arguments[0]) if len(arguments) == 1 else None
+    return list(given.items) if isinstance(given, (ListValue, TupleValue)) else arguments
+
+
+def reshape(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or array.is_number:
+        raise foreign(machine)
+    shape = numbers_of(machine, arguments[1:])
+    found = apply_method(machine, torch.Tensor.reshape, [array.tensor, *shape], {})
+    return wrapped(machine, found, like)
+
+
+def transpose(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    rank = array.tensor.example.dim()
+    order = [machine.object_of(each) for each in numbers_of(machine, arguments[1:])]
+    if keywords or None in order:
+        raise foreign(machine)
+    return wrapped(machine, permuted(machine, array, tuple(order) or tuple(range(rank))[::-1]), like)
+
+
+def same_method(method: Callable[..., Any], most: int) -> Row:
+    """torch's method of the same meaning, which takes the same numbers."""
+
+    def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+        if not keywords.keys() <= {"axis"} or len(arguments) + len(keywords) - 1 > most or array.is_number:
+            raise foreign(machine)
+        found = apply_method(machine, method, [array.tensor, *arguments[1:], *keywords.values()], {})
+        return wrapped(machine, found, like)
+
+    return row
+
+
+def ravel(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) > 1 or array.is_number:
+        raise foreign(machine)
+    return wrapped(machine, apply_method(machine, torch.Tensor.reshape, [array.tensor, ConstantValue(-1)], {}), like)
+
+
+def flatten(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) > 1:
+        raise foreign(machine)
+    dense = apply_method(machine, torch.Tensor.clone, [array.tensor], {"memory_format": ConstantValue(torch.contiguous_format)})
+    return wrapped(machine, apply_method(machine, torch.Tensor.view, [dense, ConstantValue(-1)], {}), like)
+
+
+def copied(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) > 1:
+        raise foreign(machine)
+    kept = torch.preserve_format if like.strides == twin(array).strides else torch.contiguous_format
+    made = apply_method(machine, torch.Tensor.clone, [array.tensor], {"memory_format": ConstantValue(kept)})
+    return wrapped(machine, made, like)
+
+
+def astype(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) != 2 or dtype_of(like.dtype) is None:
+        raise foreign(machine)
+    options = {"dtype": ConstantValue(dtype_of(like.dtype)), "copy": ConstantValue(True)}
+    return wrapped(machine, apply_method(machine, torch.Tensor.to, [array.tensor], options), like)
+
+
+def clip(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) != 3 or array.is_number or like.dtype != twin(array).dtype:
+        raise foreign(machine)
+    bounds = [each if is_none(machine.realize(each)) else converted(machine, each, like.dtype) for each in arguments[1:]]
+    return wrapped(machine, apply_function(machine, torch.clamp, [array.tensor, *bounds], {}), like)
+
+
+def dot(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    ranks = [value.tensor.example.dim() for each in arguments if isinstance(value := machine.realize(each), ArrayValue)]
+    if len(arguments) != 2 or ranks not in ([1, 1], [2, 1], [2, 2]):
+        raise foreign(machine)
+    return universal(machine, numpy.matmul, arguments, keywords)
+
+
+def item(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array = first_array(machine, arguments)
+    found = late_numbers.number_of(machine, array.tensor) if len(arguments) == 1 and not keywords else None
+    if found is None:
+        raise foreign(machine, "it takes a Python value out of an array")
+    return found
+
+
+def itself(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array = first_array(machine, arguments)
+    if keywords or len(arguments) > 1 or array.is_number:
+        raise foreign(machine)
+    return array
+
+
+# Of several arrays
+
+
+def joined(function: Callable[..., Any]) -> Row:
+    def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        like = answer(machine, called, arguments, keywords)
+        given, axis = machine.realize(arguments[0]), argument(arguments, keywords, 1, "axis", ConstantValue(0))
+        if len(arguments) > 2 or not keywords.keys() <= {"axis"} or not isinstance(given, (ListValue, TupleValue)):
+            raise foreign(machine)
+        if is_none(machine.realize(axis)) or not all(isinstance(machine.realize(each), ArrayValue) for each in given.items):
+            raise foreign(machine)
+        parts: list[Value] = [converted(machine, each, like.dtype) for each in given.items]
+        return wrapped(machine, apply_function(machine, function, [ListValue(parts), axis], {}), like)
+
+    return row
+
+
+def where(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    like = answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) != 3 or twin_dtype(machine, arguments[0]) != numpy.dtype(bool):
+        raise foreign(machine)
+    operands = [converted(machine, each, like.dtype) for each in arguments[1:]]
+    mask = converted(machine, arguments[0], numpy.dtype(bool))
+    return wrapped(machine, apply_function(machine, torch.where, [mask, *operands], {}), like)
+
+
+def twin_dtype(machine: Machine, value: Value) -> Any:
+    array = machine.realize(value)
+    return twin(array).dtype if isinstance(array, ArrayValue) else None
+
+
+def filled_like(number: float) -> Row:
+    def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+        if len(arguments) > 2 or not keywords.keys() <= {"dtype"} or dtype_of(like.dtype) is None:
+            raise foreign(machine)
+        options = {"dtype": ConstantValue(dtype_of(like.dtype))}
+        made = apply_function(machine, torch.full_like, [array.tensor, ConstantValue(number)], options)
+        return wrapped(machine, made, like)
+
+    return row
+
+
+# Into torch
+
+
+def from_numpy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if keywords or len(arguments) != 1:
+        raise foreign(machine)
+    return to_tensor(machine, arguments[0])
+
+
+def as_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """The same memory where nothing is converted."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"} or not isinstance(machine.realize(arguments[0]), ArrayValue):
+        raise foreign(machine)
+    options = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
+    tensor = to_tensor(machine, arguments[0])
+    return apply_method(machine, torch.Tensor.to, [tensor], options) if options else tensor
+
+
+def tensor_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`torch.tensor(a)`: memory of its own."""
+    made = as_tensor(machine, arguments, {name: value for name, value in keywords.items() if name != "requires_grad"})
+    if not is_none(machine.realize(keywords.get("requires_grad", ConstantValue(None)))):
+        raise foreign(machine)
+    assert isinstance(made, TensorValue)
+    return apply_method(machine, torch.Tensor.clone, [made], {"memory_format": ConstantValue(torch.contiguous_format)})
+
+
+OF_ARRAYS: dict[str, Callable[..., Value]] = {
+    "from_numpy": from_numpy,
+    "as_tensor": as_tensor,
+    "asarray": as_tensor,
+    "tensor": tensor_of,
+}
+"""torch's functions that take arrays."""
+
+# Arrays made of numbers
+
+
+def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., Any], list[Any]] | None]) -> None:
+    """`np.zeros((2, 3))`, of constants: `maker` says of what NumPy makes which call of torch's makes the same."""
+
+    @meaning(function)
+    def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
+            return of_one(machine, function, arguments, keywords)
+        like = answer(machine, function, arguments, keywords)
+        if not isinstance(like, numpy.ndarray) or dtype_of(like.dtype) is None or not like.flags.c_contiguous:
+            raise foreign(machine)
+        found = maker(like)
+        if found is None:
+            raise foreign(machine)
+        call, values = found
+        options = {"dtype": ConstantValue(dtype_of(like.dtype)), "device": ConstantValue(CPU)}
+        return wrapped(machine, apply_function(machine, call, [as_value(each) for each in values], options), like)
+
+
+def as_value(known: Any) -> Value:
+    if isinstance(known, (list, tuple)):
+        items = [as_value(item) for item in known]
+        return ListValue(items) if isinstance(known, list) else TupleValue(tuple(items))
+    return ConstantValue(known)
+
+
+def of_one(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """`np.asarray(x)` and `np.array(a)`."""
+    given = machine.realize(arguments[0])
+    array = of_tensor(machine, given) if isinstance(given, TensorValue) else given
+    if keywords or len(arguments) != 1 or function not in (numpy.array, numpy.asarray):
+        raise foreign(machine)
+    return array if function is numpy.asarray else copied(machine, numpy.copy, [array], {})
+
+
+def filled(number: float) -> Callable[[Any], Any]:
+    return lambda like: (torch.full, [like.shape, bool(number) if like.dtype.kind == "b" else number])
+
+
+MOST_WRITTEN = 4096
+ROWS: dict[Any, Row] = {}
+
+if IS_THERE:
+    _BY_NAME: dict[str, Row] = {
+        "sum": reduction(torch.sum),
+        "mean": reduction(torch.mean),
+        "prod": reduction(torch.prod),
+        "max": reduction(torch.amax),
+        "min": reduction(torch.amin),
+        "any": reduction(torch.any),
+        "all": reduction(torch.all),
+        "std": reduction(torch.std, correction=0),
+        "var": reduction(torch.var, correction=0),
+        "argmax": reduction(torch.argmax),
+        "argmin": reduction(torch.argmin),
+        "cumsum": along(torch.cumsum),
+        "cumprod": along(torch.cumprod),
+        "reshape": reshape,
+        "transpose": transpose,
+        "swapaxes": same_method(torch.Tensor.swapaxes, 2),
+        "squeeze": same_method(torch.Tensor.squeeze, 1),
+        "ravel": ravel,
+        "copy": copied,
+        "clip": clip,
+        "dot": dot,
+    }
+    ROWS |= {getattr(numpy, name): row for name, row in _BY_NAME.items()}
+    ROWS |= {getattr(numpy.ndarray, name): row for name, row in _BY_NAME.items()}
+    ROWS |= {numpy.ndarray.flatten: flatten, numpy.ndarray.astype: astype, numpy.ndarray.item: item, numpy.generic.item: item}
+    ROWS |= {numpy.amax: reduction(torch.amax), numpy.amin: reduction(torch.amin)}
+    ROWS |= {numpy.expand_dims: same_method(torch.Tensor.unsqueeze, 1), numpy.stack: joined(torch.stack)}
+    ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
+    ROWS |= {numpy.zeros_like: filled_like(0), numpy.ones_like: filled_like(1)}
+
+    def _method(function: Any) -> None:
+        @meaning(function)
+        def by_row(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+            return call(machine, function, arguments, keywords)
+
+    for _function in list(ROWS):
+        if getattr(_function, "__objclass__", None) is not None:
+            _method(_function)
+    made_of_numbers(numpy.zeros, filled(0))
+    made_of_numbers(numpy.ones, filled(1))
+    made_of_numbers(numpy.array, lambda like: (torch.tensor, [like.tolist()]) if like.size <= MOST_WRITTEN and like.ndim else None)
+    made_of_numbers(numpy.asarray, lambda like: (torch.tensor, [like.tolist()]) if like.size <= MOST_WRITTEN and like.ndim else None)

@@ -1,0 +1,78 @@
+"""The traceback of an error that leaves a compiled call: as if the program's own lines had run.
+
+    f at the line of its `def`                        f at `z = inner(x)`
+      forward in <eval_with_key>: getitem = t[i]      inner at `return t[i]`
+
+Only where the graph's own code raised, operator by operator, and the call could not begin anew; frames of libraries between the
+program's are not there. Python makes no frames by request: for each line a small code object of that place and name raises once.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable
+from types import CodeType, TracebackType
+from typing import Any
+
+from torch import fx
+
+from dynascope.report.span import UserFrame, UserStack
+
+GENERATED = "<eval_with_key>"
+"""What fx calls the files of its graphs' code."""
+
+
+def relocation(graph: fx.Graph) -> Callable[[], None]:
+    """`relocate()` changes the traceback of the error that is being handled."""
+    stacks: dict[str, UserStack] = {node.name: node.meta["user_stack"] for node in graph.nodes if node.meta.get("user_stack")}
+
+    def relocate() -> None:
+        error = sys.exc_info()[1]
+        outermost = error.__traceback__ if error is not None else None
+        inside = _of_graph(outermost)
+        stack = stacks.get(_node_name(inside), ()) if inside is not None else ()
+        if error is None or outermost is None or inside is None or not stack:
+            return
+        chain = inside.tb_next
+        for frame in reversed(stack):
+            chain = _entry(frame, outermost.tb_frame.f_globals, chain)
+        error.__traceback__ = chain
+
+    return relocate
+
+
+def _of_graph(entry: TracebackType | None) -> TracebackType | None:
+    while entry is not None and not entry.tb_frame.f_code.co_filename.startswith(GENERATED):
+        entry = entry.tb_next
+    return entry
+
+
+def _node_name(entry: TracebackType) -> str:
+    """`getitem = t[i];  t = i = None` computes the node `getitem`."""
+    frame = entry.tb_frame
+    text = linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals)
+    return text.partition("=")[0].partition(":")[0].strip()
+
+
+def _entry(frame: UserFrame, names: dict[str, Any], following: TracebackType | None) -> TracebackType:
+    try:
+        exec(_raising(frame), {"__name__": names.get("__name__"), "__builtins__": {}})
+    except ZeroDivisionError as error:
+        assert error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        made = error.__traceback__.tb_next
+        return TracebackType(following, made.tb_frame, made.tb_lasti, frame.span.line)
+    raise AssertionError("a division by zero raises")
+
+
+def _raising(frame: UserFrame) -> CodeType:
+    """Code whose every instruction stands at the frame's place."""
+    span, tree = frame.span, ast.parse("1 // 0")
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno, node.end_lineno = span.line, span.last_line
+            node.col_offset = 0 if span.column is None else span.column
+            node.end_col_offset = node.col_offset if span.end_column is None else span.end_column
+    name = frame.function.rpartition(".")[2]
+    return compile(tree, span.file, "exec").replace(co_name=name, co_qualname=frame.function)

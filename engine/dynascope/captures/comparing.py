@@ -1,0 +1,156 @@
+"""Each way of capturing a function, tried on the call that it captured and on calls that take other paths."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import time
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from dynascope.captures.calls import Call, Observed, difference, observed, others
+from dynascope.captures.systems import SYSTEMS, Capture, Missing, quietly
+
+TIMES = 20
+SECONDS = 0.2
+MOST_CALLS = 12
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`found` None: as eager. `is_said`: it raised, so that nobody gets a wrong result."""
+
+    call: str
+    found: str | None
+    is_said: bool = False
+    lines: tuple[int, ...] = ()
+    """Of the function, that this call runs and the first one does not."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one way made of the function. Seconds; `overhead` is a warm call's beyond eager's."""
+
+    system: str
+    captured: bool
+    pieces: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: str = ""
+    is_missing: bool = False
+    proofs: tuple[Proof, ...] = ()
+    seconds: float | None = None
+    overhead: float | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """As far as was tried."""
+        return all(proof.found is None or proof.is_said for proof in self.proofs)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    function: str
+    rows: tuple[Row, ...]
+    eager_seconds: float
+
+    def __str__(self) -> str:
+        from dynascope.captures.printing import comparison_text
+
+        return comparison_text(self)
+
+
+def compare_captures(function: Callable, *arguments: Any, **keywords: Any) -> Comparison:
+    """Capture `function` for these arguments in every way there is, and try each on other arguments."""
+    return compare_calls(function, [Call(arguments, keywords)])
+
+
+def compare_calls(function: Callable, calls: Sequence[Call]) -> Comparison:
+    """The first call is captured. Those after it, and what is made from it, are what captures are tried on."""
+    first = calls[0]
+    code = _code(function)
+    tried = _that_run_otherwise(function, [*calls, *others(first)], code)
+    eager = _warm(_fresh(function), first)
+    rows = tuple(_row(name, function, first, tried, eager) for name in SYSTEMS)
+    return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager)
+
+
+def _code(function: Callable) -> types.CodeType | None:
+    target = function.forward if isinstance(function, nn.Module) else function
+    return getattr(getattr(target, "__func__", target), "__code__", None)
+
+
+Tried = list[tuple[Call, Observed, tuple[int, ...]]]
+
+
+def _that_run_otherwise(function: Callable, calls: Sequence[Call], code: types.CodeType | None) -> Tried:
+    """The first call again, and those of which eager says something else: another path, sizes or numbers. Where eager itself
+    cannot run a call that was made up, it proves nothing."""
+    found: Tried = []
+    for call in calls:
+        seen = observed(_fresh(function), call, code)
+        if seen.error is not None and found:
+            continue
+        before = found[0][1].lines if found else ()
+        found.append((call, seen, tuple(line for line in seen.lines if found and line not in before)))
+        if len(found) == MOST_CALLS:
+            break
+    return found
+
+
+def _fresh(function: Callable) -> Callable:
+    """A module with its own buffers: a run may change them."""
+    try:
+        return copy.deepcopy(function) if isinstance(function, nn.Module) else function
+    except Exception:
+        return function
+
+
+def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float) -> Row:
+    torch.manual_seed(0)
+    target, start = _fresh(function), time.perf_counter()
+    try:
+        made = quietly(SYSTEMS[name], target, first.copied())
+    except Missing as missing:
+        return Row(name, False, failure=str(missing), is_missing=True)
+    except Exception as error:
+        return Row(name, False, failure=_words(error), seconds=time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    proofs = tuple(_proof(made, call, expected, lines) for call, expected, lines in tried)
+    warm = None if proofs and proofs[0].is_said else _warm(made.run, first)
+    return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm - eager)
+
+
+def _proof(made: Capture, call: Call, expected: Observed, lines: tuple[int, ...]) -> Proof:
+    found = quietly(lambda run, given: observed(run, given), made.run, call)  # type: ignore[arg-type, return-value]
+    if isinstance(found, Observed) and found.error is not None and expected.error is None:
+        return Proof(call.what, _words(found.error), True, lines)
+    return Proof(call.what, difference(found, expected), False, lines)  # type: ignore[arg-type]
+
+
+def _words(error: BaseException) -> str:
+    text = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
+
+
+def _warm(run: Callable, call: Call) -> float | None:
+    """The fastest of some calls; None where it raises."""
+    given, best = call.copied(), float("inf")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            run(*given.arguments, **given.keywords)
+            began = time.perf_counter()
+            for _ in range(TIMES):
+                start = time.perf_counter()
+                run(*given.arguments, **given.keywords)
+                best = min(best, time.perf_counter() - start)
+                if time.perf_counter() - began > SECONDS:
+                    break
+    except Exception:
+        return None
+    return best

@@ -1,0 +1,76 @@
+"""A comparison of captures as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from dynascope.captures.comparing import Comparison, Proof, Row
+
+
+def comparison_text(comparison: Comparison, graphs: bool = True) -> str:
+    return "\n".join(_lines(comparison, graphs))
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    rows = [{**asdict(row), "is_sound": row.is_sound} for row in comparison.rows]
+    return {"function": comparison.function, "eager_seconds": comparison.eager_seconds, "rows": rows}
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    lines = [f"# Captures of `{comparison.function}`", "", "| | captured | to capture | a call beyond eager's | holds |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for row in comparison.rows:
+        lines.append(f"| {' | '.join((row.system, *_cells(row)))} |")
+    for row in comparison.rows:
+        lines += ["", f"## {row.system}", ""]
+        lines += [f"- {words}" for words in _details(row)]
+        for piece in row.pieces:
+            lines += ["", "```python", piece, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(comparison: Comparison, graphs: bool) -> Iterator[str]:
+    rows = [("", "captured", "to capture", "a call beyond eager's", "holds")]
+    rows += [(row.system, *_cells(row)) for row in comparison.rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    yield f"{comparison.function}, a call of eager's takes {comparison.eager_seconds * 1e6:.0f} us"
+    for row in rows:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    for row in comparison.rows:
+        yield ""
+        yield row.system
+        yield from (f"    {words}" for words in _details(row))
+        if graphs:
+            for number, piece in enumerate(row.pieces, 1):
+                yield f"    graph {number} of {len(row.pieces)}:"
+                yield from (f"        {line}" for line in piece.splitlines())
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.is_missing:
+        return "missing", "", "", ""
+    if not row.captured:
+        return "no", f"{row.seconds or 0:.3f} s", "", ""
+    pieces = "1 graph" if len(row.pieces) == 1 else f"{len(row.pieces)} graphs"
+    overhead = "" if row.overhead is None else f"{row.overhead * 1e6:+.0f} us"
+    wrong = sum(proof.found is not None and not proof.is_said for proof in row.proofs)
+    refused = sum(proof.is_said for proof in row.proofs)
+    holds = f"no: {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"
+    return pieces, f"{row.seconds or 0:.3f} s", overhead, holds + (f", {refused} refused" if refused else "")
+
+
+def _details(row: Row) -> Iterator[str]:
+    if row.failure:
+        yield row.failure
+    yield from row.notes
+    for proof in row.proofs:
+        if proof.found is not None:
+            yield _proof_words(proof)
+
+
+def _proof_words(proof: Proof) -> str:
+    path = f" (eager runs line {', '.join(map(str, proof.lines))} then)" if proof.lines else ""
+    kind = "raises" if proof.is_said else "UNSOUND"
+    return f"{kind}, {proof.call}{path}: {proof.found}"

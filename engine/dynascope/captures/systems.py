@@ -1,0 +1,145 @@
+"""The ways to capture a function: each takes (function, call) and gives something to call, the text of what it has, and notes.
+
+LazyTensor is asked for too: where torch carries its backend no longer, the reason is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from dynascope.captures.calls import Call
+
+
+@dataclass(frozen=True)
+class Capture:
+    """`run(*arguments, **keywords)`; `pieces` are the graphs, printed. A function in several pieces has Python between them."""
+
+    run: Callable[..., Any]
+    pieces: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Missing(Exception):
+    """torch has this way no longer, or not here."""
+
+
+def by_trace(function: Callable, call: Call) -> Capture:
+    tensors, rebuilt = _tensors_of(call)
+    if isinstance(function, nn.Module) and not call.keywords and len(tensors) == len(call.arguments):
+        traced = torch.jit.trace(function, call.arguments, check_trace=False)
+    else:
+        traced = torch.jit.trace(lambda *given: function(*rebuilt(given)[0], **rebuilt(given)[1]), tensors, check_trace=False)
+    frozen = len(pytree.tree_leaves((call.arguments, call.keywords))) - len(tensors)
+    notes = (f"{frozen} arguments that are no tensors are constants",) if frozen else ()
+    return Capture(lambda *a, **k: traced(*_tensors_of(Call(a, k))[0]), (str(traced.graph),), notes)
+
+
+def by_script(function: Callable, call: Call) -> Capture:
+    scripted = torch.jit.script(function)
+    return Capture(scripted, (str(scripted.graph),))
+
+
+def by_fx(function: Callable, call: Call) -> Capture:
+    module = torch.fx.symbolic_trace(function)
+    return Capture(module, (module.code.strip(),))
+
+
+def by_export(function: Callable, call: Call) -> Capture:
+    module = function if isinstance(function, nn.Module) else _Holding(function)
+    program = torch.export.export(module, call.arguments, call.keywords, strict=False)
+    return Capture(program.module(), (program.graph_module.code.strip(),))
+
+
+def by_lazy_tensors(function: Callable, call: Call) -> Capture:
+    try:
+        import torch._lazy.ts_backend
+
+        torch._lazy.ts_backend.init()
+    except Exception as error:
+        raise Missing(f"this torch carries no backend for lazy tensors: {error}") from None
+    import torch._lazy.metrics
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        lazy = pytree.tree_map(lambda v: v.to("lazy") if isinstance(v, torch.Tensor) else v, (arguments, keywords))
+        versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in pytree.tree_leaves(lazy)]
+        result = function(*lazy[0], **lazy[1])
+        texts[:] = _lazy_text(result)
+        leaves = zip(pytree.tree_leaves((arguments, keywords)), pytree.tree_leaves(lazy), versions, strict=True)
+        for given, other, version in leaves:
+            if isinstance(given, torch.Tensor) and other._version != version:
+                given.data.copy_(other.detach().cpu())
+        return pytree.tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, result)
+
+    texts: list[str] = []
+    copied = call.copied()
+    run(*copied.arguments, **copied.keywords)
+    return Capture(run, tuple(texts), ("noted anew at every call: operators wait until a value is read",))
+
+
+def _lazy_text(result: Any) -> list[str]:
+    waiting = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device.type == "lazy"]
+    return [torch._C._lazy._get_tensors_text(waiting).strip()] if waiting else []
+
+
+def by_dynascope(function: Callable, call: Call) -> Capture:
+    import dynascope
+
+    copied = call.copied()
+    with dynascope.expected(*_all_codes(), required=False):
+        explanation = dynascope.explain(function, *copied.arguments, **copied.keywords)
+    reasons = [reason.message for reason in explanation.break_reasons]
+    compiled = dynascope.compile(function)
+    return Capture(compiled, tuple(graph.code.strip() for graph in explanation.graphs), tuple(dict.fromkeys(reasons)))
+
+
+def _all_codes() -> list[str]:
+    from dynascope.command.explain import codes
+
+    return list(codes())
+
+
+class _Holding(nn.Module):
+    """torch.export takes modules only."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.function(*arguments, **keywords)
+
+
+def _tensors_of(call: Call) -> tuple[tuple[torch.Tensor, ...], Callable[[tuple], Any]]:
+    leaves, spec = pytree.tree_flatten((call.arguments, call.keywords))
+    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def rebuilt(given: tuple) -> Any:
+        full = list(leaves)
+        for at, value in zip(places, given, strict=True):
+            full[at] = value
+        return pytree.tree_unflatten(full, spec)
+
+    return tuple(leaves[at] for at in places), rebuilt
+
+
+def quietly(capture: Callable[[Callable, Call], Capture], function: Callable, call: Call) -> Capture:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return capture(function, call)
+
+
+SYSTEMS: dict[str, Callable[[Callable, Call], Capture]] = {
+    "torch.jit.trace": by_trace,
+    "torch.jit.script": by_script,
+    "torch.fx": by_fx,
+    "torch.export": by_export,
+    "LazyTensor": by_lazy_tensors,
+    "dynascope": by_dynascope,
+}

@@ -1,0 +1,199 @@
+"""`dynascope compare FILE --backends a,b,c`: the program under each backend, in a process of its own, beside eager.
+
+backend     results   first call   warm call   memory   graphs   breaks   kernels
+dynascope   equal         0.41 s      1.2 ms   310 MB        1        0         4
+
+`dynascope backends`: every backend with its state, and what installs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dynascope.backends import KNOWN, backend_states
+from dynascope.report.facts import CompileReport
+from dynascope.report.store import ReportUnreadable, read_report
+
+DIFFERS = 1
+USAGE = 2
+HEAD = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
+EAGER = "eager"
+FELL_BACK = "backend-failed"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one backend made of the program. Seconds are sums over its graphs, each with its backward pass."""
+
+    backend: str
+    results: str
+    """`equal`, or how they differ, or why there are none."""
+    is_equal: bool
+    first_call: float | None = None
+    """Seconds: capture, what the backend does, and the first run."""
+    warm_call: float | None = None
+    eager_call: float | None = None
+    peak_bytes: int | None = None
+    graphs: int = 0
+    breaks: int = 0
+    kernels: int | None = None
+    same_output: bool | None = None
+    """Whether the program prints what it prints under `eager`."""
+
+
+def backends(options: argparse.Namespace) -> int:
+    rows = backend_states()
+    if options.json:
+        print(json.dumps([{**asdict(known), "state": state} for known, state in rows], indent=1))
+        return 0
+    width = max(len(known.name) for known, _ in rows)
+    for known, state in rows:
+        words = f"{known.words}; {known.sizes} sizes" if known.sizes == "fixed" else known.words
+        print(f"{known.name:<{width}}  {words}\n{'':<{width}}  {state}")
+    return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """0 where every backend gives eager's results, 1 where one does not."""
+    if not Path(options.file).is_file():
+        print(f"dynascope: there is no file {options.file}", file=sys.stderr)
+        return USAGE
+    names = list(dict.fromkeys([EAGER, *filter(None, (name.strip() for name in options.backends.split(",")))]))
+    found, printed = [], None
+    for name in names:
+        comparison, output = _run_under(name, options, printed)
+        printed = output if name == EAGER else printed
+        found.append(comparison)
+    text = json.dumps([asdict(each) for each in found], indent=1)
+    if options.json:
+        Path(options.json).write_text(text, encoding="utf-8")
+    written = {"json": lambda: text, "text": lambda: comparison_text(found), "markdown": lambda: comparison_page(options.file, found)}
+    print(written[options.output_format]())
+    return 0 if all(each.is_equal for each in found) else DIFFERS
+
+
+def compare_captures(options: argparse.Namespace) -> int:
+    """`dynascope compare-captures FILE::FUNCTION`: in a process of its own, which compiles nothing before."""
+    file, _, function = options.target.partition("::")
+    if not Path(file).is_file() or not function:
+        print(f"dynascope: compare-captures takes FILE::FUNCTION; there is no {'function' if not function else file}", file=sys.stderr)
+        return USAGE
+    command = [sys.executable, "-m", "dynascope.captures", options.output_format, function, file, *options.arguments]
+    try:
+        done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=options.timeout)
+    except subprocess.TimeoutExpired:
+        print(f"dynascope: not finished after {options.timeout:g} s", file=sys.stderr)
+        return DIFFERS
+    print(done.stdout, end="")
+    if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
+    return done.returncode
+
+
+def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> tuple[Comparison, str]:
+    from dynascope.command.program import environment
+    from dynascope.command.run import child_command, child_settings
+
+    known = next((known for known in KNOWN if known.name == name), None)
+    if known is not None and known.state() != "ready":
+        return Comparison(name, known.state(), False), ""
+    options.backend, options.compare, options.events_fd = name, True, None
+    with tempfile.TemporaryDirectory(prefix="dynascope-compare-") as folder:
+        path = Path(folder) / "report.json"
+        surroundings = environment(child_settings(options, path))
+        try:
+            done = subprocess.run(
+                child_command(options), env=surroundings, text=True, capture_output=True, check=False, timeout=options.timeout
+            )
+        except subprocess.TimeoutExpired:
+            return Comparison(name, f"not finished after {options.timeout:g} s", False), ""
+        try:
+            report = read_report(path)
+        except (FileNotFoundError, ReportUnreadable) as error:
+            return Comparison(name, f"no report: {error}", False), done.stdout
+    same = None if expected is None else done.stdout == expected
+    return _judged(name, report, done, same), done.stdout
+
+
+def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess, same: bool | None) -> Comparison:
+    entries = [entry for function in report.functions for entry in function.entries]
+    measured = [graph.beside_eager for graph in report.graphs if graph.beside_eager is not None]
+    words, is_equal = _results(report, measured, done)
+    facts: dict[str, Any] = {
+        "peak_bytes": report.program.peak_bytes,
+        "graphs": len(report.graphs),
+        "breaks": sum(entry.exit == "break" for entry in entries),
+        "kernels": len(report.kernels) if name == "dynascope" else max((m.kernels or 0 for m in measured), default=0) or None,
+        "same_output": same,
+    }
+    ran = [each for each in measured if not each.failure]
+    if ran:
+        compiling = sum(entry.seconds.get(stage, 0.0) for entry in entries for stage in entry.seconds)
+        facts["first_call"] = compiling + sum(each.first or 0.0 for each in ran)
+        facts["warm_call"] = sum(each.compiled for each in ran)
+        facts["eager_call"] = sum(each.eager for each in ran)
+    return Comparison(name, words, is_equal, **facts)
+
+
+def _results(report: CompileReport, measured: list, done: subprocess.CompletedProcess) -> tuple[str, bool]:
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no words"])[-1]
+        return f"the program ended with {done.returncode}: {last}", False
+    fell_back = [note for graph in report.graphs for note in graph.notes if note.code == FELL_BACK]
+    if fell_back:
+        return f"ran operator by operator: {fell_back[0].message}", False
+    failure = next((each.failure for each in measured if each.failure), "")
+    if failure:
+        return f"not compared: {failure}", False
+    if not measured:
+        return "nothing was compiled", False
+    worst = max(each.difference or 0.0 for each in measured)
+    if worst <= 1:
+        return "equal", True
+    return ("differ in type, size or kind" if worst == float("inf") else f"differ, {worst:.0f} times what rounding may"), False
+
+
+def comparison_text(found: list[Comparison]) -> str:
+    rows = [HEAD, *(_row(each) for each in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    widths[1] = min(widths[1], max([len("results"), *(len(r[1]) for r in rows if len(r[1]) < 16)]))
+    lines = []
+    for row, each in zip(rows, [None, *found], strict=True):
+        long = len(row[1]) > widths[1]
+        cells = [row[0].ljust(widths[0]), ("see below" if long else row[1]).ljust(max(widths[1], 9))]
+        cells += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        lines.append("   ".join(cells).rstrip())
+        if each is not None and each.same_output is False:
+            lines.append(f"{'':{widths[0]}}   the program prints other words than under eager")
+    lines += [f"{each.backend}: {each.results}" for each in found if len(each.results) > widths[1]]
+    return "\n".join(lines)
+
+
+def comparison_page(file: str, found: list[Comparison]) -> str:
+    """Markdown, for an editor."""
+    lines = [f"# {Path(file).name} under {len(found)} backends", "", f"| {' | '.join(HEAD)} | prints |", "| --- " * (len(HEAD) + 1) + "|"]
+    for each in found:
+        same = {None: "", True: "the same", False: "other words"}[each.same_output]
+        lines.append(f"| {' | '.join((*_row(each), same))} |".replace("\n", " "))
+    lines += ["", "Seconds and times are sums over the graphs, a call with its backward pass. Results are equal up to rounding."]
+    return "\n".join(lines)
+
+
+def _row(each: Comparison) -> tuple[str, ...]:
+    return (
+        each.backend,
+        each.results,
+        "" if each.first_call is None else f"{each.first_call:.2f} s",
+        "" if each.warm_call is None else f"{each.warm_call * 1000:.2f} ms",
+        "" if each.peak_bytes is None else f"{each.peak_bytes / 2**20:.0f} MB",
+        f"{each.graphs}",
+        f"{each.breaks}",
+        "" if each.kernels is None else f"{each.kernels}",
+    )

@@ -1,0 +1,58 @@
+"""The texts of one stage, out of a report: for `dynascope show` and `Explanation.show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, StageText
+
+STAGES: dict[str, tuple[str, ...]] = {
+    "bytecode": ("bytecode", "rewritten-bytecode"),
+    "torch": ("torch",),
+    "joint": ("joint",),
+    "aten": ("aten-forward", "aten-backward"),
+    "core": ("core-forward", "core-backward"),
+    "prims": ("prims-forward", "prims-backward"),
+    "loops": ("loops-forward", "loops-backward"),
+    "groups": ("groups-forward", "groups-backward"),
+    "kernels": ("kernels",),
+    "wrapper": ("wrapper-forward", "wrapper-backward"),
+    "guards": ("guards",),
+}
+LEVELS = frozenset({"joint", "aten", "core", "prims"})
+"""What nothing may have run: made when it is asked for."""
+
+
+def in_order(texts: Iterable[StageText]) -> tuple[StageText, ...]:
+    """From the program to its kernels. Texts of one stage keep their order: the graph's parts."""
+    order = [name for names in STAGES.values() for name in names]
+    return tuple(sorted(texts, key=lambda text: order.index(text.stage)))
+
+
+def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterator[str]:
+    """The texts of a stage for every entry of the functions of that name (all functions when it is empty)."""
+    graphs = {graph.identifier: graph for graph in report.graphs}
+    for fact in report.functions:
+        if not is_named(fact, function):
+            continue
+        for entry in fact.entries:
+            title = f"# {fact.name}, {entry.identifier} ({entry.region} at line {entry.span.line})"
+            graph = graphs.get(entry.graph or "")
+            for text in entry.texts + (graph.texts if graph else ()):
+                if text.stage in STAGES[stage]:
+                    yield f"{title}: {text.stage}\n{text.text.rstrip()}"
+            yield from _derived_texts(report, entry, stage, title)
+
+
+def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: str) -> Iterator[str]:
+    if stage == "guards":
+        yield "\n".join([f"{title}: guards", *(f"{guard.check}    # {guard.span or ''}" for guard in entry.guards)])
+    if stage == "kernels":
+        for kernel in report.kernels:
+            if kernel.graph == entry.graph and kernel.graph is not None:
+                often = f", {kernel.launches} times a call" if kernel.launches > 1 else ""
+                yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language}{often})\n{kernel.text.rstrip()}"
+
+
+def is_named(fact: FunctionFact, function: str) -> bool:
+    return function in ("", fact.name, fact.name.rsplit(".", 1)[-1])

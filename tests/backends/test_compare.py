@@ -1,0 +1,116 @@
+"""`dynascope compare` and `dynascope backends`: every backend in a process of its own, beside eager."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import dynascope
+import pytest
+import torch
+from dynascope.backends import KNOWN, UnknownBackend, backend_states
+from dynascope.comparing import _difference
+
+PROGRAM = """
+import dynascope
+import torch
+
+@dynascope.register_backend
+def mine(graph, example_inputs):
+    return graph.forward
+
+@dynascope.register_backend
+def wrong(graph, example_inputs):
+    def call(*inputs):
+        return [value + 1 for value in graph.forward(*inputs)]
+    return call
+
+@dynascope.register_backend
+def broken(graph, example_inputs):
+    raise ValueError("this graph is too hard")
+
+def f(x, w):
+    return torch.relu(x @ w).sum()
+
+f = torch.compile(f)
+torch.manual_seed(0)
+w = torch.randn(4, 3, requires_grad=True)
+for size in (2, 5, 5):
+    f(torch.randn(size, 4), w).backward()
+print(round(w.grad.sum().item(), 3))
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("compared") / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def compare(*words):
+    command = [sys.executable, "-m", "dynascope", "compare", "--output-format", "json", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, {row["backend"]: row for row in json.loads(done.stdout)}
+
+
+@pytest.mark.compiler
+@pytest.mark.expects_in_children("backend-failed")
+def test_backends_side_by_side(program, monkeypatch):
+    monkeypatch.setenv("DYNASCOPE_STRICT", "0")
+    code, rows = compare("--backends", "dynascope,mine,wrong,broken,tensorrt", program)
+    assert code == 1 and list(rows) == ["eager", "dynascope", "mine", "wrong", "broken", "tensorrt"]
+    for name in ("eager", "dynascope", "mine"):
+        row = rows[name]
+        assert row["is_equal"] and row["results"] == "equal" and row["graphs"] >= 1 and row["same_output"] in (None, True)
+        assert row["first_call"] > 0 and row["warm_call"] > 0 and row["peak_bytes"] > 2**20
+    assert rows["dynascope"]["kernels"] > 0
+    assert rows["wrong"]["results"].startswith("differ")
+    assert "this graph is too hard" in rows["broken"]["results"]
+    assert "torch-tensorrt" in rows["tensorrt"]["results"] or "GPU" in rows["tensorrt"]["results"]
+
+
+def test_a_program_that_ends_with_an_error(tmp_path):
+    path = tmp_path / "ends.py"
+    path.write_text("import torch\nraise SystemExit(3)\n")
+    code, rows = compare("--backends", "eager", path)
+    assert code == 1 and rows["eager"]["results"].startswith("the program ended with 3")
+
+
+def test_every_backend_has_a_state_and_a_way_to_install_it():
+    states = {known.name: state for known, state in backend_states()}
+    assert {"dynascope", "eager", "aot_eager", "inductor", "cudagraphs", "onnxrt", "openxla", "tensorrt", "tvm", "ipex"} <= set(states)
+    assert states["dynascope"] == states["eager"] == "ready"
+    for known in KNOWN:
+        if known.missing():
+            assert states[known.name] == f"missing {', '.join(known.missing())}: {known.install}"
+            with pytest.raises(UnknownBackend, match=known.install.split()[-1]):
+                dynascope.compile(lambda x: x, backend=known.name)
+
+
+def test_the_command_lists_them():
+    done = subprocess.run([sys.executable, "-m", "dynascope", "backends"], capture_output=True, text=True, check=True)
+    assert "inductor" in done.stdout and "pip install" in done.stdout
+
+
+def test_what_counts_as_equal():
+    a = torch.randn(8)
+    assert _difference([a, 1, None], [a * (1 + 1e-6), 1, None]) < 1
+    assert _difference([a * 1.01], [a]) > 1
+    assert _difference([a.double()], [a]) == _difference([a[:4]], [a]) == _difference([], [a]) == float("inf")
+    assert _difference([torch.tensor([1.0, float("nan")])], [torch.tensor([1.0, float("nan")])]) == 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime and onnxscript")
+def test_onnxrt_trains():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
+    compiled = dynascope.compile(model, backend="onnxrt")
+    for size in (4, 4, 6):
+        x = torch.randn(size, 8)
+        result, expected = compiled(x), model(x)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+        gradients = torch.autograd.grad(result.pow(3).sum(), list(model.parameters()))
+        torch.testing.assert_close(gradients, torch.autograd.grad(expected.pow(3).sum(), list(model.parameters())), rtol=1e-3, atol=1e-3)

@@ -1,0 +1,92 @@
+"""What programs ask of memory inside: strides, contiguity, offsets, versions. Where meta kernels do not know, the real tensor does."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from torch.nn import functional as F
+
+MATRIX, CUBE, IMAGE = torch.arange(24.0).view(4, 6), torch.arange(120.0).view(4, 6, 5), torch.rand(2, 4, 6, 6)
+UNKNOWN = {
+    "batch norm": lambda: F.batch_norm(MATRIX.t(), None, None, training=True),
+    "batch norm of rows": lambda: F.batch_norm(CUBE.permute(2, 1, 0), None, None, training=True),
+    "and what follows": lambda: (F.batch_norm(MATRIX.t(), None, None, training=True) * 2).relu(),
+    "and its views": lambda: F.batch_norm(CUBE.mT, None, None, training=True)[1:].mT,
+    "copysign": lambda: torch.copysign(CUBE.mT, CUBE.mT.contiguous()),
+    "of other types": lambda: torch.copysign(MATRIX.t(), torch.ones(6, 4, dtype=torch.int64)),
+    "promoted": lambda: torch.add(MATRIX[:1].expand(4, 6).bfloat16() * 1, MATRIX[:1].expand(4, 6)),
+    "ldexp": lambda: torch.ldexp(CUBE.mT, torch.ones(4, 5, 6)),
+    "logical": lambda: torch.logical_and(CUBE.mT, torch.ones(4, 5, 6)),
+    "rounded quotient": lambda: torch.div(torch.ones(6), MATRIX.t()[:, :1].expand(6, 6), rounding_mode="floor"),
+    "log sigmoid": lambda: F.logsigmoid(MATRIX.t()),
+    "convolution": lambda: F.conv_transpose1d(CUBE.mT, torch.rand(5, 3, 2)),
+    "pad": lambda: F.pad(IMAGE.to(memory_format=torch.channels_last), (1, 1, 1, 1), mode="replicate"),
+    "pixel shuffle": lambda: F.pixel_shuffle(IMAGE.to(memory_format=torch.channels_last), 2),
+    "singular values": lambda: torch.linalg.svd(MATRIX, full_matrices=False)[0],
+    "fourier": lambda: torch.fft.rfftn(CUBE),
+    "angle": lambda: torch.complex(MATRIX, MATRIX).t().angle(),
+}
+KNOWN = {
+    "batch norm": lambda: F.batch_norm(MATRIX, None, None, training=True),
+    "sum": lambda: MATRIX.t() + CUBE[:, :, 0].t(),
+    "matmul": lambda: MATRIX.t() @ MATRIX,
+    "views": lambda: CUBE.transpose(0, 1)[1:],
+    "linear": lambda: F.linear(CUBE.mT, torch.rand(3, 6)).relu().softmax(-1),
+    "layer norm": lambda: F.layer_norm(CUBE, (5,)).transpose(1, 2).contiguous(),
+}
+
+
+def asks(make):
+    result = make()
+    return result.stride(), result.is_contiguous(), result.dim_order(), result.storage_offset()
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_meta_kernels_do_not_know(name):
+    assert dynascope.compile(asks, backend="eager")(UNKNOWN[name]) == asks(UNKNOWN[name])
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_they_know(name):
+    assert dynascope.compile(asks, backend="eager", fullgraph=True)(KNOWN[name]) == asks(KNOWN[name])
+
+
+WRITES = {
+    "fill": lambda y: y.fill_(1),
+    "masked fill": lambda y: y.masked_fill_(y > 0.5, 0.0),
+    "by a mask": lambda y: y.__setitem__(y > 0.5, 1.0),
+    "by numbers": lambda y: y.index_put_((torch.tensor([0]),), torch.tensor(1.0)),
+    "out": lambda y: torch.exp(y, out=y),
+    "in place twice": lambda y: F.relu(y.add_(1), inplace=True),
+    "of a part": lambda y: y[:1].zero_(),
+    "detached": lambda y: y.detach().add_(1),
+    "statistics": lambda y: F.batch_norm(MATRIX[:, :4], y[0], y[0] + 1, training=True),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("name", WRITES)
+def test_versions_of_what_is_made_inside(name, rows):
+    def program(x):
+        made = x * 1
+        part = made.narrow(0, 0, 1)
+        WRITES[name](part)
+        return made, made._version, part._version
+
+    x = torch.rand(rows, 4)
+    ours, theirs = dynascope.compile(program, fullgraph=True)(x), program(x)
+    assert ours[1:] == theirs[1:]
+    torch.testing.assert_close(ours[0], theirs[0])
+
+
+@pytest.mark.expects("tensor-attribute")
+@pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: (x * 1).data.add_(1), lambda x: x[1:].zero_()])
+def test_versions_of_inputs_and_beside_data(write):
+    def program(x):
+        write(x)
+        return x._version, x.view(-1)._version
+
+    x = torch.rand(3)
+    assert dynascope.compile(program, backend="eager")(x) == program(torch.rand(3))

@@ -1,0 +1,150 @@
+"""NumPy inside what is compiled: NumPy's results, types and layouts, by torch's operations where they can be."""
+
+import dynascope
+import numpy as np
+import pytest
+import torch
+
+X = torch.linspace(-2, 2, 12).view(3, 4)
+FLOATS = np.linspace(0.25, 3, 12).reshape(3, 4)
+TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
+
+
+def assert_alike(mine, theirs):
+    assert type(mine) is type(theirs)
+    if isinstance(theirs, (tuple, list)):
+        assert len(mine) == len(theirs)
+        for one, other in zip(mine, theirs, strict=True):
+            assert_alike(one, other)
+    elif isinstance(theirs, np.ndarray):
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        assert [step for size, step in zip(mine.shape, mine.strides, strict=True) if size > 1 and mine.size] == [
+            step for size, step in zip(theirs.shape, theirs.strides, strict=True) if size > 1 and theirs.size
+        ]
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-7)
+    elif isinstance(theirs, torch.Tensor):
+        torch.testing.assert_close(mine, theirs)
+        assert mine.stride() == theirs.stride()
+    else:
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-7)
+
+
+PROGRAMS = {
+    "in the middle": lambda x, a: torch.from_numpy(np.abs(x.numpy()) + 1) * 2,
+    "operators": lambda x, a: (a * 2 - 1, 1 / a, a**2, -a, a @ a.T, a > 1, (a > 1) & (a < 2), ~(a > 1), a + x.numpy()),
+    "reductions": lambda x, a: (a.sum(), a.sum(0), np.mean(a, axis=1), a.max(axis=-1, keepdims=True), np.min(a), a.std(), np.var(a, 0)),
+    "more reductions": lambda x, a: ((a > 1).any(), (a > 1).all(axis=0), a.argmax(), a.argmin(axis=1), np.cumsum(a), a.cumprod(axis=1)),
+    "shapes": lambda x, a: (a.T, a.reshape(-1, 2), a.ravel(), a.flatten(), np.transpose(a), a[None], a.swapaxes(0, 1)),
+    "one more dimension": lambda x, a: np.expand_dims(a, 1) * a[:, :, None].squeeze(2),
+    "facts": lambda x, a: (a.shape, a.ndim, a.size, len(a), a.T.shape, a.itemsize),
+    "items": lambda x, a: (a[0], a[1, 2], a[:, 1], a[::2], a[..., None], a[np.array([2, 0])], a[1:, :2].sum()),
+    "joined": lambda x, a: (np.stack([a, a * 2]), np.concatenate([a, x.numpy()], axis=1), np.where(a > 1, a, 0), np.clip(a, 0.5, 2)),
+    "made": lambda x, a: (np.zeros((2, 3)) + a[:2, :3], np.ones(4, dtype=np.float32) * a, a + np.array([1, 2, 3, 4]), np.zeros_like(a)),
+    "converted": lambda x, a: (a.astype(np.float32), a.astype(int), a.copy(), a.T.copy(), np.copy(a.T), x.numpy().astype("float64")),
+    "into torch": lambda x, a: (torch.as_tensor(a), torch.as_tensor(a, dtype=torch.float32) + x, torch.tensor(a), torch.asarray(a) * 2),
+    "numbers": lambda x, a: (x * float(np.mean(a)), x * a.sum(), x + int(a.argmax()), x * (a.max() - a.min())),
+    "rows": lambda x, a: sum(row * at for at, row in enumerate(a)),
+    "functions": lambda x, a: (np.sqrt(a), np.exp(a), np.log(a), np.tanh(a), np.arctan2(a, 2), np.maximum(a, 1), np.hypot(a, a)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_with_numpys_results(name):
+    program = PROGRAMS[name]
+    call = dynascope.compile(program, fullgraph=True)
+    for scale in (1, 2):
+        assert_alike(call(X * scale, FLOATS * scale), program(X * scale, FLOATS * scale))
+
+
+OPERATORS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "less": lambda a, b: a < b,
+    "maximum": lambda a, b: np.maximum(a, b),
+    "and": lambda a, b: a & b,
+    "where": lambda a, b: np.where(a > 1, a, b),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", OPERATORS)
+def test_types_are_numpys(name):
+    """Of each pair of types, of arrays and of Python's numbers."""
+    program = OPERATORS[name]
+    numbers = np.array([1, 2, 3, 5])
+    call = dynascope.compile(program, dynamic=False)
+    for one in TYPES:
+        for other in (*TYPES, int, float, bool):
+            a, b = numbers.astype(one), numbers[::-1].astype(other) if isinstance(other, str) else other(1)
+            dynascope.reset()
+            try:
+                expected = program(a, b)
+            except TypeError as error:
+                with pytest.raises(TypeError, match=str(error)[:20]):
+                    call(a, b)
+                continue
+            assert_alike(call(a, b), expected)
+
+
+def test_memory_is_shared_where_it_is_shared():
+    def program(x, a):
+        x.numpy()[0] = 7
+        a += 1
+        a[1, 2] = 5
+        b = a[0]
+        b *= 2
+        torch.from_numpy(a).mul_(3)
+        return b, torch.from_numpy(a)
+
+    call = dynascope.compile(program)
+    mine, theirs = [(X.clone(), FLOATS.copy()) for _ in range(2)]
+    for _ in range(2):
+        found, expected = call(*mine), program(*theirs)
+        assert_alike(list(mine), list(theirs))
+        assert_alike(found, expected)
+        assert np.shares_memory(found[0], mine[1]) and found[1].data_ptr() == mine[1].ctypes.data
+
+
+def test_a_number_of_an_array_does_not_change_with_it():
+    def program(a):
+        first = a[0, 0]
+        a[0, 0] = 9
+        return first + 1, a[0, 0]
+
+    assert_alike(dynascope.compile(program, fullgraph=True)(FLOATS.copy()), program(FLOATS.copy()))
+
+
+def test_arrays_of_several_sizes_and_layouts():
+    def program(a):
+        return np.sin(a) * a.shape[0] + 1
+
+    call = dynascope.compile(program)
+    for a in (FLOATS, FLOATS[:2], FLOATS.T, FLOATS[:, ::2], FLOATS.astype(np.float32), FLOATS[::-1], np.asfortranarray(FLOATS)):
+        with dynascope.expected("foreign-call", "foreign-value", "unsupported-attribute", required=False):
+            assert_alike(call(a), program(a))
+
+
+@pytest.mark.expects("foreign-call")
+def test_what_has_no_counterpart_is_one_break():
+    def program(x):
+        return torch.from_numpy(np.sinc(x.numpy() * 2)) + 1
+
+    call = dynascope.compile(program)
+    assert_alike(call(X), program(X))
+    assert len(dynascope.explain(program, X).graphs) == 2
+
+
+def test_errors_are_numpys():
+    def program(a, b):
+        return a @ b
+
+    with pytest.raises(ValueError, match="matmul"), dynascope.expected("foreign-call", "program-raises", required=False):
+        dynascope.compile(program)(FLOATS, FLOATS)
+
+    def taken(x):
+        return x.numpy() + 1
+
+    with pytest.raises(RuntimeError, match="requires grad"), dynascope.expected("torch-call-fails", required=False):
+        dynascope.compile(taken)(X.clone().requires_grad_())

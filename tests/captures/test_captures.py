@@ -1,0 +1,130 @@
+"""`dynascope compare-captures`: what each way of capturing has of a function, and proofs of where it does not hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.may_break
+
+
+def rows_of(function, *arguments, **keywords):
+    comparison = dynascope.compare_captures(function, *arguments, **keywords)
+    assert all(name in str(comparison) for name in ("torch.jit.trace", "torch.export", "dynascope"))
+    return {row.system: row for row in comparison.rows}
+
+
+def branching(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def test_a_frozen_branch_is_proved():
+    rows = rows_of(branching, torch.ones(3))
+    assert not rows["torch.jit.trace"].is_sound
+    proof = next(proof for proof in rows["torch.jit.trace"].proofs if proof.found)
+    assert proof.call == "the signs of its tensors changed" and proof.lines and "other values" in proof.found
+    assert rows["torch.jit.script"].is_sound and "prim::If" in rows["torch.jit.script"].pieces[0]
+    assert not rows["torch.fx"].captured and "control flow" in rows["torch.fx"].failure
+    assert not rows["torch.export"].captured
+    ours = rows["dynascope"]
+    assert ours.captured and ours.is_sound and len(ours.pieces) == 2 and ours.seconds > 0 and ours.overhead is not None
+    assert "needs the value of a tensor" in ours.notes[0]
+
+
+def printing(x):
+    print("largest", x.max().item())
+    return x * 2
+
+
+def test_a_print_that_is_lost_is_proved():
+    rows = rows_of(printing, torch.ones(3))
+    assert rows["torch.jit.trace"].proofs[0].found == "does not print what eager prints"
+    assert rows["dynascope"].is_sound
+
+
+def sized(x):
+    return x.reshape(x.shape[0] * 2, -1) * x.shape[0]
+
+
+def test_a_size_that_is_baked_in_is_proved():
+    rows = rows_of(sized, torch.ones(3, 4))
+    assert any(proof.call == "4 rows instead of 3" and proof.is_said for proof in rows["torch.export"].proofs)
+    assert rows["dynascope"].is_sound and all(proof.found is None for proof in rows["dynascope"].proofs)
+
+
+def scaled(x, scale, flag=True):
+    x.mul_(scale)
+    return x if flag else -x
+
+
+def test_numbers_and_flags_that_are_baked_in():
+    rows = rows_of(scaled, torch.ones(3), 2.0)
+    wrong = {proof.call for proof in rows["torch.jit.trace"].proofs if proof.found and not proof.is_said}
+    assert "3.0 instead of 2.0" in wrong and "1 arguments that are no tensors" in rows["torch.jit.trace"].notes[0]
+    assert rows["dynascope"].is_sound
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(4, 3), nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(self.linear(x)).relu()
+
+
+def test_a_module_and_lazy_tensors_or_the_reason_why_not():
+    rows = rows_of(Counting(), torch.randn(5, 4))
+    assert all(rows[name].captured for name in ("torch.jit.trace", "torch.jit.script", "torch.fx", "torch.export", "dynascope"))
+    lazy = rows["LazyTensor"]
+    assert (lazy.is_missing and "no backend for lazy tensors" in lazy.failure) or lazy.captured
+
+
+PROGRAM = """
+import sys
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, limit=0):
+        print("inside")
+        return x * 2 if x.sum() > limit else x
+
+@torch.compile
+def f(x):
+    return x + 1
+
+model = torch.compile(Model())
+print(model(torch.ones(3)), f(torch.ones(2)), sys.argv[1:])
+model(-torch.ones(3))
+"""
+
+
+def command(path, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "dynascope", "compare-captures", *words], capture_output=True, text=True, check=False, cwd=path.parent
+    )
+
+
+def test_the_command(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = command(path, "--output-format", "json", f"{path}::Model.forward", "word")
+    assert done.returncode == 0, done.stderr
+    comparison = json.loads(done.stdout)
+    assert comparison["function"] == "Model" and comparison["eager_seconds"] > 0
+    rows = {row["system"]: row for row in comparison["rows"]}
+    assert "call 2 of the program" in {proof["call"] for proof in rows["torch.jit.trace"]["proofs"] if proof["found"]}
+    assert rows["dynascope"]["is_sound"] and not rows["torch.jit.trace"]["is_sound"]
+    text = command(path, f"{path}::f").stdout
+    assert text.startswith("f, a call of eager's takes") and "x + 1" in text
+    missing = command(path, f"{path}::nothing")
+    assert missing.returncode == 1 and "Model.forward, f" in missing.stderr
+    assert command(path, f"{path}").returncode == 2
