@@ -276,6 +276,8 @@ def describe_computed(part: Part) -> None:
     for node in part.nodes:
         if "sizes" in part.copies[node].meta:
             node.meta["sizes"] = part.copies[node].meta["sizes"]
+        if "unknown" in part.copies[node].meta:
+            node.meta["unknown"] = True
     for node in part.outputs:
         sizes = part.copies[node].meta.get("sizes")
         if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:

@@ -270,6 +270,8 @@ class Recorder(TorchDispatchMode):
             return tuple(self.wrap(item) for item in result)
         if not isinstance(result, Value):
             return result
+        if self.trail is None and result.layout.varies:  # the stand-in would say the sizes at hand
+            raise DifferentiationRefused(VaryingNumberNeeded("a size", names_of(sizes_in(result))))
         with torch._C._DisableTorchDispatch():  # it is no operator of the program's
             tensor = result.meta()
         self.memory.add(tensor, result)
