@@ -200,6 +200,12 @@ class CudaRecorder:
         if self._shared.pool is None:
             self._shared.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._shared.pool, capture_error_mode="thread_local"):
-            results = run()
+        generator = torch.cuda.default_generators[self._index]
+        before = generator.clone_state()
+        try:
+            with torch.cuda.graph(graph, pool=self._shared.pool, capture_error_mode="thread_local"):
+                results = run()
+        except BaseException:
+            generator.graphsafe_set_state(before)  # it would go on taking all work for a part of the recording
+            raise
         return graph.replay, results

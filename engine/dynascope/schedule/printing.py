@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import ExternCall
 from dynascope.loops.printing import describe_loops, print_node, print_operation, source_comment
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, NotFused, ScatterGroup, Schedule
 from dynascope.schedule.passes import arrange
+from dynascope.sizes import Size
 
 
 def print_schedule(schedule: Schedule) -> str:
@@ -16,13 +20,14 @@ def print_schedule(schedule: Schedule) -> str:
 def print_schedule_with_links(schedule: Schedule) -> tuple[str, tuple[LineLink, ...]]:
     lines: list[str] = []
     links: list[LineLink] = []
+    says_bytes = bool(schedule.held) and not any(vary(buffer.sizes) for buffer in schedule.buffers.values())
     for number, step in enumerate(schedule.steps):
         if isinstance(step, ExternCall):
             _add(lines, links, print_node(step).splitlines(), step.origin)
         else:
             group = step.group if isinstance(step, ScatterGroup) else step
             _add_group(lines, links, group)
-        if schedule.held:
+        if says_bytes:
             most = ", the most of all steps" if number == schedule.fullest_step else ""
             lines.append(f"# {schedule.held[number]} bytes held{most}")
         lines.append("")
@@ -30,6 +35,10 @@ def print_schedule_with_links(schedule: Schedule) -> tuple[str, tuple[LineLink, 
         if isinstance(border, NotFused):
             lines.append(f"# {border.producer} | {border.consumer}: {border.reason.message()}")
     return "\n".join(lines) + "\n", tuple(links)
+
+
+def vary(extents: Iterable[Extent]) -> bool:
+    return any(isinstance(extent, Size) for extent in extents)
 
 
 def print_group(group: FusionGroup) -> str:
