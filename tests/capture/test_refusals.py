@@ -100,6 +100,17 @@ def test_refused_in_the_backward_pass(name):
     assert outcomes[0] == pytest.approx(outcomes[1])
 
 
+LOSSES = (F.huber_loss, F.soft_margin_loss, F.binary_cross_entropy_with_logits, F.smooth_l1_loss, F.mse_loss, F.l1_loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("types", [(torch.bfloat16, f32), (f32, torch.bfloat16), (f64, torch.float16)], ids=str)
+def test_types_of_results_are_the_real_kernels(loss, types):
+    """Of operands of two types some kernels make another type than torch's meta kernels say."""
+    x, y = (torch.full((2, 3), 0.5, dtype=dtype) for dtype in types)
+    assert dynascope.compile(loss, backend="eager")(x, y).dtype == loss(x, y).dtype
+
+
 def test_usual_types_are_not_tried():
     x = torch.arange(6).reshape(2, 3)
 

@@ -190,3 +190,20 @@ def test_results_are_freed_with_their_region():
     del first, second
     gc.collect()
     assert [reference() for reference in (*seen, node)] == [None] * 3
+
+
+@pytest.mark.compiler
+def test_a_pass_that_the_recording_does_not_have():
+    """Through one result alone, of what was written through a view beyond the end: the region runs again."""
+
+    def program(x, y):
+        x = x.double()
+        x.view(-1)[1:].add_(1)
+        return x, torch.special.xlogy(x, y * y + 1)
+
+    for function in (program, dynascope.compile(program)):
+        x = torch.zeros(2, 2, requires_grad=True)
+        for _ in range(2):
+            _, result = function(x[2:, 1:], torch.zeros(2, 0, 1))
+            result.sum().backward()
+        assert x.grad is not None and not x.grad.any()

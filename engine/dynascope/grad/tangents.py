@@ -133,7 +133,10 @@ class Otherwise:
         except DifferentiationRefused:
             # Through a tangent in another order of memory there may be no way that through the usual one there is.
             pattern = tuple(kind is not False for kind in pattern)
-            run, partial = self._backward(pattern, foreign)
+            try:
+                run, partial = self._backward(pattern, foreign)
+            except DifferentiationRefused:
+                return self._by_running_again(ctx, given)
         saved = self._saved(ctx, pattern, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
@@ -151,6 +154,14 @@ class Otherwise:
         del saved
         ctx.maybe_clear_saved_tensors()
         return with_twins(with_list(operands), partial.twins)
+
+    def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Where the recording has no pass for these tangents alone: the region runs once more, operator by operator."""
+        saved = self._saved_for_second_derivative(ctx, given)
+        self.environment["keep"] = strongly
+        with torch.enable_grad():
+            gradients = differentiate_again(self.pair, self.keeping, ctx, saved, given)
+        return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
 
     def _saved(self, ctx: Any, pattern: tuple[Given, ...], partial: PartialBackward) -> list[Any]:
         try:

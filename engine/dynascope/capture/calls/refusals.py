@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -180,14 +180,22 @@ class _Trial:
     makes: Callable[[torch.Tensor, torch.device], torch.Tensor]
     """A tensor in an operand's place: of zeros, which are indices too."""
 
-    def run(self, *, differentiates: bool) -> None:
-        """Raises what the operator raises, or its backward pass."""
+    def run(self, *, differentiates: bool) -> list[torch.dtype]:
+        """The results' types. Raises what the operator raises, or its backward pass."""
         with torch.set_grad_enabled(differentiates):
             named = {name: self.made(item) for name, item in self.keywords.items()}
             result = self.target(*map(self.made, self.arguments), **named)
             if differentiates:
                 results = [each for each in tensors_in((result,)) if each.requires_grad]
                 torch.autograd.backward(results, [torch.ones_like(each) for each in results])
+            return [each.dtype for each in tensors_in((result,))]
+
+    def is_foreseen(self, types: list[torch.dtype]) -> bool:
+        """Whether the meta kernel gives results of these types."""
+        try:
+            return replace(self, device=torch.device("meta")).run(differentiates=False) == types
+        except Exception:
+            return True  # it says so itself
 
     def made(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -206,7 +214,9 @@ def _try(trial: _Trial, differentiates: bool) -> str | None:
         for with_gradient in (False, True) if differentiates else (False,):
             try:
                 with noted():
-                    trial.run(differentiates=with_gradient)
+                    types = trial.run(differentiates=with_gradient)
+                    if not trial.is_foreseen(types):
+                        return "the type of its result is another than torch's own meta kernel says"
             except Exception as error:
                 text = str(error).strip().split("\n")[0]
                 if isinstance(error, (RuntimeError, TypeError, IndexError)) and ABOUT_TYPES.search(text):
