@@ -207,3 +207,19 @@ def test_a_pass_that_the_recording_does_not_have():
             _, result = function(x[2:, 1:], torch.zeros(2, 0, 1))
             result.sum().backward()
         assert x.grad is not None and not x.grad.any()
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("leaf", [pytest.param(False, marks=pytest.mark.expects("backward-call")), True])
+def test_nothing_is_freed_where_nothing_was_kept(leaf):
+    """An input with a history outside, and a backward pass before the function's end."""
+
+    def program(x):
+        y = x.clone()
+        x.sum().backward()
+        return y
+
+    for function in (program, dynascope.compile(program)):
+        x = torch.ones(6, requires_grad=True)
+        function(x if leaf else x[1:4]).sum().backward()
+        assert x.grad.sum() == (12 if leaf else 6)

@@ -180,6 +180,7 @@ class _Entry(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, leaf: torch.Tensor, recorder: Recorder) -> torch.Tensor:
+        ctx.saves = False  # as a custom function says to `passes`: autograd alone does not tell nothing from what was freed
         return recorder.wrap(recorder.value(leaf))
 
     @staticmethod
