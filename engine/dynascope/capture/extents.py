@@ -9,7 +9,6 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -169,8 +168,7 @@ class Extents:
         self.limited.add(name)
         scope, nodes = self.machine.sizes.scope, self.machine.graph.graph.nodes
         shapes = [getattr(each.meta.get("example_value"), "shape", ()) for each in nodes]
-        counts = {count for shape in shapes for count in (*shape, prod(shape))}
-        return keep_dividing(scope, name, counts, runs) or keep_below(scope, name, runs)
+        return keep_dividing(scope, name, shapes, runs) or keep_below(scope, name, runs)
 
     def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in worlds of another kind."""

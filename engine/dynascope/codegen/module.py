@@ -24,14 +24,14 @@ def emit(schedule: Schedule, options: Any = None, empties_its_list: bool = False
     """One kernel for all groups that compute the same, one text for all of a language, and the function that runs them."""
     taken: set[str] = set(schedule.buffers) | {schedule.program.name}
     made: dict[Hashable, tuple[Kernel, Identity]] = {}
-    kernels = tuple(_kernel(step, schedule, taken, made, options) for step in schedule.steps)
+    kernels = tuple(_kernel(step, schedule, taken, made) for step in schedule.steps)
     own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
     wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
     return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list)
 
 
 def _kernel(
-    step: Step, schedule: Schedule, taken: set[str], made: dict[Hashable, tuple[Kernel, Identity]], options: Any
+    step: Step, schedule: Schedule, taken: set[str], made: dict[Hashable, tuple[Kernel, Identity]]
 ) -> Kernel | None:
     if isinstance(step, ExternCall):
         return None
@@ -40,7 +40,7 @@ def _kernel(
     key = type(step), own.key
     if key in made:
         return _called_again(*made[key], group, own)
-    kernel = _new_kernel(step, group, schedule, taken, options)
+    kernel = _new_kernel(step, group, schedule, taken)
     made[key] = kernel, own
     return kernel
 
@@ -56,7 +56,7 @@ def _called_again(kernel: Kernel, first: Identity, group: FusionGroup, own: Iden
     )
 
 
-def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, taken: set[str], options: Any) -> Kernel:
+def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, taken: set[str]) -> Kernel:
     name = _new_name(group.name, taken)
     if group.device.type == "cuda":
         # Read only where there is a GPU: it is a quarter of the back end.

@@ -9,7 +9,7 @@ numbers: then the recordings at other sizes tell which numbers are sizes (see `t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from math import prod
+from functools import partial
 from typing import Any, TypeVar
 
 from dynascope.grad.inputs import InputFacts, has_integers, roots_in, scope_of, sizes_vary
@@ -18,8 +18,7 @@ from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, Varyi
 from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
-from dynascope.sizes.reach import keep_above, keep_dividing
-from dynascope.sizes.relations import is_true_of
+from dynascope.sizes.reach import is_possible, keep_above, keep_dividing
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
@@ -69,8 +68,8 @@ def for_all_sizes(program: Program, record: Run) -> Any:
             return found
         tried = worlds.values
     needed = _sizes_needed(names, program, scope, run)
-    for search in (_dividing, _within_extents) if needed else ():
-        if (found := search(program, scope, needed, lambda: recorded(Worlds(scope, names)), run)) is not None:
+    for search in (partial(_dividing, run), _within_extents) if needed else ():
+        if (found := search(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
             return found
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
         raise DifferentiationRefused(VaryingNumberNeeded("the program", needed or frozenset(names)))
@@ -78,14 +77,13 @@ def for_all_sizes(program: Program, record: Run) -> Any:
 
 
 def _dividing(
-    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None], run: Run
+    run: Run, program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None]
 ) -> Any | None:
     """Where a number must divide a size in the program: what is recorded for those that do."""
     (name, *others) = needed
-    shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
-    counts = {count for shape in shapes for count in (*shape, prod(shape))}
     if others:
         return None
+    shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
 
     def runs(values: Mapping[str, Any]) -> bool:
         try:
@@ -95,7 +93,7 @@ def _dividing(
         return True
 
     relied_on, binding = len(scope.log), scope.binding
-    if not keep_dividing(scope, name, counts, runs):
+    if not keep_dividing(scope, name, shapes, runs):
         return None
     scope.binding = len(scope.log)
     found = recorded()
@@ -106,7 +104,7 @@ def _dividing(
 
 
 def _within_extents(
-    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None], run: Run
+    program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None]
 ) -> Any | None:
     """Where a slice is cut at the end of a tensor: what is recorded for numbers up to a size in the program, the largest one for
     which that goes."""
@@ -174,8 +172,7 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     finally:
         worlds.scope.worlds = None
     for values, other in zip(worlds.values[1:], trails, strict=True):
-        keeps_to_the_log = all(is_true_of(relation, values) for relation, _ in worlds.scope.log)
-        if keeps_to_the_log and not trail.ran_the_same(other):
+        if is_possible(worlds.scope, values) and not trail.ran_the_same(other):
             raise DifferentiationRefused(VaryingNumberNeeded("the operations that torch runs", frozenset()))
 
     def fits(values: Mapping[str, Any]) -> bool:

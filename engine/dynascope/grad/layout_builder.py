@@ -13,7 +13,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder, overflows
 from dynascope.grad.eager_layouts import LAYOUTS
-from dynascope.grad.metadata import frozen
+from dynascope.grad.metadata import memory_key
 from dynascope.grad.shapes import ShapeMismatch, broadcast, iterator_strides
 from dynascope.grad.tape import Layout, Value, leaves, sizes_in
 from dynascope.grad.views import APPLY
@@ -31,7 +31,7 @@ class LayoutBuilder(StepBuilder):
             found = self._pointwise(target, arguments, keywords)
             if found is not None:
                 return found
-        key = _key(decompose, target, arguments, keywords)
+        key = memory_key(decompose, target, arguments, keywords)
         known = None if key is None else _KNOWN.get(key)
         if known is None:
             result = super().op(target, *arguments, **keywords)
@@ -73,15 +73,6 @@ def _kind(argument: Any) -> Any:
     if isinstance(argument, (Value, list, tuple)):
         return None
     return type(argument) if isinstance(argument, (int, float)) and not isinstance(argument, bool) else argument
-
-
-def _key(*parts: Any) -> Any:
-    key = (*map(frozen, parts), torch.get_default_dtype())
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 def _layouts(result: Any) -> Any:

@@ -60,7 +60,7 @@ def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str
         if is_pointwise and all(size.kind is float for size in sizes_in((arguments, keywords))):
             return layouts_by_torch(target, hints_of(arguments), hints_of(keywords))
         return _in_worlds(varying.scope, target, arguments, keywords)
-    key = _memory_key(target, arguments, keywords)
+    key = memory_key(target, arguments, keywords)
     known = _MEMORY.get(key) if key is not None else None
     if known is None:
         known = _ask_torch(target, arguments, keywords, list(leaves((arguments, keywords))))
@@ -102,23 +102,23 @@ _MEMORY: dict[Any, tuple[Layout | int | None, ...]] = {}
 _MEMORY_LIMIT = 20_000
 
 
-def _memory_key(target: Any, arguments: Any, keywords: Any) -> Any:
-    """All that torch's answer depends on; None where an argument cannot be compared."""
+def memory_key(*parts: Any) -> Any:
+    """An operator and its operands, and all else that the answer depends on; None where an argument cannot be compared."""
     try:
-        key = (target, frozen(arguments), frozen(keywords), torch.get_default_dtype())
+        key = (*map(_frozen, parts), torch.get_default_dtype())
         hash(key)
     except TypeError:
         return None
     return key
 
 
-def frozen(data: Any) -> Any:
+def _frozen(data: Any) -> Any:
     if isinstance(data, Value):
         return data.layout
     if isinstance(data, (list, tuple)):
-        return tuple(map(frozen, data))
+        return tuple(map(_frozen, data))
     if isinstance(data, dict):
-        return tuple((name, frozen(item)) for name, item in data.items())
+        return tuple((name, _frozen(item)) for name, item in data.items())
     return (type(data), repr(data) if isinstance(data, float) else data)
 
 

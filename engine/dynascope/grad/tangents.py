@@ -111,9 +111,7 @@ class Otherwise:
         if all(tangent is None for tangent in given):
             return (None,) * self.pair.input_count
         if torch.is_grad_enabled():
-            saved = self._saved_for_second_derivative(ctx, given)
-            self.environment |= {"fits": self.usual, "keep": strongly}
-            return differentiate_again(self.pair, self.keeping, ctx, saved, given)
+            return self._by_running_again(ctx, given)
         self._wants_first_derivatives()
         try:
             return self._first_derivative(ctx, given, all(g is None or g.layout is torch.strided for g in given))
@@ -136,7 +134,10 @@ class Otherwise:
             try:
                 run, partial = self._backward(pattern, foreign)
             except DifferentiationRefused:
-                return self._by_running_again(ctx, given)
+                # The recording has no pass for these tangents alone.
+                with torch.enable_grad():
+                    gradients = self._by_running_again(ctx, given)
+                return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
         saved = self._saved(ctx, pattern, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
@@ -156,12 +157,10 @@ class Otherwise:
         return with_twins(with_list(operands), partial.twins)
 
     def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Where the recording has no pass for these tangents alone: the region runs once more, operator by operator."""
+        """The region runs once more, operator by operator, and autograd goes back through that. It needs its inputs."""
         saved = self._saved_for_second_derivative(ctx, given)
-        self.environment["keep"] = strongly
-        with torch.enable_grad():
-            gradients = differentiate_again(self.pair, self.keeping, ctx, saved, given)
-        return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
+        self.environment |= {"fits": self.usual, "keep": strongly}
+        return differentiate_again(self.pair, self.keeping, ctx, saved, given)
 
     def _saved(self, ctx: Any, pattern: tuple[Given, ...], partial: PartialBackward) -> list[Any]:
         try:

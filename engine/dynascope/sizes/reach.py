@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -69,16 +70,17 @@ def keep_below(scope: Scope, name: str, runs: Callable[[Values], bool]) -> bool:
     return True
 
 
-def keep_dividing(scope: Scope, name: str, counts: Iterable[int], runs: Callable[[Values], bool]) -> bool:
-    """Relies on a root dividing one of `counts`, where the program runs with its divisors and not with the numbers between.
-    False where that is not what it needs."""
+def keep_dividing(scope: Scope, name: str, shapes: Iterable[Sequence[int]], runs: Callable[[Values], bool]) -> bool:
+    """Relies on a root dividing a size, or the number of elements, of one of `shapes`, where the program runs with its divisors and
+    not with the numbers between. False where that is not what it needs."""
     hint, root = scope.hints[name], scope.roots[name]
+    counts = {count for shape in shapes for count in (*shape, prod(shape))}
 
     def is_taken(number: int) -> bool:
         values = {**scope.hints, name: number}
         return is_possible(scope, values) and runs(values)
 
-    for count in sorted(set(counts), reverse=True):
+    for count in sorted(counts, reverse=True):
         if hint < LEAST or count <= hint or count % hint:
             continue
         divisors = [number for number in range(LEAST, min(count, MANY) + 1) if count % number == 0 and number != hint]

@@ -18,7 +18,16 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.opcodes.classes import NAMESPACE
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import made_classes
-from dynascope.capture.protocols.classes import MADE, MISSING, has_python_method, is_made, lookup, member
+from dynascope.capture.protocols.classes import (
+    MADE,
+    MISSING,
+    Plain,
+    has_python_method,
+    is_like_plain,
+    is_made,
+    lookup,
+    member,
+)
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -88,7 +97,8 @@ def make(
     names = {key: made_classes.real_entry(item) for key, item in entries.items()}
     told = first_told(bases)
     if told is not None and "__init_subclass__" not in names:
-        real = (Plain,) if all(is_like_object(base) for base in bases) else None
+        # `Plain` stands for the program's bases while the class is made, so that these do not hear of it.
+        real = (Plain,) if all(type(base) is type and is_like_plain(base) for base in bases) else None
     else:
         real = bases
     if real is None or (real is bases and told is None and not all(isinstance(each, ConstantValue) for each in options.values())):
@@ -112,16 +122,6 @@ def first_told(bases: tuple[type, ...]) -> Any:
         if isinstance(function, types.FunctionType) and not is_library_name(function.__module__ or ""):
             return entry
     return None
-
-
-def is_like_object(cls: type) -> bool:
-    """Whether its instances have a dictionary and nothing else, so that a class can be given it as a base afterwards."""
-    own = cls.__mro__[:-1]
-    return type(cls) is type and cls.__basicsize__ == Plain.__basicsize__ and not any("__slots__" in base.__dict__ for base in own)
-
-
-class Plain:
-    """Stands for the program's bases while a class is made, so that these do not hear of it."""
 
 
 def tell_base(machine: Machine, made: type, options: dict[str, Value]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import attributes
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.classes import MISSING, is_like_plain, lookup, member
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, InstanceValue, TupleValue, Value
@@ -42,12 +42,7 @@ def is_plain(value: InstanceValue) -> bool:
     """Whether it is made of its class and its dictionary alone."""
     cls = value.cls
     has_own = any(lookup(cls, name) is not MISSING for name in ("__getnewargs_ex__", "__getnewargs__"))
-    has_slots = any("__slots__" in base.__dict__ for base in cls.__mro__)
-    return not has_own and not has_slots and cls.__dictoffset__ != 0 and cls.__itemsize__ == 0 and cls.__basicsize__ == Plain.__basicsize__
-
-
-class Plain:
-    """An object of nothing but a dictionary."""
+    return not has_own and cls.__dictoffset__ != 0 and cls.__itemsize__ == 0 and is_like_plain(cls)
 
 
 def cannot() -> Break:

@@ -64,7 +64,7 @@ def first_array(machine: Machine, arguments: Arguments) -> ArrayValue:
 # Of one array
 
 
-def reduction(function: Callable[..., Any], over_all: Callable[..., Any] | None = None, **options: Any) -> Row:
+def reduction(function: Callable[..., Any], **options: Any) -> Row:
     """Over an axis, several, or all, in the type of what NumPy gives."""
 
     def reduced(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:

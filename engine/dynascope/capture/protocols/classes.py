@@ -133,3 +133,12 @@ def member(machine: Machine, cls: type, name: str, instance: Value | None = None
 
 def instance_dictionary_source(source: Source, name: str) -> Source:
     return DictionaryAttributeSource(source, name)
+
+
+class Plain:
+    """Its objects are a dictionary and nothing else."""
+
+
+def is_like_plain(cls: type) -> bool:
+    """Whether objects of the class lie in memory as those of `Plain` do."""
+    return cls.__basicsize__ == Plain.__basicsize__ and not any("__slots__" in base.__dict__ for base in cls.__mro__)
