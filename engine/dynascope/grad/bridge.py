@@ -71,6 +71,7 @@ def bridge(
             "ref": weakref.ref,
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
+            "functions": pair.functions,
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
         lines += [*_function_source(pair, keeping, with_list is not None), ""]
@@ -87,6 +88,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
     plain = [i for i in range(count) if i not in {tangent.output for tangent in pair.tangents} and _is_tensor(pair, i)]
     return [
         "class Region(Function):",
+        "    functions = functions",
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),

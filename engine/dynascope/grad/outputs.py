@@ -60,6 +60,8 @@ class Results:
     kept_outputs: dict[int, tuple[str, int]] = field(default_factory=dict)
     """What eager's backward pass reads, so that a change in place after the call is an error: inputs, and forward outputs with
     their place in autograd's graph, which the error names."""
+    functions: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """The place in autograd's graph of all forward outputs with a history."""
 
     def forget_unread(self, reads: frozenset[Computed | InputItself]) -> None:
         """What autograd keeps for results without a gradient, no backward pass looks at: `reads` are those that one does."""
@@ -205,11 +207,11 @@ class _Outputs:
             self.results.differentiable.append((history, value))
             self.results.differentiable_outputs.append(number)
             self.results.places.append(place)
-            if self.recorder.is_kept(history) and history.grad_fn is not None:
-                self.results.kept_outputs[number] = (
-                    _name_of(history.grad_fn).removesuffix("Backward0"),
-                    history.output_nr,
-                )
+            if history.grad_fn is not None:
+                function = _name_of(history.grad_fn).removesuffix("Backward0"), history.output_nr
+                self.results.functions[number] = function
+                if self.recorder.is_kept(history):
+                    self.results.kept_outputs[number] = function
         return Computed(number)
 
     def _base(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:

@@ -153,6 +153,8 @@ class GradPair:
     watched: tuple[Watched, ...] = ()
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
+    functions: tuple[tuple[int, str, int], ...] = ()
+    """The same of all results with a history: another region may keep them."""
     program: Program | None = None
     """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()

@@ -93,11 +93,10 @@ def leave(pair: GradPair, ctx: Any, saved: list[Any], possible: frozenset[int]) 
 
 def _unpacked_now(pair: GradPair, ctx: Any, saved: list[Any]) -> dict[int, tuple[Any, Check]]:
     """The tensors that autograd gave just now. A result that led back to its node would never be freed."""
-    unchecked = getattr(ctx, "unchecked", {})
     return {
         place: (
             value if isinstance(kept.origin, InputItself) else value.detach(),
-            change_of(pair, place, value, unchecked),
+            change_of(pair, ctx, place, value),
         )
         for place, (kept, value) in enumerate(zip(pair.saved, saved, strict=True))
         if kept.layout is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import checkpoint as torchs
@@ -16,7 +16,8 @@ from torch.utils import checkpoint as torchs
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.histories import storage_of
+from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.histories import functions_of, storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -57,7 +58,40 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
         kept = {value.node for value in tensors_of(machine, result)}
         graph.make_again([node for node in made if node not in kept])
         machine.journal.append(machine.checkpoints, (before[0], made, read))
+        earlier = {storage_of(node) for node in list(graph.graph.nodes)[:start]}
+        result = apart(machine, result, earlier)
     return result
+
+
+def apart(machine: Machine, result: Value, earlier: set[int | None]) -> Value:
+    """The result, in memory of its own where autograd keeps it for its own backward pass: in eager that is made again, so that the
+    result may be written. `earlier` is the memory of what was there before."""
+    results = tensors_of(machine, result)
+    saved = {memory for function in functions_of(each.example for each in results) for memory in memory_saved_by(function)}
+    saved -= earlier
+    if not any(storage_of(each.node) in saved for each in results):
+        return result
+
+    def of_its_own(value: Value) -> Value:
+        value = machine.realize(value)
+        if not isinstance(value, TensorValue) or storage_of(value.node) not in saved:
+            return value
+        if value.example._is_view():
+            raise Break(ForeignCall("checkpoint", "its result shares memory with what is made again"))
+        return apply_method(machine, torch.Tensor.clone, [value], {})
+
+    if isinstance(result, TupleValue) and result.cls is tuple:
+        return TupleValue(tuple(map(of_its_own, result.items)))
+    if not isinstance(result, TensorValue):
+        raise Break(ForeignCall("checkpoint", "its result holds what is made again"))
+    return of_its_own(result)
+
+
+def memory_saved_by(function: Any) -> set[int]:
+    """The storages of the tensors that one of autograd's functions keeps."""
+    found = [getattr(function, name) for name in dir(type(function)) if name.startswith("_saved_")]
+    tensors = [each for value in found for each in (value if isinstance(value, (tuple, list)) else [value])]
+    return {each.untyped_storage()._cdata for each in tensors if isinstance(each, torch.Tensor)}
 
 
 def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Value]]:
