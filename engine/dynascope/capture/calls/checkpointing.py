@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.utils import checkpoint as torchs
@@ -17,6 +17,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.calls.views_in_place import saves
 from dynascope.capture.histories import functions_of, storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
@@ -67,14 +68,15 @@ def apart(machine: Machine, result: Value, earlier: set[int | None]) -> Value:
     """The result, in memory of its own where autograd keeps it for its own backward pass: in eager that is made again, so that the
     result may be written. `earlier` is the memory of what was there before."""
     results = tensors_of(machine, result)
-    saved = {memory for function in functions_of(each.example for each in results) for memory in memory_saved_by(function)}
-    saved -= earlier
-    if not any(storage_of(each.node) in saved for each in results):
+    functions = functions_of(each.example for each in results)
+    memories = {storage_of(each.node) for each in results} - earlier
+    kept = {memory for memory in memories if any(saves(function, memory) for function in functions)}
+    if not kept:
         return result
 
     def of_its_own(value: Value) -> Value:
         value = machine.realize(value)
-        if not isinstance(value, TensorValue) or storage_of(value.node) not in saved:
+        if not isinstance(value, TensorValue) or storage_of(value.node) not in kept:
             return value
         if value.example._is_view():
             raise Break(ForeignCall("checkpoint", "its result shares memory with what is made again"))
@@ -85,13 +87,6 @@ def apart(machine: Machine, result: Value, earlier: set[int | None]) -> Value:
     if not isinstance(result, TensorValue):
         raise Break(ForeignCall("checkpoint", "its result holds what is made again"))
     return of_its_own(result)
-
-
-def memory_saved_by(function: Any) -> set[int]:
-    """The storages of the tensors that one of autograd's functions keeps."""
-    found = [getattr(function, name) for name in dir(type(function)) if name.startswith("_saved_")]
-    tensors = [each for value in found for each in (value if isinstance(value, (tuple, list)) else [value])]
-    return {each.untyped_storage()._cdata for each in tensors if isinstance(each, torch.Tensor)}
 
 
 def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Value]]:
