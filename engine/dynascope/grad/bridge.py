@@ -131,7 +131,7 @@ def without_way(pair: GradPair) -> frozenset[int]:
     return frozenset(
         i
         for i, given in enumerate(facts)
-        if isinstance(given, InputFacts) and given.requires_grad and i not in pair.gradient_inputs
+        if isinstance(given, InputFacts) and given.requires_grad and i not in pair.reached
     )
 
 

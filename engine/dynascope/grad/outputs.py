@@ -150,7 +150,7 @@ class _Outputs:
         return self.known[id(output)]
 
     def _plain(self, output: Any) -> Output:
-        number = number_of(self.recorder.observe(output) if type(output) is int else output)
+        number = number_of(self.recorder.observe(output) if type(output) in (int, float) else output)
         return Expression(number) if isinstance(number, Size) else Constant(output)
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:

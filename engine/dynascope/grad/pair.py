@@ -159,6 +159,8 @@ class GradPair:
     """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()
     """The operators of the forward pass as they were recorded: `Saved.step` counts them, in every recording."""
+    reached: frozenset[int] = frozenset()
+    """The inputs that a backward pass through all results leads to, be it without a gradient."""
     possible_after: frozenset[int] = frozenset()
     """The tangents, by number, that eager takes once more after a backward pass through all: nothing was kept for them."""
 
