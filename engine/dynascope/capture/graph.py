@@ -228,7 +228,7 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if is_written_over(node) and raises_unused(node):
+            if is_written_over(node, {*needed, *found}) and raises_unused(node):
                 found.append(self._copied(node))
             elif node in needed:
                 written = node.meta.get("writes", ())
