@@ -295,7 +295,6 @@ def test_a_break_under_a_mode(mode, capsys):
         assert said[0] == said[1]
 
 
-@pytest.mark.expects("program-raises")
 def test_who_refuses_raises():
     def total(x, y):
         return x + y
