@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -304,6 +305,7 @@ def _count(node: fx.Node) -> int | None:
     return value.numel() if isinstance(value, torch.Tensor) else None
 
 
+@functools.cache
 def _returns_many(target: Any) -> bool:
     schema = getattr(target, "_schema", None)
     return schema is not None and (len(schema.returns) != 1 or str(schema.returns[0].type).startswith("List"))

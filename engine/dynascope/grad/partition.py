@@ -75,6 +75,8 @@ def partition(
 
 def _numbers_read(data: Any, inputs: list[Any]) -> list[Size]:
     """The inputs that are numbers of which something is computed, sizes included."""
+    if not any(isinstance(given, Size) for given in inputs):
+        return []
     names = names_of(sizes_in(data))
     return [given for given in inputs if isinstance(given, Size) and names_of([given]) & names]
 

@@ -21,11 +21,11 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
 )
 from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower.numbers import passed_as_number
+from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import RESERVED, number_name
-from dynascope.loops.lower.repeats import Repeats
 from dynascope.sizes import Root, Size, is_constant, leaves
 
 

@@ -150,7 +150,7 @@ def _runs(kinds: list[int], period: int) -> Iterator[tuple[int, int, int]]:
 def _verified(graph: fx.GraphModule, calls: tuple[fx.Node, ...], start: int, end: int, period: int) -> Repeats | None:
     """The longest part of a run whose operands correspond too, unless what follows it reads what would be left out."""
     places = {node: at for at, node in enumerate(calls)}
-    returned = {node for node in _nodes(graph.graph.output_node().args)}
+    returned = set(_nodes(graph.graph.output_node().args))
     best, first, inputs = (0, 0, {}), start, {}
     for at in range(start, end - period + 1):
         if at < end - period and _correspond(calls[at], calls[at + period], first, period, places, returned, inputs):
@@ -187,9 +187,7 @@ def _correspond(
         elif mine.op != "placeholder" or theirs.op != "placeholder":
             if mine is not theirs:
                 return False
-        elif inputs.setdefault(mine, theirs) is not theirs:
-            return False
-        elif mine is not theirs and not _alike(mine, theirs):
+        elif inputs.setdefault(mine, theirs) is not theirs or mine is not theirs and not _alike(mine, theirs):
             return False
     return True
 
