@@ -38,6 +38,7 @@ from dynascope.graph_parts import (
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.graph_modules import written
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
@@ -178,7 +179,7 @@ def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: 
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
     if examples is None:
         examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    return CompiledAten(graph, compiler(graph, examples) if compiler else run_operators(graph), None, ())
+    return CompiledAten(graph, compiler(written(graph), examples) if compiler else run_operators(graph), None, ())
 
 
 def _compile_parts(
