@@ -21,6 +21,7 @@ from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
+from dynascope.gradient_buckets import levels_of_buckets
 from dynascope.graph_parts import (
     Part,
     conditions_of,
@@ -72,7 +73,7 @@ class CompiledGraph:
     backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
-    """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+    """Of a graph with numbers that only its run knows, or cut for buckets of gradients: those of its parts that have kernels."""
     writes_last: bool = False
     """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
 
@@ -109,7 +110,15 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         note = reason.explain(stack[-1].span if stack else None, stack)
         return CompiledGraph(graph.forward, graph, notes=(note,))
     if has_late_numbers(graph):
-        return _compile_parts(graph, example_inputs, options, region, clock)
+        return _compile_parts(graph, example_inputs, options, region, clock, None)
+    if (levels := levels_of_buckets(graph)) is not None:
+        return _compile_parts(graph, example_inputs, options, region, clock, levels)
+    return _compile_whole(graph, example_inputs, options, region, clock)
+
+
+def _compile_whole(
+    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
+) -> CompiledGraph:
     launching.begin()
     try:
         with clock("differentiate"):
@@ -168,12 +177,17 @@ def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: 
 
 
 def _compile_parts(
-    graph: fx.GraphModule, example_inputs: tuple, options: Options, region: str, clock: StageClock
+    graph: fx.GraphModule,
+    example_inputs: tuple,
+    options: Options,
+    region: str,
+    clock: StageClock,
+    levels: dict[fx.Node, int] | None,
 ) -> CompiledGraph:
-    """Each part by itself, in order: what one gives says what the next one gets."""
+    """Each part by itself, in order: what one gives says what the next one gets. `levels` where other than late numbers part them."""
     nodes = list(graph.graph.nodes)
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
-    parts, notes, compiled = parts_of(graph), [], []
+    parts, notes, compiled = parts_of(graph, levels), [], []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     for part in parts:
@@ -200,7 +214,7 @@ def _compile_kernels(
         if unknown:
             raise NumberNeeded(())
         given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
-        return compile_graph(part.graph, given, options, region, clock)
+        return _compile_whole(part.graph, given, options, region, clock)
     except NumberNeeded as needed:
         of_inputs = [part.inputs[at] for at in needed.positions]
         order = list(examples)
