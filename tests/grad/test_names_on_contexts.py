@@ -22,9 +22,9 @@ doubled.register_autograd(lambda ctx, tangent: (tangent * len(ctx.name), None), 
 def test_a_name_of_the_programs_own():
     def f(x):
         y = doubled(x, "abc")
-        return y, y[1:]
+        return y, y * y
 
     x = torch.ones(4, requires_grad=True)
-    y, part = dynascope.compile(f)(x)
-    (y.sum() + part.sum()).backward()
-    assert torch.equal(x.grad, torch.tensor([3.0, 6, 6, 6]))
+    y, square = dynascope.compile(f)(x)
+    (y.sum() + square.sum()).backward()
+    assert torch.equal(x.grad, torch.full((4,), 15.0))
