@@ -30,6 +30,8 @@ const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.openGuards': tools => openAtCursor(tools, ServerCommand.showGraph, { stage: 'guards' }),
   'dynascope.pickVariant': chooseVariantAtCursor,
   'dynascope.diffVariants': tools => openAtCursor(tools, ServerCommand.compareVariants, {}),
+  'dynascope.openPicture': tools => openAtCursor(tools, ServerCommand.showPicture, {}),
+  'dynascope.diffRuns': tools => openAtCursor(tools, ServerCommand.compareRuns),
   'dynascope.pickReport': openReport,
   'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
   'dynascope.proveFixes': findFixes,

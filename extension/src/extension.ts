@@ -6,7 +6,9 @@ import { registerCommands } from './commands';
 import { onPythonExtensionChange } from './python/pythonExtension';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
+import { registerLinked } from './views/linked';
 import { registerOutput } from './views/output';
+import { registerPictures } from './views/pictures';
 import { registerStatus } from './views/status';
 import { registerTree } from './views/tree';
 
@@ -21,6 +23,8 @@ export function activate(context: vscode.ExtensionContext): void {
     output,
     registerStatus(server),
     registerDocuments(server),
+    registerLinked(server),
+    registerPictures(server),
     registerTree(server),
     registerCommands({ context, server, log, output }),
     log,

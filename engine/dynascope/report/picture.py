@@ -26,7 +26,7 @@ from dynascope.report.span import Span
 Anchor = Callable[[Span | str], str]
 """The address of a place, or of a kernel by its identifier."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-LEFT, BOX, PORTS, LANE = 330, 400, 190, 14
+LEFT, BOX, PORTS, LANE = 288, 352, 178, 14
 MOST_LANES = 24
 LETTER, ROW, HEAD, PORT, PADDING = 6.9, 16, 24, 17, 8
 GAP = 22
@@ -184,7 +184,10 @@ def _drawn(box: _Box, anchor: Anchor | None, costs: Mapping[str, str]) -> Iterat
     head = _text(LEFT + 10, box.top + 16, _cut(name, letters), "name") + _text(
         LEFT + BOX - 10, box.top + 16, note, "dim", "end"
     )
-    yield _anchored(f'<g class="part" tabindex="0" data-kernel="{kernel}">{head}</g>', kernel, anchor) if kernel else head
+    if kernel:
+        area = f'<rect class="place" x="{LEFT + 3}" y="{box.top + 2:g}" width="{BOX - 6}" height="{HEAD - 4}" rx="3"/>'
+        head = _anchored(f'<g class="part" tabindex="0" data-kernel="{kernel}">{area}{head}</g>', kernel, anchor)
+    yield head
     y = box.top + HEAD
     for span, texts in box.rows:
         shown = "".join(
@@ -213,11 +216,11 @@ def _ports(box: _Box, most: int) -> Iterator[str]:
     y = box.top + HEAD
     for tensor in box.given:
         yield _edge(tensor, f"M{LEFT - 46},{y:g} H{LEFT - 7}", most, _arrow(LEFT, y, 1))
-        yield _text(LEFT - 52, y + 4, _described(tensor, 40), "dim", "end")
+        yield _text(LEFT - 52, y + 4, _described(tensor, 33), "dim", "end")
         y += PORT
     for tensor in box.results:
         yield _edge(tensor, f"M{LEFT},{y:g} H{LEFT - 39}", most, _arrow(LEFT - 46, y, -1))
-        yield _text(LEFT - 52, y + 4, _described(tensor, 40), "", "end")
+        yield _text(LEFT - 52, y + 4, _described(tensor, 33), "", "end")
         y += PORT
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
-from dynascope_server.ide.file_facts import FileView, function_at, unit_at
+from dynascope_server.ide.file_facts import FileView, function_at, graphs_of, unit_at
 from dynascope_server.ide.lenses import Activity, function_acts
 from dynascope_server.ide.problems import Problem
 from dynascope_server.ide.units import Unit
@@ -57,6 +57,9 @@ def _views(view: FileView, line: int) -> Iterator[Action]:
             if old != unit.first and act.command in (acts.SHOW_GRAPH, acts.SHOW_KERNEL):
                 detail = {**detail, "line": line - 1}
             yield Action(replace(act, title=f"Dynascope: {unit.name}: {act.title}", detail=detail))
+        if any(graph.steps for graph in graphs_of(view.shown, unit.function)):
+            detail = {"function": unit.function.identifier}
+            yield Action(Act(f"Dynascope: {unit.name}: show picture", acts.SHOW_PICTURE, view.path, detail=detail))
 
 
 def _unit_of_line(view: FileView, old: int) -> Unit | None:

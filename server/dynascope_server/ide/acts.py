@@ -18,6 +18,8 @@ SHOW_SUMMARY = "dynascope.showSummary"
 SHOW_REASON = "dynascope.showReason"
 CHOOSE_VARIANT = "dynascope.chooseVariant"
 COMPARE_VARIANTS = "dynascope.compareVariants"
+COMPARE_RUNS = "dynascope.compareRuns"
+SHOW_PICTURE = "dynascope.showPicture"
 FIND_FIXES = "dynascope.findFixes"
 LIST_BACKENDS = "dynascope.listBackends"
 COMPARE_BACKENDS = "dynascope.compareBackends"
@@ -38,6 +40,8 @@ COMMANDS = (
     SHOW_REASON,
     CHOOSE_VARIANT,
     COMPARE_VARIANTS,
+    COMPARE_RUNS,
+    SHOW_PICTURE,
     FIND_FIXES,
     LIST_BACKENDS,
     COMPARE_BACKENDS,

@@ -21,11 +21,11 @@ from dynascope_server import VERSION
 from dynascope_server.ide import acts
 from dynascope_server.ide.absolute_files import absolute
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
-from dynascope_server.ide.documents import SUMMARY, differences_document_name
+from dynascope_server.ide.documents import PREVIOUS, SUMMARY, differences_document_name
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.foreign_paths import mapped
 from dynascope_server.ide.graph_choices import graph_choices
-from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel
+from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel, choose_picture
 from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
@@ -153,6 +153,14 @@ def _compare_variants(server: DynascopeServer, arguments: Arguments) -> dict[str
     return _open(server, Address(owner_of(view.program), what), None)
 
 
+def _compare_runs(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
+    path = _path(server, arguments)
+    view = server.session.view(path)
+    if view is None or server.session.previous_report(view.program) is None:
+        raise Refused(f"{os.path.basename(path)} has run once, or not at all: run it again to compare.")
+    return _open(server, Address(owner_of(view.program), PREVIOUS), None)
+
+
 def _variants(server: DynascopeServer, path: str, detail: Detail) -> tuple[FileView, FunctionFact, tuple[Variant, ...]]:
     view = server.session.view(path)
     if view is None:
@@ -243,6 +251,8 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.SHOW_REASON: _show_reason,
     acts.CHOOSE_VARIANT: _choose_variant,
     acts.COMPARE_VARIANTS: _compare_variants,
+    acts.COMPARE_RUNS: _compare_runs,
+    acts.SHOW_PICTURE: _show(choose_picture),
     acts.FIND_FIXES: _find_fixes,
     acts.LIST_BACKENDS: _list_backends,
     acts.COMPARE_BACKENDS: _compare_backends,
