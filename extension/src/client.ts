@@ -202,7 +202,7 @@ export class Server implements vscode.Disposable {
           if (command === ServerCommand.chooseVariant && detail?.entry === undefined) {
             return chooseVariant(this, subject, detail ?? {});
           }
-          if (command !== ServerCommand.compileAndRun) {
+          if (command !== ServerCommand.compileAndRun && command !== ServerCommand.runTest) {
             return next(command, parameters) as unknown;
           }
           // Not by `next`: getting ready may have put another client in the place of this one.

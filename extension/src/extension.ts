@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { Server } from './client';
 import { registerCommands } from './commands';
+import { registerDebugging } from './debugging';
 import { onPythonExtensionChange } from './python/pythonExtension';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
@@ -23,6 +24,7 @@ export function activate(context: vscode.ExtensionContext): void {
     output,
     registerStatus(server),
     registerDocuments(server),
+    registerDebugging(context),
     registerLinked(server),
     registerPictures(server),
     registerTree(server),

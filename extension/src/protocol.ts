@@ -3,6 +3,7 @@
 /** Names of `workspace/executeCommand`; the language client registers VS Code commands of the same names. */
 export const ServerCommand = {
   compileAndRun: 'dynascope.compileAndRun',
+  runTest: 'dynascope.runTest',
   cancel: 'dynascope.cancel',
   showKernel: 'dynascope.showKernel',
   showGraph: 'dynascope.showGraph',

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 COMPILE_AND_RUN = "dynascope.compileAndRun"
+RUN_TEST = "dynascope.runTest"
 CANCEL = "dynascope.cancel"
 SHOW_KERNEL = "dynascope.showKernel"
 SHOW_GRAPH = "dynascope.showGraph"
@@ -31,6 +32,7 @@ DOCTOR = "dynascope.doctor"
 
 COMMANDS = (
     COMPILE_AND_RUN,
+    RUN_TEST,
     CANCEL,
     SHOW_KERNEL,
     SHOW_GRAPH,

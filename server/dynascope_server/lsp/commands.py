@@ -25,6 +25,7 @@ from dynascope_server.ide.documents import PREVIOUS, SUMMARY, differences_docume
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.foreign_paths import mapped
 from dynascope_server.ide.graph_choices import graph_choices
+from dynascope_server.ide.pytests import test_at
 from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel, choose_picture
 from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
@@ -56,6 +57,15 @@ def _compile_and_run(server: DynascopeServer, arguments: Arguments) -> dict[str,
     if look not in (None, "check", "profile"):
         raise Refused("A run looks at `check` or at `profile`.")
     return server.runs.start(path, None if given is None else tuple(given), look).handle
+
+
+def _run_test(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
+    path, detail = _path(server, arguments), _detail(arguments)
+    found = test_at(server.text_of(path), _line(arguments) + 1) if "test" not in detail else None
+    name = detail.get("test") or (found.name if found else "")
+    if not isinstance(name, str) or not name:
+        raise Refused("No test is here: put the cursor into a function whose name begins with `test`.")
+    return server.runs.start(path, None, test=name).handle
 
 
 def _cancel(server: DynascopeServer, arguments: Arguments) -> dict[str, list[str]]:
@@ -242,6 +252,7 @@ async def _doctor(server: DynascopeServer, arguments: Arguments) -> dict[str, An
 
 HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.COMPILE_AND_RUN: _compile_and_run,
+    acts.RUN_TEST: _run_test,
     acts.CANCEL: _cancel,
     acts.SHOW_KERNEL: _show(choose_kernel),
     acts.SHOW_GRAPH: _show(choose_graph),

@@ -16,11 +16,11 @@ def answer(server: DynascopeServer, params: Any) -> dict[str, Any]:
     address = server.documents.address_of(uri) if isinstance(uri, str) else None
     if address is None:
         raise BadRequest(f"no document of Dynascope's: {uri!r}")
-    found = []
+    found = {}
     for link in server.documents.document(address).links:
         view = server.session.view(link.span.file)
         now = view.lines.line(link.span.line) if view is not None else link.span.line
         if now is not None and (target := server.uri_of(link.span.file)):
-            found.append({"line": link.line - 1, "uri": target, "place": now - 1})
+            found[link.line, target, now] = {"line": link.line - 1, "uri": target, "place": now - 1}
     program = server.documents.program_of(address)
-    return {"program": server.uri_of(program) if program else None, "links": found}
+    return {"program": server.uri_of(program) if program else None, "links": list(found.values())}
