@@ -9,6 +9,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
+    python bench/campaign.py calls --first 100000 --seconds 60                     methods and functions of Python's own, by reflection
 
 Prints a line for each failure, with its smallest program in `out/campaign/<name>/<seed>.py`. A process that dies or hangs is a
 failure of the seed that it was at. What is done is remembered in `out/campaign/<name>/done.jsonl`, a line a seed: the same command
@@ -42,6 +43,7 @@ WAYS = {
     "gpu": ("dynascope", "cuda"),
     "triton": ("dynascope", "cpu"),
     "python": ("eager", ""),
+    "calls": ("eager", ""),
 }
 SILENCE = 180
 """Seconds without a word after which a process counts as hanging; compiling for a GPU takes its time."""
@@ -161,7 +163,7 @@ class Worker:
         self.backend, self.device = WAYS[way]
         self.folder = folder
         self.way = way
-        self.outcome = self.of_python if way == "python" else self.of_tensors
+        self.outcome = {"python": self.of_python, "calls": self.of_calls}.get(way, self.of_tensors)
         if way == "triton":
             from building_for_gpu import build_also_for_gpu
 
@@ -187,6 +189,12 @@ class Worker:
         (self.folder / f"{seed}.py").write_text(report)
         found = report.partition("return t, u, m, k, s, l, a, b, it")[2].strip() or report
         return found.partition(":")[0], found
+
+    def of_calls(self, seed: int) -> tuple[str, str]:
+        from calls_of_python import differs
+
+        found = differs(seed)
+        return ("differs", found) if found else ("", "")
 
     def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope

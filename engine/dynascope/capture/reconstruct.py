@@ -93,6 +93,7 @@ def _exhausted() -> dict[type, Callable[[], Any]]:
 EXHAUSTED = _exhausted()
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
+    type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
     reversed: lambda items: reversed(tuple(items[::-1])),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
     itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),

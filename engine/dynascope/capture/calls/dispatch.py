@@ -118,7 +118,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         if meaning is not None:
-            return meaning(machine, [ConstantValue(owner), *arguments], keywords)
+            return by_meaning(machine, thing, meaning, [ConstantValue(owner), *arguments], keywords, given=len(arguments))
     if type(thing) in CALLABLE_OBJECTS:
         return CALLABLE_OBJECTS[type(thing)](machine, thing, arguments, keywords)
     if isinstance(thing, type):
@@ -144,12 +144,26 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
 
 
 def by_meaning(
-    machine: Machine, thing: Any, meaning: Callable[..., Any], arguments: Arguments, keywords: Keywords
+    machine: Machine,
+    thing: Any,
+    meaning: Callable[..., Any],
+    arguments: Arguments,
+    keywords: Keywords,
+    given: int | None = None,
 ) -> Any:
-    """Arguments that it does not take are for Python to complain about, in its own words."""
-    if not accepts(thing, len(arguments), tuple(keywords)):
+    """Arguments that it does not take are for Python to complain about, in its own words; `given` are the call's own."""
+    accepted = accepts(thing, len(arguments) if given is None else given, tuple(keywords))
+    if not accepted or (arguments and isinstance(thing, OF_A_CLASS) and not is_for(thing, machine.realize(arguments[0]))):
         raise Break(ProgramRaises("TypeError", machine.expression()))
     return meaning(machine, arguments, keywords)
+
+
+OF_A_CLASS = types.MethodDescriptorType, types.WrapperDescriptorType
+
+
+def is_for(method: Any, value: Value) -> bool:
+    """`list.append` takes no deque."""
+    return issubclass(value.python_type, method.__objclass__)
 
 
 def in_c(cls: type, name: str) -> Any:

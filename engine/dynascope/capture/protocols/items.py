@@ -244,11 +244,19 @@ def replace(machine: Machine, container: MutableValue, items: Any) -> None:
     machine.write(container)
 
 
+def key_in_set(machine: Machine, item: Value) -> Any:
+    """A set that is looked for in a set is taken for the frozenset of its items."""
+    item = machine.realize(item)
+    return frozenset(item.items) if isinstance(item, SetValue) else hash_key(machine, item)
+
+
 def contains(machine: Machine, container: Value, item: Value) -> bool:
     from dynascope.capture.protocols.truth import truth
 
     container = machine.known(container)
-    if isinstance(container, (DictValue, SetValue)):
+    if isinstance(container, SetValue):
+        return key_in_set(machine, item) in container.items
+    if isinstance(container, DictValue):
         return hash_key(machine, item) in container.items
     if isinstance(container, (ListValue, TupleValue)):
         return any(are_equal(machine, each, item) for each in container.items)

@@ -26,19 +26,24 @@ from dynascope.capture.values import (
     ArrayValue,
     ConditionValue,
     ConstantValue,
+    CountValue,
     DictValue,
     DictViewValue,
     FunctionValue,
+    GeneratorValue,
     InstanceDictionaryValue,
     InstanceValue,
+    IteratorValue,
     ListValue,
     MethodValue,
     NotConstant,
     SetValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
+    ZipValue,
     boolean,
     constant_of,
 )
@@ -333,7 +338,10 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
         )
     if isinstance(left, (SetValue, DictViewValue)) and isinstance(right, (SetValue, DictViewValue)):
         return key_set(machine, left) == key_set(machine, right)
-    containers = (ListValue, TupleValue, DictValue, SetValue, FunctionValue, MethodValue)
+    if isinstance(left, SliceValue) and isinstance(right, SliceValue):
+        return all(are_equal(machine, a, b) for a, b in zip(left.parts, right.parts, strict=True))
+    containers = (ListValue, TupleValue, DictValue, SetValue, SliceValue, FunctionValue, MethodValue)
+    containers += (IteratorValue, GeneratorValue, ZipValue, CountValue)  # which equal nothing but themselves
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):
