@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from dynascope.capture.marks import mark_dynamic, mark_static, maybe_mark_dynamic
     from dynascope.captures import compare_captures
     from dynascope.configuration import config
+    from dynascope.notebook import load_ipython_extension
     from dynascope.strictness import StrictError, expected
 
 
