@@ -18,7 +18,7 @@ from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
-from dynascope.dependent_results import borders_of, levels_between
+from dynascope.dependent_results import parts_by_histories
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
@@ -121,9 +121,8 @@ def compile_graph(
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
-    if borders := borders_of(graph, shown):
-        parts = parts_of(graph, levels_between(graph, borders))
-        return _compile_parts(graph, example_inputs, options, region, clock, parts, ())
+    if levels := parts_by_histories(graph, shown):
+        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), ())
     launching.begin()
     try:
         with clock("differentiate"):

@@ -164,9 +164,8 @@ def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value
     if not isinstance(gradient, TensorValue):
         return False
     given = [each for each in tangents if isinstance(each, TensorValue)]
-    others = [each.example for each in (*found, *given) if isinstance(each, TensorValue) and each is not gradient]
-    is_alone = all(each is not gradient.example for each in others)
-    return is_alone and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
+    references = sum(each.example is gradient.example for each in (*found, *given) if isinstance(each, TensorValue))
+    return references == 1 and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
 
 
 def of_its_own(
