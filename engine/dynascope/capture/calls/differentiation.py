@@ -79,8 +79,10 @@ def accumulate(
     leaves = leaves_of(machine, tensors)
     for leaf in leaves:
         guard_no_hooks(machine, leaf)
-    found = differentiate(machine, tensors, leaves, tangents, retain, create)
     before = [gradients.read(machine, leaf) for leaf in leaves]
+    if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
+        raise cannot(machine)  # what is added to it is no part of its history
+    found = differentiate(machine, tensors, leaves, tangents, retain, create)
     shared = collections.Counter(map(storage_of, machine.graph.graph.nodes))
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
         if is_none(gradient):
