@@ -30,13 +30,14 @@ Had = tuple[fx.Node, torch.Tensor, int]
 """What the program has when the graph has run, with its example and the place where it was last written."""
 
 
-def parts_by_histories(graph: fx.GraphModule, shown: Collection[fx.Node]) -> dict[fx.Node, int]:
-    """The part that each operation belongs to; empty where one is enough. `shown` are what the program gets."""
+def parts_by_histories(
+    graph: fx.GraphModule, shown: Collection[fx.Node], others: Collection[int] = ()
+) -> dict[fx.Node, int]:
+    """The part that each operation belongs to; empty where one is enough. `shown` are what the program gets, `others` places in the
+    order of the nodes after which another part begins besides."""
     nodes = list(graph.graph.nodes)
     had = _had(nodes, shown)
-    if len(had) < 2:
-        return {}
-    borders, befores = _borders(nodes, had), _Befores(nodes)
+    borders, befores = sorted({*_borders(nodes, had), *others}), _Befores(nodes)
     differ = len({befores.of(example) for _, example, _ in had}) > 1
     if not differ or any(node.target is gradients for node in nodes):  # which follows histories that this would cut
         befores = None

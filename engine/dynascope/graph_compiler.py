@@ -22,6 +22,7 @@ from dynascope.dependent_results import parts_by_histories
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
+from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
     Part,
     conditions_of,
@@ -38,6 +39,7 @@ from dynascope.graph_parts import (
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.graph_modules import written
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
@@ -75,7 +77,7 @@ class CompiledGraph:
     backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
-    """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+    """Of a graph with numbers that only its run knows, or cut for buckets of gradients: those of its parts that have kernels."""
     writes_last: bool = False
     """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
 
@@ -121,8 +123,14 @@ def compile_graph(
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
-    if levels := parts_by_histories(graph, shown):
-        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), ())
+    if levels := parts_by_histories(graph, shown, borders_of_buckets(graph)):
+        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
+    return _compile_whole(graph, example_inputs, options, region, clock)
+
+
+def _compile_whole(
+    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
+) -> CompiledGraph:
     launching.begin()
     try:
         with clock("differentiate"):
@@ -177,7 +185,7 @@ def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: 
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
     if examples is None:
         examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    return CompiledAten(graph, compiler(graph, examples) if compiler else run_operators(graph), None, ())
+    return CompiledAten(graph, compiler(written(graph), examples) if compiler else run_operators(graph), None, ())
 
 
 def _compile_parts(
@@ -187,9 +195,10 @@ def _compile_parts(
     region: str,
     clock: StageClock,
     parts: list[Part],
-    shown: Collection[fx.Node],
+    shown: Collection[fx.Node] | None,
 ) -> CompiledGraph:
-    """Each part by itself, in order: what one gives says what the next one gets."""
+    """Each part by itself, in order: what one gives says what the next one gets. `shown` are the results that the program gets; None
+    where no part is to be cut again."""
     nodes = list(graph.graph.nodes)
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
     notes: list[Explanation] = []
@@ -220,7 +229,7 @@ def _compile_kernels(
     options: Options,
     region: str,
     clock: StageClock,
-    shown: Collection[fx.Node],
+    shown: Collection[fx.Node] | None,
 ) -> CompiledGraph:
     late = frozenset(name for node in part.inputs if "late" in node.meta and "size" in node.meta for name in part.roots)
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
@@ -228,6 +237,8 @@ def _compile_kernels(
         if unknown:
             raise NumberNeeded(())
         given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
+        if shown is None:
+            return _compile_whole(part.graph, given, options, region, clock)
         copies = {part.copies[node] for node in shown if node in part.copies}
         return compile_graph(part.graph, given, options, region, clock, copies)
     except NumberNeeded as needed:

@@ -1,4 +1,4 @@
-"""A captured graph with numbers that only its run knows, as a row of parts.
+"""A captured graph with numbers that only its run knows, or cut for other reasons, as a row of parts.
 
     m = x > 0; y = x[m]; y * 2 + y.shape[0]
     part 0, kernels      m = gt(x, 0)
@@ -57,15 +57,14 @@ def has_late_numbers(graph: fx.GraphModule) -> bool:
 
 
 def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) -> list[Part]:
-    """In the order in which they run: by `levels`, or by what late numbers ask for. Numbers that Python computes are computed in each
-    part that needs them, floats of which something is late before: kernels take them as they are."""
+    """In the order in which they run: by `levels` of all operations, or by what is late. Numbers that Python computes are computed in
+    each part that needs them, floats of which something is late before: kernels take them as they are."""
     nodes = list(graph.graph.nodes)
     for node in nodes:
         size = node.meta.get("size")
         if is_computed_number(node) and size.kind is float and is_late_number(size):
             node.meta["size"], node.meta["late"] = late_root(size), True
-    if levels is None:
-        levels = levels_of(nodes)
+    levels = levels_of(nodes) if levels is None else levels
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
         own = [node for node in levels if levels[node] == level]

@@ -1,5 +1,6 @@
 """`.grad` read and written in compiled code, optimizers and `zero_grad` included: beside eager, call after call."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled

@@ -193,7 +193,7 @@ def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
 
 
 def _output_nodes(pair: GradPair) -> Any:
-    return next(node for node in pair.forward.graph.nodes if node.op == "output").args[0]
+    return pair.forward.graph.output_node().args[0]
 
 
 def _is_tensor(pair: GradPair, index: int) -> bool:

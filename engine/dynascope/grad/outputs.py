@@ -247,7 +247,7 @@ def _is_one_of_several(view: torch.Tensor) -> bool:
 def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
     """`x[0:]`, or the one part that `x` was split into: its gradient is written into zeros, which are contiguous."""
     function = output.grad_fn
-    return WHOLE if function is not None and function.name().startswith(("Slice", "Split", "UnsafeSplit")) else ()
+    return WHOLE if function is not None and type(function).name(function).startswith(("Slice", "Split", "UnsafeSplit")) else ()
 
 
 def autograd_base(output: torch.Tensor) -> torch.Tensor:
@@ -287,7 +287,7 @@ def _layout_like(value: Value, output: torch.Tensor) -> Any:
 
 def _name_of(function: Any) -> str:
     """As eager names it: functions of our own that stand for one of torch's say which."""
-    return getattr(function, "known_as", None) or function.name()
+    return getattr(function, "known_as", None) or type(function).name(function)
 
 
 def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:

@@ -54,7 +54,7 @@ def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> 
         known = (_place(number, function) for output, function, number in pair.kept_outputs if output == origin.index)
         place = next(known, "")
     elif tensor.grad_fn is not None:
-        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", tensor.grad_fn.name()))
+        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", type(tensor.grad_fn).name(tensor.grad_fn)))
 
     def check(now: torch.Tensor) -> None:
         if earlier is not None and earlier.is_meant:
