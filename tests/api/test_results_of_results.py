@@ -1,4 +1,4 @@
-"""Results that are computed from each other: autograd finds the way from one to the other, as in eager."""
+"""Results that are computed from each other, or lead to other histories: autograd finds its way as in eager."""
 
 import dynascope
 import pytest
