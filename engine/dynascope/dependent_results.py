@@ -90,6 +90,11 @@ def _can_end_at(nodes: Sequence[fx.Node], border: int) -> bool:
     return not any(node.target is gradients for node in nodes[border + 1 :])
 
 
+def levels_between(graph: fx.GraphModule, borders: Sequence[int]) -> dict[fx.Node, int]:
+    """The part that each operation belongs to, of those that end at these places."""
+    return _levels(list(graph.graph.nodes), borders, None)
+
+
 class _Befores:
     """The histories from before the graph that tensors lead to: the leaves that stand for them and are no inputs themselves."""
 
