@@ -82,12 +82,15 @@ def _borders(nodes: Sequence[fx.Node], had: Iterable[Had]) -> list[int]:
         for other, derived, last in had
         if last > 0 and example.grad_fn in reached[other] and derived._base is not example
     }
-    return sorted(border for border in borders if _can_end_at(nodes, border))
+    return sorted(borders)
 
 
-def _can_end_at(nodes: Sequence[fx.Node], border: int) -> bool:
-    """What differentiates inside a graph follows histories in it: it stays with what they come from."""
-    return not any(node.target is gradients for node in nodes[border + 1 :])
+def without_a_way(graph: fx.GraphModule, shown: Collection[fx.Node]) -> fx.Node | None:
+    """The first node after which a part should begin, and cannot: what differentiates inside a graph follows histories in it, and
+    stays with what they come from."""
+    nodes = list(graph.graph.nodes)
+    last = max((at for at, node in enumerate(nodes) if node.target is gradients), default=-1)
+    return next((nodes[border] for border in _borders(nodes, _had(nodes, shown)) if border < last), None)
 
 
 def levels_between(graph: fx.GraphModule, borders: Sequence[int]) -> dict[fx.Node, int]:

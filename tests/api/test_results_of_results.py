@@ -167,3 +167,21 @@ def test_a_backward_pass_enters_no_history_of_another_result(function):
         found.append((seen, [leaf.grad for leaf in leaves]))
     assert found[0][0] == found[1][0]
     torch.testing.assert_close(found[0][1], found[1][1])
+
+
+@pytest.mark.expects("output-alias")
+def test_gradients_taken_inside():
+    """They follow the way that a cut would end: the graph runs operator by operator."""
+
+    def kept(x, weight):
+        hidden = torch.tanh(x @ weight)
+        loss = hidden.square().sum()
+        (first,) = torch.autograd.grad(loss, weight, retain_graph=True)
+        return hidden, loss, first
+
+    found = []
+    for run in (kept, dynascope.compile(kept)):
+        x, weight = torch.ones(2, 3, requires_grad=True), torch.full((3, 3), 0.5, requires_grad=True)
+        hidden, loss, first = run(x, weight)
+        found.append((retain(x, weight, hidden, loss), first))
+    torch.testing.assert_close(*found)
