@@ -1,16 +1,20 @@
-"""Results of one graph that are computed from each other, and where the graph is cut so that autograd sees it.
+"""Results of one graph whose histories are not one: where the graph is cut so that autograd sees it.
 
     h = encoder(x); y = head(h); return h, y        part 0: h of x        part 1: y of h
 
 A region is one node of autograd's, whose results are siblings: `autograd.grad(y, h)`, `h.retain_grad()` and a hook on `h` would find no
 way from `y` to `h`. So what others are computed from is the last thing that a part computes, and each part has a node of its own.
-Which results these are is read off the histories that the capture's meta tensors have.
+
+    return f(u), g(v)        of u and v with histories from before: a backward pass of the one would enter, and free, that of the other
+
+So operations that lead to other histories are other parts. What leads where is read off the histories that the capture's meta
+tensors have.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -18,33 +22,39 @@ from torch import fx
 
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import functions_of, storage_of
-from dynascope.graph_parts import is_computed_number
+from dynascope.graph_parts import is_computed_number, is_ordered
+
+ACCUMULATES = "AccumulateGrad"
+"""Autograd's function at the end of a history."""
+Had = tuple[fx.Node, torch.Tensor, int]
+"""What the program has when the graph has run, with its example and the place where it was last written."""
 
 
-def borders_of(graph: fx.GraphModule, shown: Collection[fx.Node]) -> list[int]:
-    """The places in the order of the graph's nodes after which another part begins. `shown` are what the program gets."""
+def parts_by_histories(
+    graph: fx.GraphModule, shown: Collection[fx.Node], others: Collection[int] = ()
+) -> dict[fx.Node, int]:
+    """The part that each operation belongs to; empty where one is enough. `shown` are what the program gets, `others` places in the
+    order of the nodes after which another part begins besides."""
     nodes = list(graph.graph.nodes)
-    histories = _histories(nodes, shown)
-    if len(histories) < 2:
-        return []
-    reached = {node: set(functions_of([example])) - {example.grad_fn} for node, example, _ in histories}
-    borders = {
-        min(end, last - 1)
-        for node, example, end in histories
-        for other, derived, last in histories
-        if last > 0 and example.grad_fn in reached[other] and derived._base is not example
-    }
-    return sorted(border for border in borders if _can_end_at(nodes, border))
+    had = _had(nodes, shown)
+    borders, befores = sorted({*_borders(nodes, had), *others}), _Befores(nodes)
+    differ = len({befores.of(example) for _, example, _ in had}) > 1
+    if not differ or any(node.target is gradients for node in nodes):  # which follows histories that this would cut
+        befores = None
+    if not borders and befores is None:
+        return {}
+    levels = _levels(nodes, borders, befores)
+    return levels if len(set(levels.values())) > 1 else {}
 
 
-def _histories(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[tuple[fx.Node, torch.Tensor, int]]:
-    """What the program has when the graph has run and autograd knows the way to, with the place where it was last written."""
+def _had(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[Had]:
+    """Of results, and of inputs that are written, those that autograd knows the way to."""
     places = {node: at for at, node in enumerate(nodes)}
     written: dict[Any, int] = {}
     for node in nodes:
         for each in node.meta.get("writes", ()):
             written[storage_of(each)] = places[node]
-    had: dict[int, tuple[fx.Node, torch.Tensor, int]] = {}
+    had: dict[int, Had] = {}
     for node in nodes:
         is_written_input = node.op == "placeholder" and storage_of(node) in written
         if not is_written_input and (node.op == "placeholder" or node not in shown):
@@ -63,19 +73,89 @@ def _function_of(example: torch.Tensor) -> Any:
         return None
 
 
-def _can_end_at(nodes: Sequence[fx.Node], border: int) -> bool:
-    """What differentiates inside a graph follows histories in it: it stays with what they come from."""
-    return not any(node.target is gradients for node in nodes[border + 1 :])
+def _borders(nodes: Sequence[fx.Node], had: Iterable[Had]) -> list[int]:
+    """The places in the order of the nodes after which another part begins: there others are computed from what was computed."""
+    reached = {node: set(functions_of([example])) - {example.grad_fn} for node, example, _ in had}
+    borders = {
+        min(end, last - 1)
+        for _, example, end in had
+        for other, derived, last in had
+        if last > 0 and example.grad_fn in reached[other] and derived._base is not example
+    }
+    return sorted(borders)
+
+
+def without_a_way(graph: fx.GraphModule, shown: Collection[fx.Node]) -> fx.Node | None:
+    """The first node after which a part should begin, and cannot: what differentiates inside a graph follows histories in it, and
+    stays with what they come from."""
+    nodes = list(graph.graph.nodes)
+    last = max((at for at, node in enumerate(nodes) if node.target is gradients), default=-1)
+    return next((nodes[border] for border in _borders(nodes, _had(nodes, shown)) if border < last), None)
 
 
 def levels_between(graph: fx.GraphModule, borders: Sequence[int]) -> dict[fx.Node, int]:
-    """The part that each operation belongs to. What takes one result of several belongs to the operation that gives them."""
+    """The part that each operation belongs to, of those that end at these places."""
+    return _levels(list(graph.graph.nodes), borders, None)
+
+
+class _Befores:
+    """The histories from before the graph that tensors lead to: the leaves that stand for them and are no inputs themselves."""
+
+    def __init__(self, nodes: Sequence[fx.Node]) -> None:
+        self.inputs = {id(node.meta.get("example_value")) for node in nodes if node.op == "placeholder"}
+        self.known: dict[Any, frozenset[int]] = {}
+
+    def of(self, example: torch.Tensor) -> frozenset[int]:
+        function = _function_of(example)
+        if function is None:
+            return frozenset()
+        pending = [function]
+        while pending:
+            node = pending[-1]
+            following = [each for each, _ in node.next_functions if each is not None]
+            unknown = [each for each in following if each not in self.known]
+            if unknown and node not in self.known:
+                pending += unknown
+                continue
+            leaf = node.variable if type(node).__name__ == ACCUMULATES else None
+            own = frozenset() if leaf is None or id(leaf) in self.inputs else frozenset({id(leaf)})
+            self.known[node] = own.union(*(self.known[each] for each in following))
+            pending.pop()
+        return self.known[function]
+
+
+def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores | None) -> dict[fx.Node, int]:
+    """Each operation as early as it can, among those that lead where it leads; one after the other where something is written or
+    drawn. What takes one result of several belongs to the operation that gives them, what has no history to what it is computed from."""
+    keeps_order = any(map(is_ordered, nodes))
     levels: dict[fx.Node, int] = {}
-    for at, node in enumerate(graph.graph.nodes):
+    kinds: list[tuple[int, frozenset[int]]] = []
+    latest = 0
+    for at, node in enumerate(nodes):
         if node.op in ("placeholder", "output") or is_computed_number(node):
             continue
-        level = sum(border < at for border in borders)
         if node.target is operator.getitem and not isinstance(node.args[0].meta.get("example_value"), torch.Tensor):
-            level = levels.get(node.args[0], level)
-        levels[node] = level
+            levels[node] = levels.get(node.args[0], latest)
+            continue
+        step = sum(border < at for border in borders)
+        earliest = max((levels[each] for each in node.all_input_nodes if each in levels), default=0)
+        earliest = max(earliest, latest if keeps_order else 0, sum(kind[0] < step for kind in kinds))
+        examples = _given_by(node)
+        kind = step, frozenset() if befores is None else frozenset().union(*map(befores.of, examples))
+        has_history = any(_function_of(example) is not None for example in examples)
+        fitting = [
+            level for level in range(earliest, len(kinds)) if kinds[level] == kind or (not has_history and kinds[level][0] == step)
+        ]
+        if not fitting:
+            fitting = [len(kinds)]
+            kinds.append(kind)
+        levels[node] = fitting[0]
+        latest = max(latest, fitting[0])
     return levels
+
+
+def _given_by(node: fx.Node) -> list[torch.Tensor]:
+    """The tensors that an operation gives."""
+    items = (user for user in node.users if user.target is operator.getitem and user.args[0] is node)
+    examples = (each.meta.get("example_value") for each in (node, *items))
+    return [example for example in examples if isinstance(example, torch.Tensor)]

@@ -18,10 +18,10 @@ from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
-from dynascope.dependent_results import borders_of, levels_between
+from dynascope.dependent_results import parts_by_histories, without_a_way
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
-from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
+from dynascope.grad.reasons import OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
 from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
     Part,
@@ -41,7 +41,7 @@ from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.graph_modules import written
 from dynascope.report.facts import Phase
-from dynascope.report.reason import Explanation
+from dynascope.report.reason import Explanation, Reason
 from dynascope.runtime import launching
 from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
 from dynascope.runtime.modes import in_mode
@@ -117,16 +117,15 @@ def compile_graph(
     without_memory = next((node for node in graph.graph.nodes if _is_on_meta(node)), None)
     if without_memory is not None:
         reason = UnsupportedTensor(without_memory.name, "a tensor on meta, without memory")
-        stack = without_memory.meta.get("user_stack", ())
-        note = reason.explain(stack[-1].span if stack else None, stack)
-        return CompiledGraph(graph.forward, graph, notes=(note,))
+        return CompiledGraph(graph.forward, graph, notes=(_explained(reason, without_memory),))
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
-    results, buckets = borders_of(graph, shown), borders_of_buckets(graph)
-    if results or buckets:
-        parts = parts_of(graph, levels_between(graph, sorted({*results, *buckets})))
-        return _compile_parts(graph, example_inputs, options, region, clock, parts, None)
+    if (node := without_a_way(graph, shown)) is not None:
+        reason = OutputNotReproducible(node.name, "another is computed from it, and gradients are taken inside")
+        return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
+    if levels := parts_by_histories(graph, shown, borders_of_buckets(graph)):
+        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
     return _compile_whole(graph, example_inputs, options, region, clock)
 
 
@@ -277,6 +276,11 @@ def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:
     """Where the graph's inputs of these names are: of the numbers that placeholders stand for, or of the placeholders."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     return tuple(at for at, node in enumerate(placeholders) if str(node.meta.get("size", node.name)) in names)
+
+
+def _explained(reason: Reason, node: fx.Node) -> Explanation:
+    stack = node.meta.get("user_stack", ())
+    return reason.explain(stack[-1].span if stack else None, stack)
 
 
 def _explain(refusal: DifferentiationRefused, graph: Any) -> Explanation:

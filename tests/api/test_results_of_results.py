@@ -1,4 +1,4 @@
-"""Results that are computed from each other: autograd finds the way from one to the other, as in eager."""
+"""Results that are computed from each other, or lead to other histories: autograd finds its way as in eager."""
 
 import dynascope
 import pytest
@@ -118,3 +118,70 @@ def test_results_that_share_an_input_stay_one_graph():
 def test_nothing_is_cut_without_gradients():
     report = dynascope.explain(program)(torch.ones(4, 4), torch.ones(4, 4))
     assert len(report.graphs) == 1
+
+
+def apart(first, second, weight):
+    return (first @ weight).sum(), (second @ weight).sin().sum(), weight.sum()
+
+
+def one_of_both(first, second, weight):
+    hidden, mask = (first @ weight).relu(), (second > 1).float()
+    return hidden.sum(), ((second @ weight).sin() * hidden * mask).sum(), weight.sum()
+
+
+def in_pieces(first, second, weight):
+    left, _ = (first @ weight).chunk(2)
+    _, right = (second @ weight).chunk(2)
+    with torch.no_grad():
+        scale = left.sum() + right.sum()
+    return left.sum(), right.sum() * scale, weight.sum()
+
+
+def written(first, second, weight):
+    first.mul_(2)
+    second.add_(1)
+    return (first * weight).sum(), (second * weight).sum(), weight.sum()
+
+
+def drawn(first, second, weight):
+    left, right = torch.dropout(first @ weight, 0.5, True), torch.dropout(second @ weight, 0.5, True)
+    return torch.dropout(left, 0.5, True).sum(), right.sum(), weight.sum()
+
+
+@pytest.mark.parametrize("function", [apart, one_of_both, in_pieces, written, drawn])
+def test_a_backward_pass_enters_no_history_of_another_result(function):
+    """What it enters it frees, and calls the hooks of."""
+    found = []
+    for run in (function, dynascope.compile(function, fullgraph=True)):
+        torch.manual_seed(0)
+        leaves = [torch.randn(4, 4, requires_grad=True) for _ in range(3)]
+        first, second, seen = leaves[0].exp() * 1, leaves[1].exp() * 1, []
+        first.register_hook(lambda gradient, seen=seen: seen.append("first"))
+        second.register_hook(lambda gradient, seen=seen: seen.append("second"))
+        for result in reversed(run(first, second, leaves[2])):
+            if function is one_of_both:
+                result.backward(retain_graph=True)
+            else:
+                result.backward()
+            seen.append("passed")
+        found.append((seen, [leaf.grad for leaf in leaves]))
+    assert found[0][0] == found[1][0]
+    torch.testing.assert_close(found[0][1], found[1][1])
+
+
+@pytest.mark.expects("output-alias")
+def test_gradients_taken_inside():
+    """They follow the way that a cut would end: the graph runs operator by operator."""
+
+    def kept(x, weight):
+        hidden = torch.tanh(x @ weight)
+        loss = hidden.square().sum()
+        (first,) = torch.autograd.grad(loss, weight, retain_graph=True)
+        return hidden, loss, first
+
+    found = []
+    for run in (kept, dynascope.compile(kept)):
+        x, weight = torch.ones(2, 3, requires_grad=True), torch.full((3, 3), 0.5, requires_grad=True)
+        hidden, loss, first = run(x, weight)
+        found.append((retain(x, weight, hidden, loss), first))
+    torch.testing.assert_close(*found)

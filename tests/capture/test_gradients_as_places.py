@@ -1,5 +1,6 @@
 """`.grad` read and written in compiled code, optimizers and `zero_grad` included: beside eager, call after call."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -177,3 +178,23 @@ def test_a_profiler_that_runs_sees_the_names():
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         function(X)
     assert "mine" in [event.name for event in profiler.events()]
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.may_break
+def test_a_gradient_with_a_history_of_its_own(backend):
+    """What a backward pass adds to it is no part of that."""
+
+    def program(x, given):
+        x.square().sum().backward()
+        x.grad = given
+        x.square().sum().backward()
+        return given * 2
+
+    found = []
+    for function in (program, dynascope.compile(program, backend=backend)):
+        x, leaf = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        result = function(x, leaf * 3)
+        result.sum().backward()
+        found.append((result, leaf.grad))
+    torch.testing.assert_close(*found)

@@ -139,7 +139,11 @@ def test_of_a_tangent_that_the_program_gives(backend, requires_grad):
     def twice(x, tangent):
         (x.t() + x.t()).backward(tangent)
 
-    for program in (turned, twice):
+    def itself(x, tangent):
+        (x * 1 + 0).backward(tangent)
+        x.backward(tangent)
+
+    for program in (turned, twice, itself):
         found = []
         for function in (program, dynascope.compile(program, backend=backend)):
             x, tangent = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=requires_grad)

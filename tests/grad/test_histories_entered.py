@@ -72,3 +72,19 @@ def test_what_was_detached_is_no_base_of_others():
 
     eagers, ours = ours_and_eagers(several, run)
     assert ours == eagers
+
+
+@pytest.mark.expects("overlapping-inputs")
+def test_another_view_of_what_is_written():
+    """A write that records a history gives one to all views of the base."""
+
+    def written(part, other, weight):
+        part += weight
+        return other * 2
+
+    def run(function):
+        x, weight = torch.ones(4, 2), torch.ones(2, 2, requires_grad=True)
+        return function(x[:2], x[2:], weight).requires_grad, x.requires_grad
+
+    eagers, ours = ours_and_eagers(written, run)
+    assert ours == eagers == (True, True)

@@ -9,6 +9,7 @@ their arguments stay, used or not, and those that do something else besides (see
 
 from __future__ import annotations
 
+import keyword
 import operator
 import re
 import sys
@@ -320,7 +321,8 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _identifier(name: str) -> str:
-    return re.sub(r"\W+", "_", name).strip("_") or "input"
+    made = re.sub(r"\W+", "_", name).strip("_") or "input"
+    return f"{made}_" if keyword.iskeyword(made) else made
 
 
 def stack_text(stack: UserStack) -> str:

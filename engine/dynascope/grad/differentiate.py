@@ -22,12 +22,12 @@ from dynascope.grad.inputs import scope_of
 from dynascope.grad.interpret import refusal_within
 from dynascope.grad.leaves_inside import leads_to_leaf_inside
 from dynascope.grad.options import GradOptions
-from dynascope.grad.outputs import check_inputs, overlapping_input
+from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.passes import inputs_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
-from dynascope.grad.program import Overlap, Program, Recorded, record
+from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.simplify import simplify
@@ -75,10 +75,10 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
     program = Program.of(graph, example_inputs, options)
     check_inputs(program.names, example_inputs)
-    return joint_of(program, lambda index: overlapping_input(example_inputs, index)).pair()
+    return joint_of(program, lambda index, history: overlapping_input(example_inputs, index, history)).pair()
 
 
-def joint_of(program: Program, overlap: Overlap = lambda index: None) -> Joint:
+def joint_of(program: Program, overlap: Overlap = lambda index, history: None) -> Joint:
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
 
     def run(program: Program, trail: Trail | None) -> tuple:

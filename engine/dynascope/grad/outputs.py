@@ -35,6 +35,10 @@ ALIAS = (ViewRecipe(aten.alias.default),)
 WHOLE = (ViewRecipe(aten.slice.Tensor, (0, 0, sys.maxsize), (aten.split.Tensor, (2**62,), 0)),)
 
 
+Overlap = Callable[[int, bool], int | None]
+"""The number of another input that a write to this one changes too, if any; the write may record a history."""
+
+
 @dataclass(slots=True)
 class MutatedInput:
     index: int
@@ -100,7 +104,7 @@ def describe_results(
     handles: list[Any],
     before: list[Any],
     outputs: Any,
-    overlap: Callable[[int], int | None],
+    overlap: Overlap,
 ) -> Results:
     results = Results(inputs_require_grad=any(getattr(facts, "requires_grad", False) for facts in inputs))
     if not isinstance(outputs, (tuple, list)):
@@ -316,7 +320,7 @@ def _describe_mutations(
     handles: list[Any],
     before: list[Any],
     results: Results,
-    overlap: Callable[[int], int | None],
+    overlap: Overlap,
 ) -> None:
     for index, handle in enumerate(handles):
         if not isinstance(handle, torch.Tensor):
@@ -324,7 +328,8 @@ def _describe_mutations(
         cell = recorder.memory.cell(handle)
         if cell is None or not cell.writes:
             continue
-        other = overlap(index)
+        history = handle.requires_grad and handle.grad_fn is not before[index][0]
+        other = overlap(index, history)
         if other is not None:
             raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
         if repeats_elements(cell.root[0], cell.root[1]):
@@ -334,7 +339,6 @@ def _describe_mutations(
             if is_dense(*recorder.observe((tuple(handle.shape), handle.stride())))
             else recorder.memory.read(handle)
         )
-        history = handle.requires_grad and handle.grad_fn is not before[index][0]
         results.mutated.append(MutatedInput(index, value, history, handle._version == before[index][1]))
     for order, mutated in enumerate(results.mutated):
         if mutated.records_history:
@@ -343,14 +347,15 @@ def _describe_mutations(
             results.places.append(InputItself(mutated.index))
 
 
-def overlapping_input(examples: Sequence[Any], index: int) -> int | None:
-    """The number of another example that shares memory with this one, if any does."""
+def overlapping_input(examples: Sequence[Any], index: int, records_history: bool) -> int | None:
+    """The number of another example that shares memory with this one, if any does; where a write to this one gives all views of its
+    base another history, of any of these."""
     for other, example in enumerate(examples):
         if (
             other != index
             and isinstance(example, torch.Tensor)
             and example.device == examples[index].device
-            and _overlap(examples[index], example)
+            and (_overlap(examples[index], example) or (records_history and autograd_base(example) is autograd_base(examples[index])))
         ):
             return other
     return None

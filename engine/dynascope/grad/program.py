@@ -8,7 +8,7 @@ Recording is the same each time: the step at one place of the tape is the same s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,16 +20,13 @@ from dynascope.grad.decompose import table_for
 from dynascope.grad.inputs import InputFacts, in_world, inputs_of
 from dynascope.grad.interpret import make_inputs, run
 from dynascope.grad.options import GradOptions
-from dynascope.grad.outputs import Results, describe_results
+from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
 from dynascope.meta_kernels import attention_flags
 from dynascope.meta_kernels.autocast import AutocastState
 from dynascope.meta_kernels.torch_warnings import noted
-
-Overlap = Callable[[int], int | None]
-"""The number of another input that shares memory with this one, if any does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class Recorded:
     results: Results
 
 
-def record(program: Program, overlap: Overlap = lambda index: None, trail: Trail | None = None) -> Recorded:
+def record(program: Program, overlap: Overlap = lambda index, history: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     options = program.options
     recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)

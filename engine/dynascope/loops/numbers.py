@@ -34,6 +34,8 @@ def number_name(expression: Root | Operation) -> str:
 
 RESERVED = frozenset(name.split(".")[0] for name in FUNCTIONS if name.isidentifier() or "." in name)
 """Functions that texts of expressions call."""
+HELPERS = frozenset(("empty", "empty_cuda", "empty_on", "given", "laid_out", "restrided", "view"))
+"""What wrappers call, and are given."""
 
 
 def numbers_in(values: Iterable[Any]) -> dict[str, Root | Operation]:

@@ -79,8 +79,10 @@ def accumulate(
     leaves = leaves_of(machine, tensors)
     for leaf in leaves:
         guard_no_hooks(machine, leaf)
-    found = differentiate(machine, tensors, leaves, tangents, retain, create)
     before = [gradients.read(machine, leaf) for leaf in leaves]
+    if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
+        raise cannot(machine)  # what is added to it is no part of its history
+    found = differentiate(machine, tensors, leaves, tangents, retain, create)
     shared = collections.Counter(map(storage_of, machine.graph.graph.nodes))
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
         if is_none(gradient):
@@ -164,9 +166,8 @@ def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value
     if not isinstance(gradient, TensorValue):
         return False
     given = [each for each in tangents if isinstance(each, TensorValue)]
-    others = [each.example for each in (*found, *given) if isinstance(each, TensorValue) and each is not gradient]
-    is_alone = all(each is not gradient.example for each in others)
-    return is_alone and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
+    references = sum(each.example is gradient.example for each in (*found, *given) if isinstance(each, TensorValue))
+    return references == 1 and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
 
 
 def of_its_own(

@@ -199,7 +199,8 @@ def addcdiv(b: B, x: Value, first: Value, second: Value, *, value: Any = 1) -> V
 @decomposes(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(b: B, x: Value, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, Value):
-        return NotImplemented if alpha != 1 else b.add(b.neg(x), other)
+        # The negation of an integer wraps around: it is of the result's type.
+        return NotImplemented if alpha != 1 else b.add(b.neg(b.convert(x, promoted((x, other)))), other)
     return b.op(aten.sub.Tensor, other, x, alpha=alpha) if alpha != 1 else b.sub(other, x)
 
 

@@ -25,7 +25,7 @@ from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
-from dynascope.loops.numbers import RESERVED, number_name
+from dynascope.loops.numbers import HELPERS, RESERVED, number_name
 from dynascope.sizes import Root, Size, is_constant, leaves
 
 
@@ -67,7 +67,7 @@ class _LoweringState:
         self.nodes: list[Node] = []
         self.constants: dict[str, torch.Tensor] = {}
         self.devices: dict[str, torch.device] = {}
-        self.names: set[str] = set(roots | RESERVED) if roots else set()
+        self.names: set[str] = {*HELPERS, *(roots | RESERVED if roots else ())}
         self.numbers: dict[str, ScalarInput] = {}
         """CPU tensors without dimensions that some kernel elsewhere is passed as numbers."""
 
