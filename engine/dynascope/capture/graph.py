@@ -229,7 +229,7 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if is_written_over(node) and raises_unused(node):
+            if is_written_over(node, {*needed, *found}) and raises_unused(node):
                 found.append(self._copied(node))
             elif node in needed:
                 written = node.meta.get("writes", ())
@@ -304,7 +304,8 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
     """
     name, module = getattr(target, "__name__", None), sys.modules.get(getattr(target, "__module__", None) or "")
     found = vars(module).get(name, target) if module is not None else target
-    if (
+    is_hidden = isinstance(target, FunctionType) and module is not None and name not in vars(module)  # `Tensor.__pow__`
+    if not is_hidden and (
         found is target
         or not isinstance(found, FunctionType)
         or found.__globals__ is getattr(target, "__globals__", None)

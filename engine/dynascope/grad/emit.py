@@ -72,6 +72,7 @@ def emit_graphs(
         twins=part.twins if part else (),
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
+        functions=tuple((i, *place) for i, place in sorted(results.functions.items())),
         program=program,
         steps=tuple(step.target for step in steps) if tangents else (),
     )

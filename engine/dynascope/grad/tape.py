@@ -51,10 +51,7 @@ class Layout:
         for extent in self.sizes:
             if type(extent) is Size:
                 return True
-        for extent in self.strides:
-            if type(extent) is Size:
-                return True
-        return False
+        return any(type(extent) is Size for extent in self.strides)
 
     def at_hand(self) -> Layout:
         """The same for the sizes of the call that is compiled."""
