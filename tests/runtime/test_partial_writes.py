@@ -117,7 +117,8 @@ def added_to_overlapping(cache, x, y, n):
 
 
 PROGRAMS = [
-    added_to_every_third, stepped_back, scaled_by_another, added_and_read, added_twice, added_to_overlapping, at, rows, corner, from_the_end, two, twice, filled, added, from_itself, read_before, returned, at_computed_places,
+    added_to_every_third, stepped_back, scaled_by_another, added_and_read, added_twice, added_to_overlapping, at,
+    rows, corner, from_the_end, two, twice, filled, added, from_itself, read_before, returned, at_computed_places,
     by_index_copy, masked, every_other,
 ]  # fmt: skip
 
