@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, overload
 
 from dynascope import recording
-from dynascope.configuration import MODES, Options, config
+from dynascope.configuration import Options, config
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
 from dynascope.travelling import make_picklable
@@ -238,13 +238,16 @@ def uncompiled_target(target: Any) -> Callable:
     return vars(target)["_original"] if isinstance(target, CompiledModule) else target
 
 
+_NOT_GIVEN = {"backend": "dynascope", "fullgraph": False, "dynamic": None, "mode": None}
+
+
 def _options(backend, fullgraph, dynamic, mode, options) -> Options:
     from dynascope.backends import find_backend
 
-    if mode is not None and mode not in MODES:
-        raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
-    chosen = dict(options or {}, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode or "default")
-    result = config.options(**{**chosen, **_overruled})
+    # What is given as an argument comes first, then `options`, then `dynascope.config`.
+    given = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
+    chosen = {name: value for name, value in given.items() if value != _NOT_GIVEN[name]}
+    result = config.options(**{**(options or {}), **chosen, **_overruled})
     find_backend(result.backend)
     return result
 

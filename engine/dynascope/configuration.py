@@ -12,6 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "mode": MODES,
+    "random": ("eager", "device"),
+    "numerics": ("default", "strict"),
+    "dynamic": (None, True, False),
+}
+"""The settings that have a few values."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,9 @@ class Options:
     """`eager`: random operators draw the numbers that uncompiled code would draw after the same `torch.manual_seed`.
     `device`: a call draws one seed from the device's generator; dropout, bernoulli, rand, randn and their like are computed
     from it inside the kernels that use them, so that runs repeat after `torch.manual_seed` and no mask is kept."""
+    numerics: Literal["default", "strict"] = "default"
+    """`strict`: results are eager's to the last bit. Kernels compute what each operation rounds as eager does; functions such as
+    `exp`, reductions and normalizations are eager's own, and gradients go through the operators that eager's go through."""
     recompile_limit: int = 8
     """Entries of one region after which it runs uncompiled, with a note in the report."""
     inline_limit: int = 100_000
@@ -62,7 +72,7 @@ class Config:
         return getattr(object.__getattribute__(self, "_options"), _known(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, "_options", replace(self._options, **{_known(name): value}))
+        object.__setattr__(self, "_options", replace(self._options, **{_known(name): _allowed(name, value)}))
 
     def __dir__(self) -> list[str]:
         return sorted(NAMES)
@@ -70,7 +80,7 @@ class Config:
     def options(self, **changes: Any) -> Options:
         """The frozen options, with `changes` for one compilation. Raises `ValueError` for a name that is no setting."""
         for name in changes:
-            _known(name, ValueError)
+            _allowed(_known(name, ValueError), changes[name])
         return replace(self._options, **changes)
 
 
@@ -83,3 +93,10 @@ def _known(name: str, error: type[Exception] = AttributeError) -> str:
     if name not in NAMES:
         raise error(f"dynascope has no setting {name!r}; the settings are {', '.join(sorted(NAMES))}")
     return name
+
+
+def _allowed(name: str, value: Any) -> Any:
+    choices = CHOICES.get(name)
+    if choices is not None and not any(value is choice or (type(value) is str and value == choice) for choice in choices):
+        raise ValueError(f"{name} is one of {', '.join(map(str, choices))}, not {value!r}")
+    return value

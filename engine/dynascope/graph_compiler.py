@@ -21,6 +21,7 @@ from dynascope.configuration import Options
 from dynascope.dependent_results import parts_by_histories, without_a_way
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
+from dynascope.grad.options import Level
 from dynascope.grad.reasons import OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
 from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
@@ -170,7 +171,9 @@ def _tell(explanation: Explanation) -> None:
 def _grad_options(options: Options, region: str) -> GradOptions:
     compilers = options.backend
     if not isinstance(compilers, GraphCompilers):
-        return GradOptions(random=options.random, region=region)
+        # Decomposed, an operator rounds in places where eager's kernel of it does not.
+        level: Level = "aten" if options.numerics == "strict" else "core"
+        return GradOptions(random=options.random, level=level, region=region)
     return GradOptions(options.random, level=compilers.level, decompositions=compilers.decompositions, region=region)
 
 

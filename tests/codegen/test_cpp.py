@@ -17,6 +17,7 @@ from dynascope.codegen.cpp.unit import FLAGS, KERNELS_IN_A_UNIT, unit
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
+from dynascope.runtime.machine import this_machine
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup
 from recording import record
@@ -24,7 +25,7 @@ from torch.nn import functional
 
 
 def module(function, *inputs):
-    return emit(fuse(lower(record(function, list(inputs)))))
+    return emit(fuse(lower(record(function, list(inputs)))), this_machine())
 
 
 def many(x, w):

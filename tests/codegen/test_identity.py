@@ -13,6 +13,7 @@ from dynascope.codegen.facts import graph_facts
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
+from dynascope.runtime.machine import this_machine
 from dynascope.schedule.fusion import fuse
 from recording import record
 from symbolic_graphs import tensor
@@ -21,7 +22,7 @@ from varying import check_at, generated
 
 
 def module(function, *inputs):
-    return emit(fuse(lower(record(function, list(inputs)))))
+    return emit(fuse(lower(record(function, list(inputs)))), this_machine())
 
 
 def layers(x, *weights):
@@ -74,7 +75,7 @@ def test_scalars_are_each_steps_own() -> None:
         return (x * a) @ w, (x * b) @ w, (x * a + b) @ w, (x * b + a) @ w
 
     inputs = [torch.randn(16, 16), torch.randn(16, 16), 2.5, 3.5]
-    made = emit(fuse(lower(record(f, inputs))))
+    made = emit(fuse(lower(record(f, inputs))), this_machine())
     for ours, eagers in zip(build(made).call(*inputs), f(*inputs), strict=True):
         torch.testing.assert_close(ours, eagers)
 

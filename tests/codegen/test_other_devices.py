@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 from dynascope.codegen.module import emit
+from dynascope.codegen.target import Target
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import Load
 from dynascope.schedule.fusion import fuse
@@ -46,3 +48,10 @@ def test_no_remainders_in_the_text():
         module = on_cuda(program, X, host=())
         texts = [k.text for k in module.kernels if k is not None]
         assert texts and not any("%" in line for text in texts for line in text.splitlines() if "#" not in line)
+
+
+@pytest.mark.parametrize(("width", "lanes"), [(16, 4), (32, 8), (64, 16)])
+def test_kernels_are_written_for_the_target_that_is_given(width, lanes):
+    program = lower(record(lambda x: x.exp() + 1, [torch.zeros(1000)]))
+    module = emit(fuse(program), Target(vector_bytes=width))
+    assert module.target.vector_bytes == width and f"using namespace v{lanes};" in module.source

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from triton_interpreter import launchers_for  # isort: skip
-from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.target import DeviceModel
 from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.in_place import written_in_place

@@ -11,8 +11,8 @@ sys.path.insert(0, os.path.dirname(__file__))
 import pytest
 import torch
 import triton_groups as groups
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton import operations
-from dynascope.codegen.triton.device import DeviceModel
 from dynascope.codegen.triton.emit import EmitError, emit_triton
 from dynascope.codegen.triton.kernel import kernel_fact
 from dynascope.codegen.triton.operations import UnknownOperation, render, render_cast

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from triton_interpreter import launchers_for  # isort: skip
-from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse

@@ -66,7 +66,7 @@ def test_numbers_inside_a_reduction_and_beside_wider_types():
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("sizes", [(1000,), (7, 5)])
 def test_every_width_of_vectors_makes_the_reference(monkeypatch, width, sizes):
-    monkeypatch.setattr("dynascope.codegen.module.vector_bytes", lambda: width)
+    monkeypatch.setattr("dynascope.runtime.machine.vector_bytes", lambda: width)
     found, seed = compiled_numbers(torch.rand_like, torch.zeros(sizes))
     assert torch.equal(found, uniform(seed, 0, list(sizes), list(torch.empty(sizes).stride()), CPU))
     wide = torch.ones(sizes, dtype=torch.float64)

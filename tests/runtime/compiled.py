@@ -13,12 +13,13 @@ from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
+from dynascope.runtime.machine import this_machine
 from dynascope.schedule.fusion import fuse
 from recording import record
 
 
 def compiled(function: Any, inputs: list[Any]) -> tuple[KernelModule, Any]:
-    module = emit(fuse(lower(record(function, inputs))))
+    module = emit(fuse(lower(record(function, inputs))), this_machine())
     return module, build(module).call
 
 

@@ -25,6 +25,7 @@ from dynascope.loops.nodes import ExternCall
 from dynascope.native.toolchain import build_shared_object
 from dynascope.runtime import build as building
 from dynascope.runtime.launching import launcher
+from dynascope.runtime.machine import this_machine
 from dynascope.schedule.fusion import fuse
 from recording import record
 from torch.testing._internal.common_methods_invocations import op_db
@@ -75,7 +76,7 @@ def run_batch(cases, failures, lowered):
     library = None
     if kernels:
         source = unit(kernels, "sweep")
-        path = build_shared_object(source, language="c++", flags=building.flags(), name="sweep")
+        path = build_shared_object(source, language="c++", flags=building.flags(this_machine()), name="sweep")
         library = ctypes.CDLL(str(path))
     for number, case in enumerate(cases):
         try:

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "cod
 import pytest
 import torch
 import triton_groups as groups
-from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.codegen.triton.kernel import Parameter, TritonKernel
 from dynascope.runtime.cuda_compile import without_names

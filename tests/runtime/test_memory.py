@@ -12,6 +12,7 @@ from dynascope.codegen import wrapper
 from dynascope.codegen.module import emit
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
+from dynascope.runtime.machine import this_machine
 from dynascope.schedule.fusion import fuse
 from recording import record
 
@@ -53,7 +54,7 @@ def test_inputs_in_a_list_are_free_when_they_have_been_read() -> None:
 
     inputs = [torch.randn(8, 8) for _ in range(3)]
     expected = f(*inputs)
-    module = emit(fuse(lower(record(f, inputs))), empties_its_list=True)
+    module = emit(fuse(lower(record(f, inputs))), this_machine(), empties_its_list=True)
     seen, references = [], [weakref.ref(value) for value in inputs]
 
     def looked(*operands):

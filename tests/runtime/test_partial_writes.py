@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import dynascope
 import pytest
 import torch
@@ -85,8 +87,38 @@ def every_other(cache, x, y, n):
     cache[:, ::2] = 0
 
 
+def added_to_every_third(cache, x, y, n):
+    cache[:, 1::3] += x[:, None]
+
+
+def stepped_back(cache, x, y, n):
+    cache[-4::2, 1:-1] = y[-4::2, 1:-1] - cache[-4::2, 1:-1]
+
+
+def scaled_by_another(cache, x, y, n):
+    cache[:, n + 1] *= cache[:, n]
+
+
+def added_and_read(cache, x, y, n):
+    cache[n] += 1
+    return cache.sum() + y[n].sum()
+
+
+def added_twice(cache, x, y, n):
+    cache[n] += 1
+    cache[n] *= 2
+    cache[:, n] += x
+
+
+def added_to_overlapping(cache, x, y, n):
+    cache[:, ::2] += 1
+    cache[:, n] -= x
+    cache[1:3] *= cache[1:3]
+
+
 PROGRAMS = [
-    at, rows, corner, from_the_end, two, twice, filled, added, from_itself, read_before, returned, at_computed_places,
+    added_to_every_third, stepped_back, scaled_by_another, added_and_read, added_twice, added_to_overlapping, at,
+    rows, corner, from_the_end, two, twice, filled, added, from_itself, read_before, returned, at_computed_places,
     by_index_copy, masked, every_other,
 ]  # fmt: skip
 
@@ -125,6 +157,34 @@ def test_only_the_part_is_written() -> None:
     (group,) = schedule.steps
     assert group.row_count == 20 and group.reads == ("x",) and group.writes == ("cache",)
     assert not schedule.allocations and schedule.peak_bytes == 0
+
+
+def added_at(cache, x):
+    cache.select(1, 3).add_(x)
+    return (cache,)
+
+
+def added_with_a_step(cache, x):
+    cache[:, ::3].add_(x)
+    return (cache,)
+
+
+@pytest.mark.parametrize(("program", "shape"), [(added_at, (5, 4)), (added_with_a_step, (5, 1, 4))])
+def test_a_part_is_added_to_in_place(program, shape) -> None:
+    cache, x = torch.zeros(5, 900, 4), torch.ones(shape)
+    explained = dynascope.explain(lambda cache, x: program(cache, x) and None, cache, x)
+    held = [int(words.replace(",", "")) for words in re.findall(r"# ([\d,]+) bytes held", explained.show("groups"))]
+    assert held and max(held) < cache.nbytes / 2
+
+
+def raises_after(cache, x):
+    new = cache.select_scatter(cache.select(1, 3) + x, 1, 3)
+    return new, torch.linalg.cholesky(x @ x.t())
+
+
+def test_what_is_read_is_not_written_where_something_may_raise_after_it() -> None:
+    schedule = schedule_of(raises_after, torch.zeros(5, 900, 4), torch.ones(5, 4))
+    assert not any("cache" in makes(step) for step in schedule.steps)
 
 
 def attended(cache, x):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynascope.codegen.target import Target
 from dynascope.loops.index import Extent
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule
@@ -63,6 +64,8 @@ class KernelModule:
     """What the wrapper refers to by name: operators, dtypes, devices."""
     empties_its_list: bool = False
     """Whether the wrapper takes its inputs in one list, which it empties."""
+    target: Target = field(default_factory=Target)
+    """What the kernels were written for, and are to be built for."""
 
     @property
     def source(self) -> str:

@@ -1,6 +1,6 @@
 """A schedule's kernels and wrapper.
 
-emit(schedule, options) -> KernelModule
+emit(schedule, target) -> KernelModule
 """
 
 from __future__ import annotations
@@ -8,30 +8,31 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
 
 from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
-from dynascope.codegen.cpp.unit import units, vector_bytes
+from dynascope.codegen.cpp.unit import units
 from dynascope.codegen.identity import Identity, identity
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.target import Target
 from dynascope.codegen.wrapper import emit_wrapper
 from dynascope.schedule.groups import ExternCall, FusionGroup, ScatterGroup, Schedule, Step
 
 LONGEST_NAME = 48
+PORTABLE = Target()
 
 
-def emit(schedule: Schedule, options: Any = None, empties_its_list: bool = False) -> KernelModule:
+def emit(schedule: Schedule, target: Target = PORTABLE, empties_its_list: bool = False) -> KernelModule:
     """One kernel for all groups that compute the same, one text for all of a language, and the function that runs them."""
     taken: set[str] = set(schedule.buffers) | {schedule.program.name}
     made: dict[Hashable, tuple[Kernel, Identity]] = {}
-    kernels = tuple(_kernel(step, schedule, taken, made) for step in schedule.steps)
+    kernels = tuple(_kernel(step, schedule, target, taken, made) for step in schedule.steps)
     own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
     wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
-    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list)
+    return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list, target)
 
 
 def _kernel(
-    step: Step, schedule: Schedule, taken: set[str], made: dict[Hashable, tuple[Kernel, Identity]]
+    step: Step, schedule: Schedule, target: Target, taken: set[str], made: dict[Hashable, tuple[Kernel, Identity]]
 ) -> Kernel | None:
     if isinstance(step, ExternCall):
         return None
@@ -40,7 +41,7 @@ def _kernel(
     key = type(step), own.key
     if key in made:
         return _called_again(*made[key], group, own)
-    kernel = _new_kernel(step, group, schedule, taken)
+    kernel = _new_kernel(step, group, schedule, target, taken)
     made[key] = kernel, own
     return kernel
 
@@ -56,15 +57,15 @@ def _called_again(kernel: Kernel, first: Identity, group: FusionGroup, own: Iden
     )
 
 
-def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, taken: set[str]) -> Kernel:
+def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, target: Target, taken: set[str]) -> Kernel:
     name = _new_name(group.name, taken)
     if group.device.type == "cuda":
         # Read only where there is a GPU: it is a quarter of the back end.
         from dynascope.codegen.triton.emit import triton_kernel
 
-        return triton_kernel(group, name, schedule.buffers)
+        return triton_kernel(group, name, schedule.buffers, target.device(group.device))
     emit_one = emit_scatter if isinstance(step, ScatterGroup) else emit_kernel
-    return emit_one(group, name, schedule.buffers, vector_bytes())
+    return emit_one(group, name, schedule.buffers, target.vector_bytes)
 
 
 def _new_name(wanted: str, taken: set[str]) -> str:

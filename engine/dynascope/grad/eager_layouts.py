@@ -195,6 +195,33 @@ def _batch_norm_with_update(
     return [*normalized, fresh((0,), torch.uint8, a.device), mean.layout, variance.layout]
 
 
+@rule(aten._native_batch_norm_legit_functional.default)
+def _functional_batch_norm(
+    a: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, *rest: Any
+) -> list[Layout | None]:
+    return [*_batch_norm(a, weight, bias, mean, variance, *rest), mean.layout, variance.layout]
+
+
+@rule(aten.native_layer_norm.default)
+def _layer_norm(a: Value, sizes: Any, weight: Value | None, bias: Value | None, epsilon: float) -> list[Any]:
+    layouts = layouts_by_torch(aten.native_layer_norm.default, (a, sizes, weight, bias, epsilon), {})
+    return _with_statistics_of(weight if weight is not None else bias, a, layouts)
+
+
+@rule(aten.native_group_norm.default)
+def _group_norm(a: Value, weight: Value | None, bias: Value | None, *rest: Any) -> list[Any]:
+    layouts = layouts_by_torch(aten.native_group_norm.default, (a, weight, bias, *rest), {})
+    return _with_statistics_of(weight if weight is not None else bias, a, layouts)
+
+
+def _with_statistics_of(parameter: Value | None, a: Value, layouts: list[Any]) -> list[Any]:
+    """What is saved has the parameters' type on the CPU."""
+    if a.device.type != "cpu":
+        return layouts
+    dtype = a.dtype if parameter is None else parameter.dtype
+    return [layouts[0], *(replace(layout, dtype=dtype) for layout in layouts[1:])]
+
+
 def batch_norm_strides(a: Value) -> tuple[int, ...]:
     return suggested_strides(a) if a.device.type == "cpu" else iterator_strides(a.sizes, [a])
 

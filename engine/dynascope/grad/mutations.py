@@ -111,6 +111,9 @@ def _batch_norm(
 ) -> Any:
     """Batch normalisation writes its running statistics though its schema does not say so."""
     b = recorder.builder
+    if aten.native_batch_norm_backward.default not in b.decompositions:
+        statistics = running_mean, running_variance
+        return _whole_batch_norm(recorder, (x, weight, bias), statistics, (training, momentum, epsilon))
     source, scale_by, shift_by = recorder.values([x, weight, bias])
     dtype = wide(source.dtype)
 
@@ -135,6 +138,19 @@ def _batch_norm(
     given = next((value for value in recorder.values([weight, bias, running_mean]) if value is not None), source)
     kept = given.dtype if source.device.type == "cpu" else dtype
     return recorder.wrap((normalized(mean, scale), b.convert(mean, kept), b.convert(scale, kept)))
+
+
+def _whole_batch_norm(recorder: Recorder, operands: tuple, statistics: tuple, rest: tuple) -> Any:
+    """As an operator of its own, which gives the new statistics as results."""
+    values, running = recorder.values(operands), recorder.values(statistics)
+    if not rest[0] or None in running:
+        return recorder.wrap(recorder.builder.op(aten.native_batch_norm.default, *values, *running, *rest))
+    *results, mean, variance = recorder.builder.op(
+        aten._native_batch_norm_legit_functional.default, *values, *running, *rest
+    )
+    store(recorder, statistics[0], mean, "batch_norm")
+    store(recorder, statistics[1], variance, "batch_norm")
+    return recorder.wrap(tuple(results))
 
 
 MUTATIONS: dict[Any, Callable[..., Any]] = {

@@ -26,6 +26,8 @@ def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> Non
         if _is_identity_copy(step):
             renamed[id(step.outputs[0])] = step.arguments[0]
             continue
+        if step.target in SCATTERS:
+            _without_what_is_overwritten(step)
         key = _key(step)
         twin = seen.get(key) if key is not None else None
         if twin is None:
@@ -57,6 +59,23 @@ def _is_identity_copy(step: Step) -> bool:
     if step.target not in (aten.clone.default, aten._to_copy.default):
         return False
     return step.arguments[0].layout == step.outputs[0].layout  # type: ignore[union-attr]
+
+
+SCATTERS = {aten.select_scatter.default, aten.slice_scatter.default, aten.as_strided_scatter.default}
+
+
+def _without_what_is_overwritten(step: Step) -> None:
+    """A part that is written twice, as by `x[n] += 1` (the sum to what `x[n]` shows, then that to `x[n]`), is written once."""
+    base = step.arguments[0]
+    earlier = getattr(base, "step", None)
+    while earlier is not None and earlier.target is step.target and earlier.outputs[0].layout == step.outputs[0].layout:
+        if repr((earlier.arguments[2:], earlier.keywords)) != repr((step.arguments[2:], step.keywords)):
+            return
+        if earlier.arguments[0].layout != base.layout:
+            return
+        base = earlier.arguments[0]
+        step.arguments = (base, *step.arguments[1:])
+        earlier = base.step
 
 
 def _key(step: Step) -> Any:

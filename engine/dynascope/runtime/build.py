@@ -21,8 +21,9 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
-from dynascope.codegen.cpp.unit import FLAGS, WIDEST, vector_bytes
+from dynascope.codegen.cpp.unit import FLAGS, WIDEST
 from dynascope.codegen.kernels import KernelModule, Unit
+from dynascope.codegen.target import Target
 from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
@@ -83,7 +84,7 @@ def _build_units(module: KernelModule, folder: Path | None) -> dict[str, str]:
 
     def built(unit: Unit) -> str:
         name = module.schedule.program.name
-        return str(build_shared_object(unit.text, language="c++", flags=flags(), name=name, folder=folder))
+        return str(build_shared_object(unit.text, language="c++", flags=flags(module.target), name=name, folder=folder))
 
     if len(module.units) < 2:
         paths = list(map(built, module.units))
@@ -101,8 +102,8 @@ def _operator_names(module: KernelModule) -> list[str]:
     return [name for name in module.values if name.startswith("call_")]
 
 
-def flags() -> tuple[str, ...]:
-    return (*FLAGS, WIDEST) if vector_bytes() == 64 else FLAGS
+def flags(target: Target) -> tuple[str, ...]:
+    return (*FLAGS, WIDEST) if target.vector_bytes == 64 else FLAGS
 
 
 def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:

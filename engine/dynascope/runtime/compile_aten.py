@@ -17,15 +17,18 @@ from torch import fx
 from dynascope.codegen.kernels import KernelModule
 from dynascope.codegen.module import emit
 from dynascope.codegen.reasons import EmitError
+from dynascope.codegen.target import Target
 from dynascope.loops.lower import lower
 from dynascope.loops.lower.repeats import find_repeats
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
 from dynascope.runtime.build import build
+from dynascope.runtime.machine import this_machine
 from dynascope.runtime.operators import run_operators
 from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
 from dynascope.runtime.timings import Timings
 from dynascope.schedule.fusion import fuse
+from dynascope.schedule.groups import Schedule
 from dynascope.schedule.in_place import written_in_place
 
 Mutations = Sequence[tuple[int, int]]
@@ -97,7 +100,7 @@ def _generate(
     stages = (
         ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
         ("fuse", lambda program: written_in_place(fuse(program, options), mutations)),
-        ("emit", lambda schedule: emit(schedule, options, empties_its_list)),
+        ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
     for name, stage in stages:
         try:
@@ -108,6 +111,10 @@ def _generate(
         except Exception as error:
             return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
     return value
+
+
+def _target_of(schedule: Schedule) -> Target:
+    return this_machine(buffer.device for buffer in schedule.buffers.values())
 
 
 def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any) -> CompiledAten:

@@ -33,7 +33,7 @@ _BY_SIZE = """
     mm addmm bmm baddbmm addmv mv dot convolution convolution_backward _scaled_dot_product_flash_attention_for_cpu
     native_batch_norm _native_batch_norm_legit native_dropout rand randn rand_like randn_like cumsum cumprod sort topk
     max_pool2d_with_indices _adaptive_avg_pool2d avg_pool2d upsample_bilinear2d upsample_nearest2d empty_like clone copy
-    _to_copy cat constant_pad_nd _fft_r2c _fft_c2c _fft_c2r
+    _to_copy cat constant_pad_nd _fft_r2c _fft_c2c _fft_c2r copy_
 """
 NEVER_RAISES = frozenset(f"aten.{name}" for name in _BY_SIZE.split())
 
@@ -99,7 +99,7 @@ class _Work:
                     self._whole(number, self.steps[number], targets[name], name)
 
     def _part(self, number: int, group: FusionGroup, targets: Mapping[str, Buffer]) -> bool:
-        """All that the group writes are parts of inputs, of which the program reads nothing before."""
+        """All that the group writes are parts of inputs. What is written is read by nobody else, or by nobody later."""
         if group.plain is None:
             return False
         body, rows = group.plain
@@ -108,12 +108,16 @@ class _Work:
             return False
         found = narrowed(body, rows, names)
         same_body = [n for n, step in enumerate(self.steps) if isinstance(step, FusionGroup) and step.plain is group.plain]
-        others = [step for n, step in enumerate(self.steps) if n not in same_body]
-        if found is None or any(self._is_read(name, others) for name in names.values()):
+        if found is None or not all(self._can_be_read(name, same_body[-1]) for name in names):
             return False
         part = finished(group.device, *shaped(*found, ()))
-        if set(part.reads) & set(names.values()) or not all(self._can_be_read(name, same_body[-1]) for name in names):
-            return False
+        others = [step for n, step in enumerate(self.steps) if n not in same_body]
+        read = {name for name in names.values() if name in part.reads or self._is_read(name, others)}
+        if read:
+            own = read.intersection(part.reads)
+            if not all(_reads_before(part, name, name) for name in own) or not self._ends_well(same_body[-1], part, read):
+                return False
+            part = replace(part, in_place=frozenset(own))
         self.steps[same_body[-1]] = part
         for n in reversed(same_body[:-1]):
             del self.steps[n]
@@ -138,27 +142,33 @@ class _Work:
         (result,), target, first = made, targets[made[0]], call.arguments[0]
         is_whole = isinstance(first, TensorView) and first.buffer == target.name and _same_memory(target, target, first)
         reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
-        if not is_whole or reads.count(target.name) != 1 or self._is_read_elsewhere(target.name, call):
+        if not is_whole or reads.count(target.name) != 1 or not self._can_be_read(result, number):
             return
-        if self._can_be_read(result, number):
-            self.steps[number] = replace(call, operator=changes, results=(None,))
-            self._rename({result: target.name})
+        if self._is_read_elsewhere(target.name, call) and not self._ends_well(number, call, {target.name}):
+            return
+        self.steps[number] = replace(changes, results=(None,))
+        self._rename({result: target.name})
 
     def _whole(self, number: int, group: Step, target: Buffer, result: str) -> None:
         """Where the old contents are read: by nobody later, and nothing may raise any more."""
         if sum(result in memory.makes(step) for step in self.steps) != 1:
             return
-        if not isinstance(group, FusionGroup) or not _reads_before(group, target, result):
+        if not isinstance(group, FusionGroup) or result in group.reads or not _reads_before(group, target.name, result):
             return
+        if self._can_be_read(result, number) and self._ends_well(number, group, {target.name}):
+            self.steps[number] = _storing_to(group, result, target.name)
+            self._rename({result: target.name})
+
+    def _ends_well(self, number: int, step: Step, targets: set[str]) -> bool:
+        """Whether a step may change inputs whose old contents are read: by nobody later, and nothing may raise any more."""
         later = self.steps[number + 1 :]
-        if any(map(_checks, self.steps)) or self._is_read(target.name, later) or not self._can_be_read(result, number):
-            return
-        if any(isinstance(step, ExternCall) and not _only_by_size(step) for step in later):
-            return
-        if target.device.type != "cpu" and (group.columns or self._allocates(later)):
-            return  # memory of a GPU ends sooner, and of many programs one may read what another has written
-        self.steps[number] = _storing_to(group, result, target.name)
-        self._rename({result: target.name})
+        if any(map(_checks, self.steps)) or any(self._is_read(target, later) for target in targets):
+            return False
+        if any(isinstance(other, ExternCall) and not _only_by_size(other) for other in later):
+            return False
+        # Memory of a GPU ends sooner, and of many programs one may read what another has written.
+        is_many = isinstance(step, FusionGroup) and bool(step.columns)
+        return step.device is None or step.device.type == "cpu" or not (is_many or self._allocates(later))
 
     def _allocates(self, steps: Sequence[Step]) -> bool:
         return any(
@@ -189,16 +199,37 @@ _SETS = frozenset(f"aten.{name}" for name in ("index_copy", "index_put", "scatte
 """Library calls that put values into a copy of their first operand: to do it again changes nothing."""
 
 
-def _in_place_twin(call: ExternCall) -> Any:
-    """The operator that does to its first operand what this one does to a copy."""
+def _in_place_twin(call: ExternCall) -> ExternCall | None:
+    """The call that does to its first operand what this one does to a copy."""
     packet = getattr(call.operator, "overloadpacket", None)
+    if call.operator is torch.ops.aten.slice_scatter.default:
+        return _copy_to_slice(call)
     if str(packet) not in _SETS or (str(packet) == "aten.index_put" and len(call.arguments) > 3 and call.arguments[3]):
         return None
     twin = getattr(torch.ops.aten, f"{packet.__name__}_", None)
     overload = call.operator._overloadname
     if twin is None or overload not in twin.overloads() or "reduce" in overload or call.keywords:
         return None
-    return getattr(twin, overload)
+    return replace(call, operator=getattr(twin, overload))
+
+
+def _copy_to_slice(call: ExternCall) -> ExternCall | None:
+    """`slice_scatter` with a step, as the copy to what the slice shows."""
+    (base, values, *given), defaults = call.arguments, (0, None, None, 1)
+    dimension, first, last, step = (*given, *defaults[len(given) :])
+    extents = (*base.sizes, *base.strides, base.offset, *values.sizes)
+    if call.keywords or not all(isinstance(number, int) for number in (dimension, step, *extents)):
+        return None
+    if not all(number is None or isinstance(number, int) for number in (first, last)):
+        return None
+    dimension %= len(base.sizes)
+    places = range(base.sizes[dimension])[first:last:step]
+    strides = tuple(stride * step if d == dimension else stride for d, stride in enumerate(base.strides))
+    sizes = tuple(len(places) if d == dimension else size for d, size in enumerate(base.sizes))
+    if sizes != values.sizes or not places:
+        return None
+    part = replace(base, sizes=sizes, strides=strides, offset=base.offset + places.start * base.strides[dimension])
+    return replace(call, operator=torch.ops.aten.copy_.default, arguments=(part, values))
 
 
 def _only_by_size(call: ExternCall) -> bool:
@@ -211,11 +242,11 @@ def _checks(step: Step) -> bool:
     return (step if isinstance(step, FusionGroup) else step.group).checks_indices
 
 
-def _reads_before(group: FusionGroup, target: Buffer, result: str) -> bool:
+def _reads_before(group: FusionGroup, target: str, result: str) -> bool:
     """Whether each element of the target is read before its place is written, by the iteration that writes it, once."""
     stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == result]
-    loads = [n for n, op in enumerate(group.body) if isinstance(op, Load) and op.buffer == target.name]
-    if len(stores) != 1 or group.body[stores[0]].mode != "set" or result in group.reads:
+    loads = [n for n, op in enumerate(group.body) if isinstance(op, Load) and op.buffer == target]
+    if len(stores) != 1 or group.body[stores[0]].mode != "set":
         return False
     (store,) = stores
     if any(n > store or group.body[n].index != group.body[store].index for n in loads):

@@ -46,7 +46,15 @@ def lengthened(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Bor
     window = _window(layers, steps)
     if window is None:
         return None
-    begin, end = window
+    try:
+        return _lengthened(layers, steps, borders, *window)
+    except LookupError:
+        return None  # one layer makes what another does not
+
+
+def _lengthened(
+    layers: _Layers, steps: tuple[Step, ...], borders: tuple[Border, ...], begin: int, end: int
+) -> Lengthened | None:
     layers.name_copies()
     copies = [_Renaming(layers, by) for by in range(1, layers.missing + 1)]
     after = _Renaming(layers, layers.missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from dynascope.codegen.cpp.prelude import prelude, random_numbers
 from dynascope.codegen.kernels import Kernel, Unit
@@ -13,19 +12,6 @@ FLAGS = (
     "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fPIC", "-shared", "-w", "-nostdlib", "-lm", "-lgcc",
 )  # fmt: skip
 WIDEST = "-mprefer-vector-width=512"
-
-
-@cache
-def vector_bytes() -> int:
-    """The width of this machine's vectors."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            flags = next((line for line in file if line.startswith("flags")), "").split()
-    except OSError:
-        flags = []
-    if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= set(flags):
-        return 64
-    return 32 if "avx2" in flags else 16
 
 
 KERNELS_IN_A_UNIT = 12

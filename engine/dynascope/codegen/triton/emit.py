@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dynascope.codegen.kernels import Kernel
 from dynascope.codegen.reasons import EmitError
-from dynascope.codegen.triton.device import DeviceModel, device_model
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.operations import UnknownOperation
@@ -34,9 +34,9 @@ class NoTritonRule(Reason):
         return "Its operations run one by one in eager mode; use another dtype there, or leave it as it is."
 
 
-def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer]) -> Kernel:
+def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer], device: DeviceModel) -> Kernel:
     """The kernel of a group, under `name`, as every language's are described. Raises EmitError."""
-    made = emit_triton(replace(group, name=name), buffers)
+    made = emit_triton(replace(group, name=name), buffers, device)
     pointers = tuple(p.source for p in made.parameters if p.is_pointer and p.source is not None)
     scalars = tuple(p.source for p in made.parameters if not p.is_pointer)
     return Kernel(
@@ -51,6 +51,6 @@ def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: Devic
     reduces = any(isinstance(operation, Reduce) for operation in group.body)
     pattern = emit_rows if reduces else emit_pointwise
     try:
-        return pattern(facts, device or device_model(group.device))
+        return pattern(facts, device or DeviceModel())
     except UnknownOperation as error:
         raise EmitError(NoTritonRule(group.name, str(error))) from error

@@ -7,7 +7,7 @@ Scatter groups are pointwise too; their stores go to computed places.
 
 from __future__ import annotations
 
-from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis

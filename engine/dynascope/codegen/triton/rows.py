@@ -9,7 +9,7 @@ tl.store(...)           for start in range(0, C, B): ...
 
 from __future__ import annotations
 
-from dynascope.codegen.triton.device import DeviceModel
+from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import online_sums

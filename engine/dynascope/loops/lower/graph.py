@@ -19,6 +19,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     reductions,
     shaping,
 )
+from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.repeats import Repeats
@@ -36,7 +37,7 @@ def lower(
 
     Of `repeats` those in the middle are left out: whoever reads them reads what stands for them.
     """
-    state = _LoweringState(_writes_in_place(graph), _roots(graph))
+    state = _LoweringState(_writes_in_place(graph), _roots(graph), options is not None and options.numerics == "strict")
     stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
@@ -59,8 +60,9 @@ def lower(
 class _LoweringState:
     """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
 
-    def __init__(self, writes_in_place: bool, roots: frozenset[str]) -> None:
+    def __init__(self, writes_in_place: bool, roots: frozenset[str], is_strict: bool = False) -> None:
         self.writes_in_place = writes_in_place
+        self.is_strict = is_strict
         self.values: dict[fx.Node, Any] = {}
         self.buffers: dict[str, Buffer] = {}
         self.inputs: list[Any] = []
@@ -170,6 +172,8 @@ class _LoweringState:
             return NotLowered("the graph writes into tensors in place")
         if self._reads_elsewhere(call):
             return NotLowered("an operand lives on another device")
+        if self.is_strict and not is_exact(call):
+            return NotLowered("its results are to be eager's to the last bit")
         return _apply_rule(call)
 
     def _lowering(self, node: fx.Node) -> Lowering:
