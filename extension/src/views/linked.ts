@@ -13,8 +13,11 @@ export function registerLinked(server: Server): vscode.Disposable {
 class Linked implements vscode.Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
-    backgroundColor: new vscode.ThemeColor('editor.wordHighlightBackground'),
-    overviewRulerColor: new vscode.ThemeColor('editorOverviewRuler.wordHighlightForeground'),
+    backgroundColor: new vscode.ThemeColor('editor.rangeHighlightBackground'),
+    borderWidth: '0 0 0 2px',
+    borderStyle: 'solid',
+    borderColor: new vscode.ThemeColor('charts.yellow'),
+    overviewRulerColor: new vscode.ThemeColor('charts.yellow'),
     overviewRulerLane: vscode.OverviewRulerLane.Center,
   });
   private readonly known = new Map<string, Promise<Links | undefined>>();
