@@ -22,7 +22,7 @@ def absolute(value: T, folder: str) -> T:
         return value if is_same else cast(T, tuple(items))
     names = _holding(type(value))
     if names is None:
-        return value
+        return cast(T, value)
     changed: dict[str, Any] = {}
     for name in names:
         item = getattr(value, name)
@@ -30,7 +30,7 @@ def absolute(value: T, folder: str) -> T:
             changed[name] = made
     if isinstance(value, (Span, ProgramFact)) and (file := absolute_path(value.file, folder)) != value.file:
         changed["file"] = file
-    return dataclasses.replace(cast(Any, value), **changed) if changed else value
+    return cast(T, dataclasses.replace(cast(Any, value), **changed)) if changed else cast(T, value)
 
 
 @functools.cache
