@@ -176,7 +176,8 @@ class FirstImport(ForeignCall):
         return "The next call finds it imported. Import it before the function is called, and the first is compiled too."
 
 
-def _is_log(name: str) -> bool:
+def is_report(name: str) -> bool:
+    """Whether a function is called to write to a log, as its name says."""
     owner, _, method = name.rpartition(".")
     return owner != "" and method in LOG_METHODS and any(word in owner.lower() for word in LOGGERS)
 
@@ -187,7 +188,7 @@ BARS = ("tqdm", "pbar", "progress", "bar.update")
 
 CALL_REMEDIES = (
     (
-        _is_log,
+        is_report,
         lambda name: (
             f"Call `{name}` in the caller, after the compiled function returned; what it reports can be returned as another result."
         ),

@@ -54,7 +54,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if not row.captured:
         return "no", f"{row.seconds or 0:.3f} s", "", ""
     pieces = "1 graph" if len(row.pieces) == 1 else f"{len(row.pieces)} graphs"
-    overhead = "" if row.overhead is None else f"{row.overhead * 1e6:+.0f} us"
+    overhead = "" if row.overhead is None else f"{round(row.overhead * 1e6) or 0:+d} us"
     wrong = sum(proof.found is not None and not proof.is_said for proof in row.proofs)
     refused = sum(proof.is_said for proof in row.proofs)
     holds = f"no: {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -178,10 +179,12 @@ def comparison_text(found: list[Comparison]) -> str:
 
 def comparison_page(file: str, found: list[Comparison]) -> str:
     """Markdown, for an editor."""
-    lines = [f"# {Path(file).name} under {len(found)} backends", "", f"| {' | '.join(HEAD)} | prints |", "| --- " * (len(HEAD) + 1) + "|"]
+    lines = [f"# {Path(file).name} under {len(found)} backends", "", f"| {' | '.join(HEAD)} |", "| --- " * len(HEAD) + "|"]
     for each in found:
-        same = {None: "", True: "the same", False: "other words"}[each.same_output]
-        lines.append(f"| {' | '.join((*_row(each), same))} |".replace("\n", " "))
+        cells = [re.sub(r"(?<=\d) (?=\w+$)", "\N{NO-BREAK SPACE}", cell) for cell in _row(each)]
+        lines.append(f"| {' | '.join(cells)} |".replace("\n", " "))
+    others = [f"`{each.backend}`" for each in found if each.same_output is False]
+    lines += ["", f"Under {', '.join(others)} the program prints other words than under eager."] if others else []
     lines += ["", "Seconds and times are sums over the graphs, a call with its backward pass. Results are equal up to rounding."]
     return "\n".join(lines)
 

@@ -68,8 +68,12 @@ def chosen_expression(site: Site) -> Fix | None:
     if found is None or not _within(node, found.test):
         return None
     torch, imports = source.torch
-    text = ast.unparse(ast.fix_missing_locations(_where(torch, _truth(found.test, torch), found.body, found.orelse)))
-    return Fix(TITLE, (*imports, source.replaced(found, text)))
+    value = _results(torch, _truth(found.test, torch), found.body, found.orelse)
+    if value is None:
+        return None
+    text = _text(value)
+    is_alone = isinstance(source.parent(found), ast.Assign | ast.Return)
+    return Fix(TITLE, (*imports, source.replaced(found, text if is_alone or not isinstance(value, ast.Tuple) else f"({text})")))
 
 
 def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[ast.stmt], last: ast.expr) -> Fix | None:
@@ -133,11 +137,9 @@ def _merged(torch: str, condition: ast.expr, then: Rows, otherwise: Rows) -> Row
     """In the order of the statements: the condition is one truth, so that what a name became is right for what follows."""
     if [name for name, _ in then] == [name for name, _ in otherwise]:
         return [(n, _where(torch, condition, a, b)) for (n, a), (_, b) in zip(then, otherwise, strict=True)]
-    if not otherwise:
-        return [(name, _where(torch, condition, value, ast.Name(name))) for name, value in then]
-    if not then:
-        return [(name, _where(torch, condition, ast.Name(name), value)) for name, value in otherwise]
-    return None
+    # One after the other: what the side that was not taken would have changed is left as it was.
+    kept = [(name, _where(torch, condition, ast.Name(name), value)) for name, value in otherwise]
+    return [*((name, _where(torch, condition, value, ast.Name(name))) for name, value in then), *kept]
 
 
 def _assignments(body: Sequence[ast.stmt]) -> Rows | None:

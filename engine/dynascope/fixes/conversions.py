@@ -66,9 +66,29 @@ def stacked(site: Site) -> Fix | None:
         if called_name(n) in (f"{torch}.tensor", f"{torch}.as_tensor")
     ]
     for call in calls[:1]:
-        if isinstance(call, ast.Call) and len(call.args) == 1 and isinstance(call.args[0], ast.List | ast.Tuple):
-            return Fix("Join the tensors with torch.stack", (site.source.replaced(call.func, f"{torch}.stack"),))
+        if not isinstance(call, ast.Call) or len(call.args) != 1:
+            continue
+        given = call.args[0]
+        if isinstance(given, ast.ListComp | ast.GeneratorExp):
+            elements = [given.elt]
+        elif isinstance(given, ast.List | ast.Tuple):
+            elements = given.elts
+        else:
+            continue
+        bare = [(element, _bare(element)) for element in elements]
+        taken = [site.source.replaced(element, site.source.text_of(inside)) for element, inside in bare if inside is not element]
+        return Fix("Join the tensors with torch.stack", (site.source.replaced(call.func, f"{torch}.stack"), *taken))
     return None
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """The tensor that a number is taken out of."""
+    found = method_called(node)
+    if found is not None and found[1] == "item" and not found[2].args:
+        return found[0]
+    if isinstance(node, ast.Call) and called_name(node) in CONVERSIONS and len(node.args) == 1 and not node.keywords:
+        return _bare(node.args[0])
+    return node
 
 
 def math_twin(site: Site) -> Fix | None:
@@ -83,14 +103,16 @@ def math_twin(site: Site) -> Fix | None:
 
 
 def of_two(site: Site) -> Fix | None:
-    """`max(a, b)` of two tensors asks which is greater."""
+    """`max(a, b)` of tensors asks which is greater; of three it is that of two twice."""
     node = site.node
     call = next((n for n in (node, *site.source.above(node)) if called_name(n) in OF_TWO), None)
-    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords:
+    if not isinstance(call, ast.Call) or len(call.args) < 2 or call.keywords:
+        return None
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     torch, imports = site.source.torch
     twin = OF_TWO[called_name(call)]
-    return Fix(
-        f"Call torch.{twin} in place of {called_name(call)}",
-        (*imports, site.source.replaced(call.func, f"{torch}.{twin}")),
-    )
+    first, *others = map(site.source.text_of, call.args)
+    for other in others:
+        first = f"{torch}.{twin}({first}, {other})"
+    return Fix(f"Call torch.{twin} in place of {called_name(call)}", (*imports, site.source.replaced(call, first)))

@@ -19,6 +19,8 @@ SAME = frozenset({
 """What torch and NumPy call by one name, with the same order of arguments."""
 RENAMED = {"concatenate": "cat", "absolute": "abs", "power": "pow", "negative": "neg", "expand_dims": "unsqueeze"}
 KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction", "a_min": "min", "a_max": "max"}
+QUANTILES = {"quantile": 1, "percentile": 100}
+"""What the whole is to them."""
 INTO_TORCH = ("from_numpy", "as_tensor", "tensor")
 
 
@@ -51,11 +53,20 @@ class _Twins(ast.NodeTransformer):
             assert isinstance(node.func, ast.Attribute)
             return _on_its_device(node.func.value)
         name = called_name(node).removeprefix(f"{self._numpy}.")
+        if name in QUANTILES and _is_numpy(node, self._numpy) and len(node.args) == 2 and not node.keywords:
+            return _quantile(self._torch, node.args[0], node.args[1], QUANTILES[name])
         twin = name if name in SAME else RENAMED.get(name)
         if twin is not None and _is_numpy(node, self._numpy):
             keywords = [ast.keyword(KEYWORDS.get(k.arg or "", k.arg), k.value) for k in node.keywords]
             return ast.Call(ast.Attribute(ast.Name(self._torch), twin), node.args, keywords)
         return node
+
+
+def _quantile(torch: str, values: ast.expr, share: ast.expr, whole: int) -> ast.expr:
+    part = share if whole == 1 else ast.BinOp(share, ast.Div(), ast.Constant(whole))
+    if isinstance(share, ast.Constant) and isinstance(share.value, int | float):
+        part = ast.Constant(share.value / whole)
+    return ast.Call(ast.Attribute(ast.Name(torch), "quantile"), [values, part], [])
 
 
 def _on_its_device(node: ast.expr) -> ast.expr:

@@ -67,13 +67,21 @@ def offers(report: CompileReport, file: str, text: str) -> list[Offer]:
 
 
 def _fixes(finding: Finding, source: Source) -> Iterator[Fix]:
-    node = source.expression_at(finding.span) if finding.span is not None else None
-    if node is None or finding.code not in KINDS:
+    if finding.code not in KINDS:
         return
-    site = Site(source, finding, node)
     seen = set()
-    for kind in KINDS[finding.code]:
-        fix = kind(site)
+    for fix in (kind(site) for site, kinds in _sites(finding, source) for kind in kinds):
         if fix is not None and fix.edits not in seen:
             seen.add(fix.edits)
             yield fix
+
+
+def _sites(finding: Finding, source: Source) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
+    """The place itself, and the calls that led there: what is called may be there to tell something."""
+    spans = [] if finding.span is None else [(finding.span, KINDS[finding.code])]
+    file = finding.span.file if finding.span is not None else ""
+    spans += [(frame.span, TOLD) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
+    for span, kinds in spans:
+        node = source.expression_at(span)
+        if node is not None:
+            yield Site(source, finding, node), kinds

@@ -51,10 +51,12 @@ def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
     function = source.function(statement)
     if function is None or not _reads_clock(statement):
         return []
-    found, names = [statement], _names(statement)
-    for each in ast.walk(function):
-        if isinstance(each, ast.stmt) and each is not statement and each is not function and _uses(each) & names:
-            if not (_tells(each) or (isinstance(each, ast.Assign) and _names(each))):
+    statements = [each for each in ast.walk(function) if isinstance(each, ast.stmt) and each is not function]
+    found = [each for each in statements if _reads_clock(each)]
+    names = set().union(*map(_names, found))
+    for each in statements:
+        if each not in found and _uses(each) & names:
+            if not (_is_call(each) or (isinstance(each, ast.Assign) and _names(each))):
                 return []
             found.append(each)
             names |= _names(each)
@@ -69,10 +71,15 @@ def _tells(statement: ast.stmt) -> bool:
     return last in TELLS
 
 
+def _is_call(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
 def _reads_clock(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and any(
-        called_name(node).startswith(CLOCKS) for node in ast.walk(statement.value)
-    )
+    """A name is given a reading, or something is told of one, as in `times.append(time.time() - began)`."""
+    if not isinstance(statement, ast.Assign) and not _is_call(statement):
+        return False
+    return any(called_name(node).startswith(CLOCKS) for node in ast.walk(statement))
 
 
 def _names(statement: ast.stmt) -> set[str]:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
@@ -33,7 +34,11 @@ def from_json(kind: type[T], data: Any) -> T:
 
     Raises `ValueError` naming the place when the data does not fit the type.
     """
-    return _read(kind, data, getattr(kind, "__name__", "value"))
+    try:
+        return _reader(kind)(data)
+    except _Misfit as misfit:
+        place = getattr(kind, "__name__", "value") + misfit.place
+        raise ValueError(f"{place}: expected {misfit.wanted}, found {misfit.found!r}") from None
 
 
 def schema(kind: type) -> dict[str, Any]:
@@ -57,42 +62,92 @@ def _fields(kind: type) -> tuple[tuple[str, Any, bool], ...]:
     )
 
 
-def _read(kind: Any, data: Any, place: str) -> Any:
+class _Misfit(Exception):
+    """`place` is put together from the inside out, on the way to where it is said."""
+
+    def __init__(self, wanted: str, found: Any) -> None:
+        super().__init__(wanted)
+        self.wanted, self.found, self.place = wanted, found, ""
+
+    def inside(self, part: str) -> _Misfit:
+        self.place = part + self.place
+        return self
+
+
+Reader = Callable[[Any], Any]
+
+
+@functools.cache
+def _reader(kind: Any) -> Reader:
+    """What reads a value of a type: made once, because a report of a large model holds a hundred thousand values."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, data, place)
+        return _reader_of_dataclass(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        if data is None and type(None) in arguments:
-            return None
-        return _read(next(a for a in arguments if a is not type(None)), data, place)
+        inner = _reader(next(a for a in arguments if a is not type(None)))
+        return (lambda data: None if data is None else inner(data)) if type(None) in arguments else inner
     if origin is tuple:
-        _expect(isinstance(data, list), place, "an array", data)
-        return tuple(_read(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(data))
+        return functools.partial(_read_tuple, _reader(arguments[0]))
     if origin is dict:
-        _expect(isinstance(data, dict), place, "an object", data)
-        return {key: _read(arguments[1], item, f"{place}.{key}") for key, item in data.items()}
+        return functools.partial(_read_dict, _reader(arguments[1]))
     if origin is Literal:
-        _expect(data in arguments, place, f"one of {arguments}", data)
-        return data
-    accepted = (int, float) if kind is float else kind
-    _expect(isinstance(data, accepted), place, SCALARS[kind], data)
+        return functools.partial(_read_one_of, arguments)
+    return functools.partial(_read_scalar, (int, float) if kind is float else kind, SCALARS[kind])
+
+
+def _reader_of_dataclass(kind: type) -> Reader:
+    fields = [(name, _reader(hint), required) for name, hint, required in _fields(kind)]
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _Misfit("an object", data)
+        values = {}
+        for name, reader, required in fields:
+            if name in data:
+                try:
+                    values[name] = reader(data[name])
+                except _Misfit as misfit:
+                    raise misfit.inside(f".{name}") from None
+            elif required:
+                raise _Misfit("a value", "nothing").inside(f".{name}")
+        return kind(**values)
+
+    return read
+
+
+def _read_tuple(reader: Reader, data: Any) -> tuple:
+    if not isinstance(data, list):
+        raise _Misfit("an array", data)
+    made: list[Any] = []
+    try:
+        made.extend(map(reader, data))
+    except _Misfit as misfit:
+        raise misfit.inside(f"[{len(made)}]") from None
+    return tuple(made)
+
+
+def _read_dict(reader: Reader, data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise _Misfit("an object", data)
+    made = {}
+    for key, item in data.items():
+        try:
+            made[key] = reader(item)
+        except _Misfit as misfit:
+            raise misfit.inside(f".{key}") from None
+    return made
+
+
+def _read_one_of(values: tuple, data: Any) -> Any:
+    if data not in values:
+        raise _Misfit(f"one of {values}", data)
     return data
 
 
-def _read_dataclass(kind: type, data: Any, place: str) -> Any:
-    _expect(isinstance(data, dict), place, "an object", data)
-    values = {}
-    for name, hint, required in _fields(kind):
-        if name in data:
-            values[name] = _read(hint, data[name], f"{place}.{name}")
-        else:
-            _expect(not required, f"{place}.{name}", "a value", "nothing")
-    return kind(**values)
-
-
-def _expect(fits: bool, place: str, wanted: str, found: Any) -> None:
-    if not fits:
-        raise ValueError(f"{place}: expected {wanted}, found {found!r}")
+def _read_scalar(accepted: Any, wanted: str, data: Any) -> Any:
+    if not isinstance(data, accepted):
+        raise _Misfit(wanted, data)
+    return data
 
 
 def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:

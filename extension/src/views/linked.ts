@@ -13,8 +13,11 @@ export function registerLinked(server: Server): vscode.Disposable {
 class Linked implements vscode.Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
-    backgroundColor: new vscode.ThemeColor('editor.wordHighlightBackground'),
-    overviewRulerColor: new vscode.ThemeColor('editorOverviewRuler.wordHighlightForeground'),
+    backgroundColor: new vscode.ThemeColor('editor.rangeHighlightBackground'),
+    borderWidth: '0 0 0 2px',
+    borderStyle: 'solid',
+    borderColor: new vscode.ThemeColor('charts.yellow'),
+    overviewRulerColor: new vscode.ThemeColor('charts.yellow'),
     overviewRulerLane: vscode.OverviewRulerLane.Center,
   });
   private readonly known = new Map<string, Promise<Links | undefined>>();
@@ -25,12 +28,23 @@ class Linked implements vscode.Disposable {
     this.listeners = vscode.Disposable.from(
       vscode.window.onDidChangeTextEditorSelection(({ textEditor: editor }) => {
         const { line } = editor.selection.active;
-        this.later(() => this.follow(editor, [line, line], true));
+        if (editor === vscode.window.activeTextEditor) {
+          this.later(() => this.follow(editor, [line, line], true));
+        }
+      }),
+      // A text that was just opened begins with what belongs to the cursor of the source beside it.
+      vscode.window.onDidChangeVisibleTextEditors(editors => {
+        const source = editors.find(({ document }) => document.uri.scheme === 'file' && document.languageId === 'python');
+        if (source !== undefined) {
+          const { line } = source.selection.active;
+          this.later(() => this.follow(source, [line, line], true));
+        }
       }),
       vscode.window.onDidChangeTextEditorVisibleRanges(({ textEditor: editor, visibleRanges: [range] }) => {
         const { line } = editor.selection.active;
         // Where the cursor is in sight, what belongs to it is shown already.
-        if (range !== undefined && (line < range.start.line || line > range.end.line)) {
+        const isOutOfSight = range !== undefined && (line < range.start.line || line > range.end.line);
+        if (isOutOfSight && editor === vscode.window.activeTextEditor) {
           this.later(() => this.follow(editor, [range.start.line, range.end.line], false));
         }
       }),
@@ -51,11 +65,8 @@ class Linked implements vscode.Disposable {
     this.timer = setTimeout(() => void action(), PAUSE_MS);
   }
 
-  /** Only from the editor that the person is in: the others follow. `isMarked`: lines are marked as well as scrolled to. */
+  /** The others follow `editor`. `isMarked`: lines are marked as well as scrolled to. */
   private async follow(editor: vscode.TextEditor, lines: [number, number], isMarked: boolean): Promise<void> {
-    if (editor !== vscode.window.activeTextEditor) {
-      return;
-    }
     const made = vscode.window.visibleTextEditors.filter(({ document }) => document.uri.scheme === DOCUMENT_SCHEME);
     for (const other of editor.document.uri.scheme === DOCUMENT_SCHEME ? [editor] : made) {
       const found = (await this.links(other.document.uri))?.links ?? [];

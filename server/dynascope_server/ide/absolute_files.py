@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import os
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from dynascope.report.facts import ProgramFact
 from dynascope.report.span import Span
@@ -13,17 +15,33 @@ T = TypeVar("T")
 
 
 def absolute(value: T, folder: str) -> T:
-    """The same report with each relative file name resolved against the folder the program ran in."""
-    if isinstance(value, (Span, ProgramFact)):
-        value = dataclasses.replace(value, file=absolute_path(value.file, folder))
+    """The same report with each relative file name resolved against the folder the program ran in. What has none stays itself."""
     if isinstance(value, tuple):
-        return cast(T, tuple(absolute(item, folder) for item in value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        held = {name: item for name, item in fields if isinstance(item, tuple) or dataclasses.is_dataclass(item)}
-        return dataclasses.replace(value, **{name: absolute(item, folder) for name, item in held.items()})
-    return value
+        items = [absolute(item, folder) for item in value]
+        is_same = all(map(operator.is_, items, value))
+        return value if is_same else cast(T, tuple(items))
+    names = _holding(type(value))
+    if names is None:
+        return cast(T, value)
+    changed: dict[str, Any] = {}
+    for name in names:
+        item = getattr(value, name)
+        if item and (made := absolute(item, folder)) is not item:
+            changed[name] = made
+    if isinstance(value, (Span, ProgramFact)) and (file := absolute_path(value.file, folder)) != value.file:
+        changed["file"] = file
+    return cast(T, dataclasses.replace(cast(Any, value), **changed)) if changed else cast(T, value)
 
 
+@functools.cache
+def _holding(kind: type) -> tuple[str, ...] | None:
+    """The fields in which there may be spans: none that is a plain value in every instance. None for what is no dataclass."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    plain = ("str", "int", "float", "bool")
+    return tuple(f.name for f in dataclasses.fields(kind) if str(f.type).removesuffix(" | None") not in plain)
+
+
+@functools.lru_cache(maxsize=1024)
 def absolute_path(path: str, folder: str) -> str:
     return path if path.startswith("<") else os.path.normpath(os.path.join(folder, path))

@@ -34,14 +34,13 @@ def _of_runs(before: CompileReport, after: CompileReport) -> Iterator[str]:
     same = []
     for name in dict.fromkeys((*new, *old)):
         first, second = _texts_of(before, old.get(name)), _texts_of(after, new.get(name))
-        lines = [
-            line
-            for title in dict.fromkeys((*first, *second))
-            for line in _compared(first.get(title, ""), second.get(title, ""), f"before: {name} {title}", f"now: {name} {title}")
-        ]
-        if not lines:
+        is_same = True
+        for title in dict.fromkeys((*first, *second)):
+            lines = _compared(first.get(title, ""), second.get(title, ""), f"before: {name} {title}", f"now: {name} {title}")
+            yield from [*lines, ""] if lines else ()
+            is_same = is_same and not lines
+        if is_same:
             same.append(f"# {name}: no difference")
-        yield from [*lines, ""] if lines else ()
     yield from same or ([] if old or new else ["# nothing was compiled in either run"])
 
 

@@ -44,7 +44,7 @@ from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
+from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises, is_report
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
@@ -339,6 +339,8 @@ def foreign(machine: Machine, thing: Any) -> ForeignCall:
     called = callee(machine.expression()) or name
     if is_own(machine.frames[-1].globals):
         return ForeignCall(called)
+    if is_report(called):
+        return ForeignCall(called, "it reports while the function runs")
     return ForeignCall(called, f"it calls `{name}`, which is not a PyTorch operation and has no Python code to read")
 
 
