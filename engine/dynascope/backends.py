@@ -77,7 +77,7 @@ KNOWN = (
     Known("onnxrt", "ONNX models, run by onnxruntime", ("onnxruntime", "onnxscript"), "pip install onnxruntime onnxscript", "fixed"),
     Known("openxla", "XLA", ("torch_xla",), "pip install torch_xla", "fixed"),
     Known("tensorrt", "TensorRT", ("torch_tensorrt",), "pip install torch-tensorrt", "fixed", needs_gpu=True),
-    Known("tvm", "Apache TVM", ("tvm",), "pip install apache-tvm", "fixed"),
+    Known("tvm", "Apache TVM's Relax, for the CPU", ("tvm",), "pip install apache-tvm", "fixed"),
     Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "pip install intel-extension-for-pytorch"),
 )
 
@@ -117,7 +117,7 @@ def register_backend(backend: Backend | None = None, *, name: str | None = None)
 
 def list_backends() -> list[str]:
     """The names `compile(backend=...)` accepts. Asks torch for its own, which imports `torch._dynamo`."""
-    return sorted({DEFAULT, "eager", "onnxrt", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
+    return sorted({DEFAULT, "eager", "onnxrt", "tvm", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
 
 
 def find_backend(backend: str | Backend) -> Backend | None:
@@ -130,8 +130,8 @@ def find_backend(backend: str | Backend) -> Backend | None:
         return run_uncompiled
     if backend in _registered:
         return _registered[backend]
-    if backend == "onnxrt":
-        return _onnxruntime()
+    if backend in ("onnxrt", "tvm"):
+        return _of_exporters(backend)
     named = next((known for known in KNOWN if known.name == backend), None)
     if named is not None and named.modules:
         _load(named)
@@ -145,11 +145,16 @@ def find_backend(backend: str | Backend) -> Backend | None:
     raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
 
 
-def _onnxruntime() -> GraphCompilers:
-    _load(next(known for known in KNOWN if known.name == "onnxrt"))
-    from dynascope.onnx_backend import compile_with_onnxruntime
+def _of_exporters(name: str) -> GraphCompilers:
+    """Made here of torch's exporter and a package; torch has no such backend any more, or one for a package of old."""
+    _load(next(known for known in KNOWN if known.name == name))
+    if name == "onnxrt":
+        from dynascope.onnx_backend import compile_with_onnxruntime
 
-    return _registered_once("onnxrt", GraphCompilers(compile_with_onnxruntime, compile_with_onnxruntime, "core"))
+        return _registered_once(name, GraphCompilers(compile_with_onnxruntime, compile_with_onnxruntime, "core"))
+    from dynascope.tvm_backend import DECOMPOSITIONS, compile_with_tvm
+
+    return _registered_once(name, GraphCompilers(compile_with_tvm, compile_with_tvm, "core", DECOMPOSITIONS))
 
 
 def _registered_once(name: str, backend: Any) -> Any:
