@@ -113,12 +113,11 @@ def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: s
         return _compile_parts(graph, example_inputs, options, region, clock, None)
     if (levels := levels_of_buckets(graph)) is not None:
         return _compile_parts(graph, example_inputs, options, region, clock, levels)
-    return _compile_whole(graph, example_inputs, options, region, clock)
+    return compile_whole(graph, example_inputs, options, region, clock)
 
 
-def _compile_whole(
-    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
-) -> CompiledGraph:
+def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
+    """A graph that is no row of parts, or one of its parts."""
     launching.begin()
     try:
         with clock("differentiate"):
@@ -214,7 +213,7 @@ def _compile_kernels(
         if unknown:
             raise NumberNeeded(())
         given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
-        return _compile_whole(part.graph, given, options, region, clock)
+        return compile_whole(part.graph, given, options, region, clock)
     except NumberNeeded as needed:
         of_inputs = [part.inputs[at] for at in needed.positions]
         order = list(examples)
