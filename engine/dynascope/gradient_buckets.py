@@ -1,7 +1,7 @@
 """Where a graph is cut under DistributedDataParallel: gradients of a part are reduced while those of the part before are computed.
 
     a region of autograd gives all of its gradients at once        reduce, reduce, reduce after the whole backward pass
-    levels_of_buckets(graph)    {op: 0, ..., op: 2}                reduce beside backward, from the last part on
+    borders_of_buckets(graph)    [11, 24]                          reduce beside backward, from the last part on
 
 DistributedDataParallel sends parameters in buckets, last ones first, when all gradients of a bucket are there. A cut is made where the
 parameters that are read from there on fill one, and only tensors pass. Each part is then a region of autograd's own.
@@ -18,29 +18,23 @@ from torch import fx
 from dynascope.autograd_functions import gradients
 
 
-def levels_of_buckets(graph: fx.GraphModule) -> dict[fx.Node, int] | None:
-    """Of all operations the number of their part; None where the graph stays whole."""
+def borders_of_buckets(graph: fx.GraphModule) -> list[int]:
+    """The places in the order of the graph's nodes after which another part begins."""
     parallel = sys.modules.get("torch.nn.parallel.distributed")
     module = parallel.DistributedDataParallel._get_active_ddp_module() if parallel is not None else None
     if module is None or not torch.is_grad_enabled():
-        return None
+        return []
     first = min(module.bucket_bytes_cap, torch.distributed._DEFAULT_FIRST_BUCKET_BYTES)
-    return _levels(graph, first, module.bucket_bytes_cap)
+    return _borders(graph, first, module.bucket_bytes_cap)
 
 
-def _levels(graph: fx.GraphModule, first: int, others: int) -> dict[fx.Node, int] | None:
+def _borders(graph: fx.GraphModule, first: int, others: int) -> list[int]:
     nodes = [node for node in graph.graph.nodes if node.op not in ("placeholder", "output")]
     if any(node.target is gradients for node in nodes):
-        return None
+        return []
     cuts = _cuts(nodes, _places_of_cuts(nodes), first, others)
-    if not cuts:
-        return None
-    level, levels = 0, {}
-    for at, node in enumerate(nodes):
-        level += at in cuts
-        if not _is_computed_number(node):
-            levels[node] = level
-    return levels
+    places = {node: at for at, node in enumerate(graph.graph.nodes)}
+    return sorted(places[nodes[at]] - 1 for at in cuts)
 
 
 def _cuts(nodes: list[fx.Node], places: set[int], first: int, others: int) -> set[int]:
@@ -77,7 +71,3 @@ def _places_of_cuts(nodes: list[fx.Node]) -> set[int]:
 def _is_parameter(node: fx.Node) -> bool:
     example: Any = node.meta.get("example_value")
     return node.op == "placeholder" and isinstance(example, torch.Tensor) and example.requires_grad
-
-
-def _is_computed_number(node: fx.Node) -> bool:
-    return "size" in node.meta

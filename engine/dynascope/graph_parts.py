@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.repeatable import draws_numbers
@@ -306,8 +307,13 @@ def writes_what_others_read(part: Part) -> bool:
     """Whether a tensor from outside is written that another one from outside shares memory with."""
     examples = [node.meta.get("example_value") for node in part.inputs]
     storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
-    written = {each.meta["example_value"].untyped_storage()._cdata for node in part.nodes for each in node.meta.get("writes", ())}
-    return any(storages.count(storage) > 1 for storage in written)
+    return any(storages.count(storage_of(node)) > 1 for node in written_in(part))
+
+
+def written_in(part: Part) -> list[fx.Node]:
+    """What a part is given and writes to."""
+    written = {storage_of(each) for node in part.nodes for each in node.meta.get("writes", ())}
+    return [node for node in part.inputs if storage_of(node) in written]
 
 
 def writes_last(parts: Sequence[Part]) -> bool:

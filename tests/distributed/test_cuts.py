@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from dynascope.gradient_buckets import _levels
+from dynascope.dependent_results import levels_between
+from dynascope.gradient_buckets import _borders
 from torch import fx, nn
 
 
@@ -17,6 +18,11 @@ def graph_of(*operations):
         nodes[name] = node
     graph.output((node,))
     return fx.GraphModule(nn.Module(), graph), nodes
+
+
+def _levels(graph, first, others):
+    borders = _borders(graph, first, others)
+    return levels_between(graph, borders) if borders else None
 
 
 def weight():

@@ -24,6 +24,7 @@ import torch
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
+from dynascope.loops.lower import lower
 from dynascope.loops.nodes import (
     ExternCall,
     Load,
@@ -36,8 +37,9 @@ from dynascope.loops.nodes import (
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
 from dynascope.schedule.collectives import is_wait
-from dynascope.schedule.groups import Border, Fused, NotFused, Schedule
+from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
 from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
+from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
     DifferentSpaces,
     ExternBorder,
@@ -57,6 +59,13 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
+    fused = _fused(program)
+    if program.repeats is not None:
+        fused = lengthened(*fused) or _fused(lower(program.repeats.graph, options=options))
+    return memory.plan(*fused)
+
+
+def _fused(program: LoopProgram) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
     program = with_split_totals(with_split_tails(without_unused(program)))
     state = _FusionState(program)
     for node in program.nodes:
@@ -64,7 +73,7 @@ def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     ordered = state.ordered_units()
     stored = _stored(state)
     steps = tuple(step for unit in ordered for step in emission.steps_of(unit, stored))
-    return memory.plan(program, steps, tuple(state.borders))
+    return program, steps, tuple(state.borders)
 
 
 @dataclass(slots=True, eq=False)

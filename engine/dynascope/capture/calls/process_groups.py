@@ -130,7 +130,8 @@ if IS_THERE:
     from torch.distributed import distributed_c10d
 
     for name in QUESTIONS:
-        meaning(getattr(dist.ProcessGroup, name))(functools.partial(answer, name))
+        if (method := getattr(dist.ProcessGroup, name)).__hash__ is not None:  # until torch 2.11 one cannot be told from another
+            meaning(method)(functools.partial(answer, name))
     meaning(distributed_c10d._get_group_size_by_name)(group_size)
     for name in IN_PLACE:
         if (collective := getattr(dist, name, None)) is not None:

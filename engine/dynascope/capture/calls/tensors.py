@@ -666,7 +666,7 @@ class Operation:
                 if tensor.example is example and tensor.device == device:
                     if tensor not in written:
                         self.fix_numbers()
-                    return tensor
+                    return tensor.instance or tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
             if example.device.type != "meta":
