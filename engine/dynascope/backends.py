@@ -53,6 +53,8 @@ class Known:
     install: str = ""
     sizes: Literal["symbolic", "fixed"] = "symbolic"
     needs_gpu: bool = False
+    follows_torch: bool = False
+    """Whether the package has a release for each of torch, by the same number."""
 
     def missing(self) -> tuple[str, ...]:
         return tuple(name for name in self.modules if importlib.util.find_spec(name) is None)
@@ -61,10 +63,11 @@ class Known:
         """`ready`, or why it is not. Nothing is imported: a package made for another torch is found out when it is asked for."""
         missing = self.missing()
         if missing:
-            return f"missing {', '.join(missing)}: {self.install}"
+            of_torch = f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else ""
+            return f"missing {', '.join(missing)}: {self.install}{of_torch}"
         if self.needs_gpu and not torch.cuda.is_available():
             return "needs an NVIDIA GPU"
-        made_for = next(filter(None, map(_other_torch, self.modules)), None)
+        made_for = next(filter(None, (_other_torch(module, self.follows_torch) for module in self.modules)), None)
         return made_for or "ready"
 
 
@@ -75,21 +78,27 @@ KNOWN = (
     Known("inductor", "torch's own compiler"),
     Known("cudagraphs", "the captured graph as one CUDA graph", sizes="fixed", needs_gpu=True),
     Known("onnxrt", "ONNX models, run by onnxruntime", ("onnxruntime", "onnxscript"), "pip install onnxruntime onnxscript", "fixed"),
-    Known("openxla", "XLA", ("torch_xla",), "pip install torch_xla", "fixed"),
-    Known("tensorrt", "TensorRT", ("torch_tensorrt",), "pip install torch-tensorrt", "fixed", needs_gpu=True),
-    Known("tvm", "Apache TVM", ("tvm",), "pip install apache-tvm", "fixed"),
-    Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "pip install intel-extension-for-pytorch"),
+    Known("openxla", "XLA", ("torch_xla",), "pip install torch_xla", "fixed", follows_torch=True),
+    Known("tensorrt", "TensorRT", ("torch_tensorrt",), "pip install torch-tensorrt", "fixed", True, True),
+    Known("tvm", "Apache TVM's Relax, for the CPU", ("tvm",), "pip install apache-tvm", "fixed"),
+    Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "pip install intel-extension-for-pytorch", follows_torch=True),
 )
 
 
-def _other_torch(module: str) -> str | None:
-    """What keeps a package from working here: it says which torch it was made for."""
+def _other_torch(module: str, follows_torch: bool) -> str | None:
+    """What keeps a package from working here: it says which torch it was made for, or its number does."""
+    here = _series(torch.__version__)
     for package in importlib.metadata.packages_distributions().get(module, ()):
-        for line in importlib.metadata.requires(package) or ():
-            found = re.match(r"torch\s*\(?\s*==\s*(\d+\.\d+)", line)
-            if found and not str(torch.__version__).startswith(found[1]):
-                return f"{package} {importlib.metadata.version(package)} is for torch {found[1]}, this is {torch.__version__}"
+        version = importlib.metadata.version(package)
+        pins = (re.match(r"torch\s*\(?\s*==\s*(\d+\.\d+)", line) for line in importlib.metadata.requires(package) or ())
+        wanted = [pin[1] for pin in pins if pin] or ([_series(version)] if follows_torch else [])
+        if any(each != here for each in wanted):
+            return f"{package} {version} is for torch {wanted[0]}, this is {torch.__version__}"
     return None
+
+
+def _series(version: Any) -> str:
+    return ".".join(str(version).split(".")[:2])
 
 
 def backend_states() -> list[tuple[Known, str]]:
@@ -117,7 +126,7 @@ def register_backend(backend: Backend | None = None, *, name: str | None = None)
 
 def list_backends() -> list[str]:
     """The names `compile(backend=...)` accepts. Asks torch for its own, which imports `torch._dynamo`."""
-    return sorted({DEFAULT, "eager", "onnxrt", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
+    return sorted({DEFAULT, "eager", "onnxrt", "tvm", *_registered, *_torch_backends(hidden=("debug", "experimental"))})
 
 
 def find_backend(backend: str | Backend) -> Backend | None:
@@ -130,8 +139,8 @@ def find_backend(backend: str | Backend) -> Backend | None:
         return run_uncompiled
     if backend in _registered:
         return _registered[backend]
-    if backend == "onnxrt":
-        return _onnxruntime()
+    if backend in ("onnxrt", "tvm"):
+        return _of_exporters(backend)
     named = next((known for known in KNOWN if known.name == backend), None)
     if named is not None and named.modules:
         _load(named)
@@ -145,11 +154,16 @@ def find_backend(backend: str | Backend) -> Backend | None:
     raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
 
 
-def _onnxruntime() -> GraphCompilers:
-    _load(next(known for known in KNOWN if known.name == "onnxrt"))
-    from dynascope.onnx_backend import compile_with_onnxruntime
+def _of_exporters(name: str) -> GraphCompilers:
+    """Made here of torch's exporter and a package; torch has no such backend any more, or one for a package of old."""
+    _load(next(known for known in KNOWN if known.name == name))
+    if name == "onnxrt":
+        from dynascope.onnx_backend import compile_with_onnxruntime
 
-    return _registered_once("onnxrt", GraphCompilers(compile_with_onnxruntime, compile_with_onnxruntime, "core"))
+        return _registered_once(name, GraphCompilers(compile_with_onnxruntime, compile_with_onnxruntime, "core"))
+    from dynascope.tvm_backend import DECOMPOSITIONS, compile_with_tvm
+
+    return _registered_once(name, GraphCompilers(compile_with_tvm, compile_with_tvm, "core", DECOMPOSITIONS))
 
 
 def _registered_once(name: str, backend: Any) -> Any:

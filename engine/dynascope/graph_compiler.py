@@ -127,12 +127,11 @@ def compile_graph(
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph)):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
-    return _compile_whole(graph, example_inputs, options, region, clock)
+    return compile_whole(graph, example_inputs, options, region, clock)
 
 
-def _compile_whole(
-    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
-) -> CompiledGraph:
+def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
+    """A graph that is no row of parts, or one of its parts."""
     launching.begin()
     try:
         with clock("differentiate"):
@@ -242,7 +241,7 @@ def _compile_kernels(
             raise NumberNeeded(())
         given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
         if shown is None:
-            return _compile_whole(part.graph, given, options, region, clock)
+            return compile_whole(part.graph, given, options, region, clock)
         copies = {part.copies[node] for node in shown if node in part.copies}
         return compile_graph(part.graph, given, options, region, clock, copies)
     except NumberNeeded as needed:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.exported_graphs import example_of, exportable, made_in, result_of
 from dynascope.runtime.operators import run_operators
 
 
@@ -29,9 +30,9 @@ def compile_with_onnxruntime(graph: fx.GraphModule, example_inputs: list[Any]) -
     results = list(output.args[0])
     if not any(node.op == "call_function" for node in graph.graph.nodes):
         return run_operators(graph)
-    module = _exportable(graph, results)
+    module = exportable(graph, results)
     with _quietly():
-        exported = torch.onnx.export(module, tuple(map(_example, example_inputs)), dynamo=True, verbose=False)
+        exported = torch.onnx.export(module, tuple(map(example_of, example_inputs)), dynamo=True, verbose=False)
     model = exported.model_proto.SerializeToString()  # type: ignore[union-attr]
     devices = {example.device.type for example in example_inputs}
     providers = [name for name in onnxruntime.get_available_providers() if "CUDA" not in name or "cuda" in devices]
@@ -39,46 +40,14 @@ def compile_with_onnxruntime(graph: fx.GraphModule, example_inputs: list[Any]) -
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     positions = {node.name: at for at, node in enumerate(placeholders)}
     wanted = [(given.name, positions[given.name]) for given in session.get_inputs()]
-    made = [node for node in dict.fromkeys(results) if isinstance(node, fx.Node) and node.op != "placeholder"]
+    made = made_in(results)
 
     def call(*inputs: Any) -> tuple[Any, ...]:
         given = {name: inputs[at].detach().cpu().contiguous().numpy() for name, at in wanted}
-        found = dict(zip(made, session.run(None, given), strict=True))
-        return tuple(_result(node, found, inputs, positions) for node in results)
+        found = dict(zip(made, map(torch.from_numpy, session.run(None, given)), strict=True))
+        return tuple(result_of(node, found, inputs, positions) for node in results)
 
     return call
-
-
-def _exportable(graph: fx.GraphModule, results: list[Any]) -> fx.GraphModule:
-    """Each value once, and no None: ONNX has names for results and no place for what is none."""
-    copied = fx.GraphModule(graph, fx.Graph())
-    nodes: dict[fx.Node, fx.Node] = {}
-    for node in graph.graph.nodes:
-        if node.op != "output":
-            nodes[node] = copied.graph.node_copy(node, nodes.__getitem__)
-    made = [node for node in dict.fromkeys(results) if isinstance(node, fx.Node) and node.op != "placeholder"]
-    copied.graph.output(tuple(nodes[node] for node in made))
-    copied.recompile()
-    return copied.eval()
-
-
-def _example(value: torch.Tensor) -> torch.Tensor:
-    if value.device.type != "meta":
-        return value.detach()
-    return torch.zeros(value.shape, dtype=value.dtype)
-
-
-def _result(node: Any, found: dict[fx.Node, Any], inputs: tuple[Any, ...], positions: dict[str, int]) -> Any:
-    if not isinstance(node, fx.Node):
-        return node
-    if node.op == "placeholder":
-        return inputs[positions[node.name]]
-    example = node.meta["val"]
-    device = node.meta.get("device") or torch.device("cpu")
-    value = torch.from_numpy(found[node]).to(device)
-    if value.stride() == example.stride():
-        return value
-    return torch.empty_strided(example.shape, example.stride(), dtype=value.dtype, device=device).copy_(value)
 
 
 @contextlib.contextmanager

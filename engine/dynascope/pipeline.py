@@ -32,7 +32,7 @@ import torch
 from torch import fx
 from torch._C._dynamo import eval_frame
 
-from dynascope import recording
+from dynascope import ranks_apart, recording
 from dynascope.account import account_of
 from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import (
@@ -305,6 +305,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     )
     table.add(entry)
     _keep(state, values)
+    why = again.explanation.message if again is not None else None
+    ranks_apart.compiled(state.region.qualified_name, state.region.span, len(state.guards) - 1, why)
     return entry
 
 
@@ -381,7 +383,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         except Exception as error:
             if numbers := numbers_among(captured.example_inputs):
                 raise NumberNeeded(numbers) from error
-            return _failed(backend, captured, state, error)
+            return _failed(captured, state, error)
     numbers, original = numbers_among(captured.example_inputs), captured.module
     captured = replace(captured, module=written(original))
     if _look() is not None:
@@ -395,17 +397,19 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         except Exception as error:
             if numbers:
                 raise NumberNeeded(numbers) from error
-            return _failed(backend, captured, state, error)
+            return _failed(captured, state, error)
 
 
 def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
+    backend = find_backend(state.options.backend)  # asked for by its name, or as it is
+    options = state.options if backend is None else replace(state.options, backend=backend)
     with without_function_modes(), outside_inference_mode():
-        return compile_graph(captured.module, captured.example_inputs, state.options, state.region.qualified_name, clock)
+        return compile_graph(captured.module, captured.example_inputs, options, state.region.qualified_name, clock)
 
 
-def _failed(backend: Callable, captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
+def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
     """The graph, operator by operator."""
-    note = BackendFailed(backend_name(backend), type(error).__name__, str(error)).explain(state.region.span)
+    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(state.region.span)
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
     return CompiledGraph(captured.module.forward, captured.module, notes=(note,))

@@ -398,3 +398,26 @@ class TensorLayoutUnknown(Reason):
 
     def remedy(self) -> str:
         return "Use a version of torch that Dynascope was tested with (`dynascope doctor` names them)."
+
+
+@dataclass(frozen=True)
+class RankAlone(Reason):
+    """Said while the program runs, by the rank that has compiled again."""
+
+    code = "rank-alone"
+    severity = "warning"
+    function: str
+    rank: int
+    others: tuple[int, ...]
+    why: str
+
+    def message(self) -> str:
+        several = len(self.others) > 1
+        others = f"rank{'s' if several else ''} {', '.join(map(str, self.others))} ha{'ve' if several else 's'} not"
+        return f"Rank {self.rank} compiled `{self.function}` again, and {others} since: {self.why}"
+
+    def remedy(self) -> str:
+        return (
+            "If the program stands still, the ranks are at different collectives: give each the same sizes, numbers and branches, "
+            "or mark what varies with `dynascope.mark_dynamic`. Else it cost the others a wait."
+        )

@@ -85,7 +85,8 @@ def test_every_backend_has_a_state_and_a_way_to_install_it():
     assert states["dynascope"] == states["eager"] == "ready"
     for known in KNOWN:
         if known.missing():
-            assert states[known.name] == f"missing {', '.join(known.missing())}: {known.install}"
+            assert states[known.name].startswith(f"missing {', '.join(known.missing())}: {known.install}")
+            assert ("release for torch" in states[known.name]) == known.follows_torch
             with pytest.raises(UnknownBackend, match=known.install.split()[-1]):
                 dynascope.compile(lambda x: x, backend=known.name)
 
@@ -108,9 +109,55 @@ def test_onnxrt_trains():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
     compiled = dynascope.compile(model, backend="onnxrt")
+    assert [graph.kernels for graph in dynascope.explain(compiled, torch.randn(4, 8)).report.graphs] == [()]
     for size in (4, 4, 6):
         x = torch.randn(size, 8)
         result, expected = compiled(x), model(x)
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
         gradients = torch.autograd.grad(result.pow(3).sum(), list(model.parameters()))
         torch.testing.assert_close(gradients, torch.autograd.grad(expected.pow(3).sum(), list(model.parameters())), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="needs apache-tvm")
+def test_tvm_trains():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Softmax(-1))
+    compiled = dynascope.compile(model, backend="tvm")
+    x = torch.randn(4, 8)
+    explained = dynascope.explain(compiled, x)
+    assert [graph.kernels for graph in explained.report.graphs] == [()] and not explained.report.graphs[0].notes
+    result, expected = compiled(x), model(x)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+    gradients = torch.autograd.grad(result.pow(3).sum(), list(model.parameters()))
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected.pow(3).sum(), list(model.parameters())), rtol=1e-3, atol=1e-3)
+
+
+def test_compilers_of_functional_graphs_are_found_by_their_name():
+    given = []
+
+    def compiler(graph, examples):
+        given.append({str(node.target) for node in graph.graph.nodes})
+        return graph.forward
+
+    dynascope.backends.register_backend(dynascope.backends.GraphCompilers(compiler, compiler, "core"), name="functional graphs")
+    x = torch.ones(4, requires_grad=True)
+    dynascope.compile(lambda x: (x * 2).sin(), backend="functional graphs")(x).sum().backward()
+    assert len(given) == 2 and "aten.sin.default" in given[0] and "aten.cos.default" in given[1]
+
+
+def test_backends_may_stand_after_the_file(program):
+    code, rows = compare(program, "--backends", "eager,aot_eager")
+    assert code == 0 and set(rows) == {"eager", "aot_eager"}
+
+
+def test_a_package_for_another_torch_is_not_ready(tmp_path, monkeypatch):
+    (tmp_path / "torch_xla").mkdir()
+    (tmp_path / "torch_xla" / "__init__.py").write_text("raise ImportError('undefined symbol')")
+    described = tmp_path / "torch_xla-2.4.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_xla\nVersion: 2.4.0\n")
+    (described / "top_level.txt").write_text("torch_xla\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "torch_xla 2.4.0 is for torch 2.4" in {known.name: state for known, state in backend_states()}["openxla"]
+    with pytest.raises(UnknownBackend, match="is for torch 2.4"):
+        dynascope.compile(lambda x: x, backend="openxla")

@@ -9,6 +9,7 @@ import sys
 import dynascope
 import pytest
 import torch
+from dynascope.captures.calls import _same_words
 from torch import nn
 
 pytestmark = pytest.mark.may_break
@@ -128,3 +129,27 @@ def test_the_command(tmp_path):
     missing = command(path, f"{path}::nothing")
     assert missing.returncode == 1 and "Model.forward, f" in missing.stderr
     assert command(path, f"{path}").returncode == 2
+
+
+calls = []
+latest = {}
+
+
+def remembers(x):
+    calls.append(x.shape[0])
+    latest["x"] = x * 2
+    return latest["x"] + 1
+
+
+@pytest.mark.compiler
+def test_what_a_function_leaves_outside_is_looked_at():
+    rows = rows_of(remembers, torch.ones(3))
+    for lost in ("torch.jit.trace", "torch.fx", "torch.export"):
+        assert not rows[lost].is_sound and "outside" in rows[lost].proofs[0].found
+    assert rows["dynascope"].is_sound and rows["dynascope"].captured
+    assert calls == [] and latest == {}
+
+
+def test_numbers_in_words_may_differ_as_results_may():
+    assert _same_words("mean 0.1234567 of 3", "mean 0.1234568 of 3")
+    assert not _same_words("mean 0.12", "mean 0.13") and not _same_words("a 1", "b 1") and not _same_words("1 2", "1")

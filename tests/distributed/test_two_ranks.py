@@ -97,6 +97,44 @@ def test_a_rank_that_dies_ends_the_run_with_its_traceback(program):
     assert done.returncode != 0 and "ValueError: rank one is tired" in done.stderr
 
 
+ALONE = """
+import os
+import torch
+import torch.distributed as dist
+import dynascope
+from dynascope import ranks_apart
+
+dist.init_process_group("gloo")
+
+@dynascope.compile(dynamic=False)
+def f(x):
+    return torch.relu(x) * 2
+
+for size in (3, 4):
+    f(torch.ones(size))
+dist.barrier()
+assert len(ranks_apart._looking) == 1
+ranks_apart._look(*ranks_apart._looking[0].args)
+ranks_apart._looking.pop().cancel()
+os.environ["DYNASCOPE_RANKS_PATIENCE"] = "0.1"
+if dist.get_rank() == 1:
+    f(torch.ones(5))
+ranks_apart.wait()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.compiler
+def test_a_rank_that_compiles_alone_says_so_while_the_program_runs(tmp_path):
+    path = tmp_path / "alone.py"
+    path.write_text(ALONE)
+    done = launched(path, DYNASCOPE_RANKS_PATIENCE="600")
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("dynascope: alone.py")]
+    assert "Rank 1 compiled `f` again, and rank 0 has not since" in line and "5" in line
+
+
 def report(rank, *operations, exit="return", name="f"):
     place = Span("train.py", 3)
     entries = tuple(

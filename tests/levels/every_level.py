@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from dynascope import graph_compiler, levels, pipeline
+from dynascope import graph_compiler, levels
 from dynascope.grad import bridge
 from dynascope.grad.printing import print_graph
 from torch import fx
@@ -23,10 +23,10 @@ from torch import fx
 def checked_levels() -> Iterator[list[str]]:
     """While it lasts, the first call of every compiled graph runs the texts of its levels too."""
     checked: list[str] = []
-    original = graph_compiler.compile_graph
+    original = graph_compiler.compile_whole
 
-    def compile_graph(graph: fx.GraphModule, examples: tuple, options: Any, region: str, clock: Any, *shown: Any) -> Any:
-        made = original(graph, examples, options, region, clock, *shown)
+    def compile_whole(graph: fx.GraphModule, examples: tuple, options: Any, region: str, clock: Any) -> Any:
+        made = original(graph, examples, options, region, clock)
         if made.pair is None:
             return made
         waiting = [True]
@@ -42,7 +42,7 @@ def checked_levels() -> Iterator[list[str]]:
 
         return dataclasses.replace(made, function=function)
 
-    with mock.patch.object(pipeline, "compile_graph", compile_graph), mock.patch.object(graph_compiler, "compile_graph", compile_graph):
+    with mock.patch.object(graph_compiler, "compile_whole", compile_whole):
         yield checked
 
 

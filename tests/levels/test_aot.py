@@ -111,3 +111,30 @@ def test_levels_of_an_explanation():
     joint, prims = explanation.show("joint"), explanation.show("prims")
     assert "def joint(" in joint and "gelu_backward: f64[8, 64]" in joint and "prims.broadcast_in_dim" in prims
     assert "torch.ops.aten.gelu.default" in explanation.show("aten") and "erf" in explanation.show("core")
+
+
+def test_decompositions_are_for_what_others_come_down_to_as_well():
+    aten = torch.ops.aten
+    graphs = []
+
+    def compiler(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    def variance_and_mean(x, dim=None, *, correction=None, keepdim=False):
+        mean = aten.mean.dim(x, dim, True)
+        return aten.mean.dim(aten.square.default(x - mean), dim, keepdim), mean
+
+    model, x = torch.nn.LayerNorm(8), torch.randn(4, 8)
+    for dynamic in (False, True):
+        table = {aten.var_mean.correction: variance_and_mean}
+        compiled = dynascope.aot(model, forward_compiler=compiler, decompositions=table, level="core", dynamic=dynamic)
+        torch.testing.assert_close(compiled(x), model(x))
+        assert aten.var_mean.correction not in {node.target for graph in graphs for node in graph.graph.nodes}
+
+
+def test_a_decomposition_that_leads_back_to_its_operator():
+    aten = torch.ops.aten
+    table = {aten.gelu.default: lambda x, approximate="none": aten.gelu.default(x * 2, approximate=approximate)}
+    compiled = dynascope.aot(torch.nn.functional.gelu, decompositions=table)
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.nn.functional.gelu(torch.full((3,), 2.0)))

@@ -10,14 +10,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from dynascope.captures.surroundings import Surroundings, is_changed
+
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -93,9 +99,23 @@ class Observed:
     after: Any = None
     error: BaseException | None = None
     lines: tuple[int, ...] = ()
+    changes_outside: bool = False
 
 
-def observed(function: Callable, call: Call, code: CodeType | None = None) -> Observed:
+def observed(
+    function: Callable, call: Call, code: CodeType | None = None, outside: Surroundings | None = None
+) -> Observed:
+    """`outside` is as it was before, when the call is over."""
+    outside = outside or Surroundings()
+    before = outside.contents()
+    try:
+        seen = _observed(function, call, code)
+        return replace(seen, changes_outside=is_changed(before, outside.contents()))
+    finally:
+        outside.restore(before)
+
+
+def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed:
     call, lines = call.copied(), set()
     output = io.StringIO()
     state = torch.get_rng_state()
@@ -131,11 +151,21 @@ def difference(found: Observed, expected: Observed) -> str | None:
         return None
     if not _same(found.result, expected.result):
         return _how(found.result, expected.result)
-    if found.printed != expected.printed:
+    if not _same_words(found.printed, expected.printed):
         return "does not print what eager prints" if not found.printed else "prints other words"
     if not _same(found.after, expected.after):
         return "does not change its arguments as eager does"
+    if expected.changes_outside and not found.changes_outside:
+        return "does not change what is outside of it, which eager does"
     return None
+
+
+def _same_words(a: str, b: str) -> bool:
+    """Numbers may differ as results may."""
+    numbers_a, numbers_b = map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b))
+    return NUMBER.split(a) == NUMBER.split(b) and all(
+        math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-5) for x, y in zip(numbers_a, numbers_b, strict=True)
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from dynascope.captures.calls import Call, Observed, difference, observed, others
+from dynascope.captures.surroundings import Surroundings
 from dynascope.captures.systems import SYSTEMS, Capture, Missing, quietly
 
 TIMES = 20
@@ -75,7 +76,7 @@ def compare_calls(function: Callable, calls: Sequence[Call]) -> Comparison:
     first = calls[0]
     code = _code(function)
     tried = _that_run_otherwise(function, [*calls, *others(first)], code)
-    eager = _warm(_fresh(function), first)
+    eager = _warm(_fresh(function), first, Surroundings.of(function))
     rows = tuple(_row(name, function, first, tried, eager) for name in SYSTEMS)
     return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager)
 
@@ -93,7 +94,7 @@ def _that_run_otherwise(function: Callable, calls: Sequence[Call], code: types.C
     cannot run a call that was made up, it proves nothing."""
     found: Tried = []
     for call in calls:
-        seen = observed(_fresh(function), call, code)
+        seen = observed(_fresh(function), call, code, Surroundings.of(function))
         if seen.error is not None and found:
             continue
         before = found[0][1].lines if found else ()
@@ -113,6 +114,8 @@ def _fresh(function: Callable) -> Callable:
 
 def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float) -> Row:
     torch.manual_seed(0)
+    outside = Surroundings.of(function)
+    before = outside.contents()
     target, start = _fresh(function), time.perf_counter()
     try:
         made = quietly(SYSTEMS[name], target, first.copied())
@@ -120,14 +123,16 @@ def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float)
         return Row(name, False, failure=str(missing), is_missing=True)
     except Exception as error:
         return Row(name, False, failure=_words(error), seconds=time.perf_counter() - start)
+    finally:
+        outside.restore(before)  # what a capture left behind may be its own stand-ins
     seconds = time.perf_counter() - start
-    proofs = tuple(_proof(made, call, expected, lines) for call, expected, lines in tried)
-    warm = None if proofs and proofs[0].is_said else _warm(made.run, first)
+    proofs = tuple(_proof(made, call, expected, lines, outside) for call, expected, lines in tried)
+    warm = None if proofs and proofs[0].is_said else _warm(made.run, first, outside)
     return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm - eager)
 
 
-def _proof(made: Capture, call: Call, expected: Observed, lines: tuple[int, ...]) -> Proof:
-    found = quietly(lambda run, given: observed(run, given), made.run, call)  # type: ignore[arg-type, return-value]
+def _proof(made: Capture, call: Call, expected: Observed, lines: tuple[int, ...], outside: Surroundings) -> Proof:
+    found = quietly(lambda run, given: observed(run, given, None, outside), made.run, call)  # type: ignore[arg-type, return-value]
     if isinstance(found, Observed) and found.error is not None and expected.error is None:
         return Proof(call.what, _words(found.error), True, lines)
     return Proof(call.what, difference(found, expected), False, lines)  # type: ignore[arg-type]
@@ -138,14 +143,16 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
 
 
-def _warm(run: Callable, call: Call) -> float | None:
-    """The fastest of some calls; None where it raises."""
+def _warm(run: Callable, call: Call, outside: Surroundings) -> float | None:
+    """The fastest of some calls, each of which finds what the first one found; None where it raises."""
     given, best = call.copied(), float("inf")
+    before = outside.contents()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             run(*given.arguments, **given.keywords)
             began = time.perf_counter()
             for _ in range(TIMES):
+                outside.restore(before)
                 start = time.perf_counter()
                 run(*given.arguments, **given.keywords)
                 best = min(best, time.perf_counter() - start)
@@ -153,4 +160,6 @@ def _warm(run: Callable, call: Call) -> float | None:
                     break
     except Exception:
         return None
+    finally:
+        outside.restore(before)
     return best

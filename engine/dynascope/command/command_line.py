@@ -177,6 +177,9 @@ def _profile(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from dynascope.command.compare import compare
 
+    # `compare FILE --backends a,b` is what people write; the rest is the program's.
+    while len(options.arguments) > 1 and options.arguments[0] == "--backends":
+        options.backends, options.arguments = options.arguments[1], options.arguments[2:]
     return compare(options)
 
 

@@ -68,9 +68,12 @@ class Recorder(TorchDispatchMode):
         self.trail = trail
         self.of_tensors = dict(of_tensors or {})
         """Decompositions as torch has them: functions of tensors."""
+        self.inside: set[Any] = set()
+        """Operators whose own decomposition of this kind runs."""
         self.tape = Tape()
         make = StepBuilder if trail is None or trail.others else LayoutBuilder
-        self.builder = make(self.tape, decompositions)
+        rules = {func: self._rule_of(func, decompositions.get(func)) for func in self.of_tensors}
+        self.builder = make(self.tape, decompositions | rules)
         self.memory = Memory(self.builder, self.observe, self.tell_apart)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
@@ -154,9 +157,8 @@ class Recorder(TorchDispatchMode):
         if func in _ABOUT_SIZES:
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
-        if func in self.of_tensors:
-            with self:
-                result = self.of_tensors[func](*args, **kwargs)
+        if func in self.of_tensors and func not in self.inside:
+            result = self._by_given(func, args, kwargs)
             if result is not NotImplemented:
                 return result
         facts = traits(func)
@@ -187,6 +189,29 @@ class Recorder(TorchDispatchMode):
         if result is NotImplemented:
             raise DifferentiationRefused(OperatorFailed(str(func), "it has no decomposition"))
         return result
+
+    def _rule_of(self, func: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
+        """A decomposition of tensors, for an operator that another one is decomposed into."""
+
+        def decompose(builder: StepBuilder, *arguments: Any, **keywords: Any) -> Any:
+            result = NotImplemented
+            if func not in self.inside:
+                named = {name: self.wrap(value) for name, value in keywords.items()}
+                result = self._by_given(func, self.wrap(arguments), named)
+            if result is NotImplemented:
+                return NotImplemented if otherwise is None else otherwise(builder, *arguments, **keywords)
+            return self.value(result) if isinstance(result, torch.Tensor) else tuple(self.values(result))
+
+        return decompose
+
+    def _by_given(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """By the decomposition that was given for it; what leads back to the operator itself is left to ours."""
+        self.inside.add(func)
+        try:
+            with self:
+                return self.of_tensors[func](*args, **kwargs)
+        finally:
+            self.inside.discard(func)
 
     def _view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         source = self._known(args[0])
