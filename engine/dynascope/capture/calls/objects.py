@@ -379,7 +379,7 @@ def vars_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     return attributes.get(machine, arguments[0], "__dict__") if arguments else locals_(machine, arguments, keywords)
 
 
-@meaning(locals, globals, dir, eval, exec, compile, open, input, __import__)
+@meaning(locals, globals, dir, eval, exec, compile, open, input)
 def locals_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")
