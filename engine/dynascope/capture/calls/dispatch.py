@@ -121,6 +121,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
+        meaning = meaning or (meaning_of(lookup(type(owner), thing.__name__)) if isinstance(owner, type) else None)
         if meaning is not None:
             return by_meaning(machine, thing, meaning, [ConstantValue(owner), *arguments], keywords, given=len(arguments))
     if type(thing) in CALLABLE_OBJECTS:
