@@ -71,6 +71,7 @@ from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.looking import NotRun, stand_in
+from dynascope.meta_kernels.graph_modules import written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
@@ -381,6 +382,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
             if numbers := numbers_among(captured.example_inputs):
                 raise NumberNeeded(numbers) from error
             return _failed(backend, captured, state, error)
+    captured = replace(captured, module=written(captured.module))
     numbers, original = numbers_among(captured.example_inputs), captured.module
     if _look() is not None:
         # A backend may change the graph that it is given.

@@ -26,6 +26,7 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.raising import is_written_over, raises_unused, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
+from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
 from dynascope.sizes.building import build
@@ -205,7 +206,7 @@ class GraphBuilder:
             if all(node is not other for other, _, _ in used):
                 self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
-        module = fx.GraphModule(torch.nn.Module(), self.graph)
+        module = graph_module(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
         return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed, freed)
@@ -228,7 +229,7 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if is_written_over(node) and raises_unused(node):
+            if is_written_over(node, {*needed, *found}) and raises_unused(node):
                 found.append(self._copied(node))
             elif node in needed:
                 written = node.meta.get("writes", ())

@@ -44,6 +44,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     optimizers,
     own_warnings,
     packed_sequences,
+    process_groups,
     profiling,
     recurrent,
     scattered_parts,

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
@@ -65,6 +66,7 @@ from dynascope.capture.values import (
 from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, ModuleMemberSource
+from dynascope.guards.state_calls import CallReturns, Setting
 from dynascope.guards.world import ABSENT, look_up
 
 if TYPE_CHECKING:
@@ -388,7 +390,7 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
     if entry is not MISSING and name not in own:
         if isinstance(entry, types.FunctionType):
             return MethodValue(member(machine, type(thing), name, value), value)
-        if isinstance(entry, property):
+        if isinstance(entry, property) and not isinstance(entry.fget, types.BuiltinFunctionType):
             return machine.call(property_part(machine, value, name, "fget"), [value])
     if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
         raise missing(machine, value, name)
@@ -444,6 +446,9 @@ def computed_by_module(machine: Machine, value: ConstantValue, name: str, found:
     entry = lookup(kind, name)
     if kind is not types.ModuleType and entry is not MISSING:
         return bind(machine, value, name, entry)
+    if issubclass(kind, ConfigModule) and type(found) in (bool, int, float, str, type(None)):
+        machine.guards.add_state(CallReturns(Setting(value.value, name), found))
+        return ConstantValue(found)
     getter = lookup(kind, "__getattr__")
     if isinstance(getter, types.FunctionType):
         return machine.call(member(machine, kind, "__getattr__", value), [value, ConstantValue(name)])
