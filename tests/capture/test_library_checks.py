@@ -8,6 +8,12 @@ from torch import distributions
 BACKENDS = ["eager", "dynascope"]
 
 
+@pytest.fixture(autouse=True)
+def validated(monkeypatch):
+    """torch's compiler, once it is imported, turns the checks of all distributions off."""
+    monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
+
+
 def likelihood(logits, scale, at):
     categories, normal = distributions.Categorical(logits=logits), distributions.Normal(logits, scale)
     divergence = distributions.kl_divergence(normal, distributions.Normal(0.0, 1.0))
