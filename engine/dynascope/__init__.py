@@ -48,6 +48,7 @@ __all__ = [
     "expected",
     "explain",
     "list_backends",
+    "load_ipython_extension",
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",

@@ -17,6 +17,10 @@ import torch.distributed._functional_collectives as functional
 FOLDER = Path(__file__).parent
 
 
+KNOWN = pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 does not tell a process group's methods apart: they are breaks")
+
+
+@KNOWN
 @pytest.mark.compiler
 def test_two_ranks_find_what_eager_finds():
     own = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
@@ -63,6 +67,7 @@ def of_this_rank(x):
     return x * (dist.get_rank() + 1) / dist.get_world_size(dist.group.WORLD)
 
 
+@KNOWN
 @pytest.mark.compiler
 def test_a_group_is_asked_again_when_there_is_another():
     compiled = dynascope.compile(of_this_rank, fullgraph=True)

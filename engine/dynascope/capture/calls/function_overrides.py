@@ -14,7 +14,7 @@ from torch.overrides import _get_overloaded_args, get_default_nowrap_functions
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.iteration import elements
@@ -233,6 +233,8 @@ def as_subclass(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 def make_subclass(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Detached, on the same memory."""
     cls, tensor, *more = (machine.realize(each) for each in (*arguments, *keywords.values()))
+    if machine.object_of(cls) in overriding.PLAIN_TENSORS:
+        return apply_function(machine, torch.Tensor._make_subclass, list(arguments), keywords)
     if any(machine.object_of(each) for each in more):
         raise Break(TensorAttribute("requires_grad_"))
     detached = apply_method(machine, torch.Tensor.detach, [overriding.plain(tensor)], {})
