@@ -23,6 +23,7 @@ import dynascope
 import torch
 from dynascope import recording
 from results import write_section
+from scripts import scripts
 from torch import nn
 
 IDENTIFIERS = torch.arange(24).reshape(2, 12) * 7 % 90
@@ -44,6 +45,8 @@ class Program:
     make: Callable[[], nn.Module]
     inputs: dict[str, Any]
     step: Callable[[nn.Module], Callable[..., Any]] | None = None
+    backend: str = "eager"
+    """What runs our graphs: sizes that only the run knows need ours."""
 
 
 @dataclasses.dataclass
@@ -182,12 +185,35 @@ def of_torch() -> Iterator[Program]:
     for kind in (nn.LSTM, nn.GRU, nn.RNN):
         for packed in (False, True):
             yield Program(
-                f"{kind.__name__}{', packed' * packed}", functools.partial(Recurrent, kind, packed), dict(x=ROWS)
+                f"{kind.__name__}{', packed' * packed}",
+                functools.partial(Recurrent, kind, packed),
+                dict(x=ROWS),
+                backend="dynascope" if packed else "eager",
             )
     yield Program("mixture of experts", Experts, dict(x=ROWS))
     for name, optimizer in OPTIMIZERS.items():
         make = functools.partial(nn.Sequential, nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 2))
         yield Program(f"training step, {name}", make, dict(x=ROWS), functools.partial(training_step, optimizer))
+
+
+def of_scripts() -> Iterator[Program]:
+    yield from (Program(*each) for each in scripts())
+
+
+def of_generation() -> Iterator[Program]:
+    library = importlib.import_module("transformers")
+
+    def generating(model: nn.Module, **settings: Any) -> Callable[..., Any]:
+        def generate(input_ids: torch.Tensor) -> torch.Tensor:
+            return model.generate(input_ids, max_new_tokens=5, do_sample=False, pad_token_id=0, **settings)
+
+        return generate
+
+    config = library.LlamaConfig(**GROUPED)
+    for cache in ("dynamic", "static"):
+        step = functools.partial(generating, cache_implementation=cache)
+        make = functools.partial(library.LlamaForCausalLM, config)
+        yield Program(f"LlamaForCausalLM.generate, {cache} cache", make, dict(input_ids=IDENTIFIERS), step)
 
 
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
@@ -250,7 +276,7 @@ def ours(program: Program, expected: list[torch.Tensor]) -> Outcome:
     before = recording.use(recorder)
     dynascope.reset()
     try:
-        answer = compared(expected, lambda: played(program, functools.partial(dynascope.compile, backend="eager")))
+        answer = compared(expected, lambda: played(program, functools.partial(dynascope.compile, backend=program.backend)))
     finally:
         recording.use(before)
     report = recorder.report()
@@ -291,7 +317,7 @@ def is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def programs() -> Iterator[Program]:
-    for family in (of_torch, of_einops, of_timm, of_transformers):
+    for family in (of_torch, of_scripts, of_einops, of_timm, of_transformers, of_generation):
         try:
             yield from family()
         except ImportError as error:

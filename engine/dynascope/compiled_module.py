@@ -124,6 +124,8 @@ class CompiledModule(torch.nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if "_original" not in self.__dict__:
             super().__setattr__(name, value)
+        elif name == "__class__":
+            object.__setattr__(self, name, value)  # what it was read from: fully_shard makes a subclass of that
         elif sys._getframe(1).f_globals is vars(_named_member_accessor):
             # torch.func.functional_call puts tensors in the place of parameters, by their names in the original.
             _named_member_accessor.swap_tensor(self.__dict__["_original"], name, value, allow_missing=True)

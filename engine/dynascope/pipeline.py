@@ -258,7 +258,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         _judge_outcome(outcome, graph, state, values)
     if isinstance(outcome, Refused) and (modes := names_of_modes()):
         state.refused_under.update(modes)
-        state.stand_aside(modes_among(state.refused_under))
+        if (reason := modes_among(state.refused_under)) is not None:
+            state.stand_aside(reason)
         return None
     if isinstance(outcome, Refused):
         if not outcome.passes or state.has_waited:

@@ -159,3 +159,16 @@ def test_each_kind_of_conversion_is_eagers(function):
     x, y = torch.rand(4, 4), torch.rand(4, 4)
     with torch.autocast("cpu", torch.bfloat16):
         check(function, dynascope.compile(function), x, y)
+
+
+def test_few_elements_under_autocast():
+    """Types that are tried on real tensors are compared with what meta kernels say under autocast."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+
+    def step(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(x).float().square().mean()
+        return loss
+
+    check(step, dynascope.compile(step, fullgraph=True, backend="eager"), torch.randn(4, 8))

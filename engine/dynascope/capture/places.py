@@ -145,7 +145,7 @@ def is_own_wrapper(function: types.FunctionType) -> bool:
     return name != "typing_extensions" and is_own(function.__globals__)
 
 
-BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention")
+BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention", "torch.nn.parallel.distributed")
 
 
 def breaks_at_its_call(globals: dict) -> bool:

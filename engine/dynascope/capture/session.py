@@ -38,6 +38,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     iterators,
     late_numbers,
     loggers,
+    nested_masks,
     numbers_and_text,
     objects,
     optimizers,

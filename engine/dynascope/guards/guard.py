@@ -121,6 +121,30 @@ class IdentityIs(Predicate):
         return f"{expression} is {describe_object(value)}: a different object than the first time"
 
 
+@dataclass(frozen=True)
+class SubclassesAre(Predicate):
+    """`cls.__subclasses__()` gives these classes, which the guard does not keep."""
+
+    classes: tuple[IdentityIs, ...]
+
+    @classmethod
+    def of(cls, owner: type) -> SubclassesAre:
+        return cls(tuple(map(IdentityIs, type.__subclasses__(owner))))
+
+    def holds(self, value: Any) -> bool:
+        found = type.__subclasses__(value)
+        return len(found) == len(self.classes) and all(
+            each.holds(now) for each, now in zip(self.classes, found, strict=True)
+        )
+
+    def check(self) -> str:
+        return f"has {len(self.classes)} subclasses"
+
+    def failure(self, expression: str, value: Any) -> str:
+        names = ", ".join(each.__name__ for each in type.__subclasses__(value))
+        return f"the subclasses of {expression} are {names or 'none'} now"
+
+
 class _Strong:
     """Called like a weak reference; holds its object."""
 

@@ -30,14 +30,9 @@ from dynascope.capture.calls.registry import (
 )
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.calls.state_reads import reads_state, state_read
-from dynascope.capture.calls.tensors import (
-    FACTORIES,
-    METADATA_FUNCTIONS,
-    apply_function,
-    apply_method,
-    metadata_method,
-    name_of,
-)
+from dynascope.capture.calls.tensor_metadata import metadata_method
+from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS
+from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
@@ -126,6 +121,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
+        meaning = meaning or (meaning_of(lookup(type(owner), thing.__name__)) if isinstance(owner, type) else None)
         if meaning is not None:
             return by_meaning(machine, thing, meaning, [ConstantValue(owner), *arguments], keywords, given=len(arguments))
     if type(thing) in CALLABLE_OBJECTS:

@@ -17,7 +17,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes
-from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, lookup
+from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.truth import length_of
@@ -44,7 +44,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
-from dynascope.guards.guard import IdentityIs
+from dynascope.guards.guard import IdentityIs, SubclassesAre
 from dynascope.guards.source import ReferentSource
 
 if TYPE_CHECKING:
@@ -185,6 +185,15 @@ def is_legacy(known: Any, value: TensorValue) -> bool:
 @meaning(issubclass)
 def issubclass_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return boolean(is_subclass(machine, machine.object_of(arguments[0]), arguments[1]))
+
+
+@meaning(type.__subclasses__)
+def subclasses(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    owner = machine.object_of(arguments[0])
+    if is_made(owner) or any(map(is_made, type.__subclasses__(owner))):
+        raise Break(ForeignCall("__subclasses__", "it finds a class that is made here"))
+    machine.guards.add(class_source(machine, owner), SubclassesAre.of(owner))
+    return ListValue([machine.outside.fixed(each, each.__name__) for each in type.__subclasses__(owner)])
 
 
 @meaning(callable)
@@ -379,7 +388,7 @@ def vars_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     return attributes.get(machine, arguments[0], "__dict__") if arguments else locals_(machine, arguments, keywords)
 
 
-@meaning(locals, globals, dir, eval, exec, compile, open, input, __import__)
+@meaning(locals, globals, dir, eval, exec, compile, open, input)
 def locals_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.calls.tensors import Operation, tensors_in
+from dynascope.capture.calls.tensors import Operation
 from dynascope.capture.reasons import RecurrentLayer
 from dynascope.capture.signals import Break
 from dynascope.capture.values import Value

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
@@ -194,7 +195,8 @@ class _Trial:
     def is_foreseen(self, types: list[torch.dtype]) -> bool:
         """Whether the meta kernel gives results of these types."""
         try:
-            return replace(self, device=torch.device("meta")).run(differentiates=False) == types
+            with autocast.simulated(lambda example: self.device.type):
+                return replace(self, device=torch.device("meta")).run(differentiates=False) == types
         except Exception:
             return True  # it says so itself
 

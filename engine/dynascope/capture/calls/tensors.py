@@ -2,7 +2,6 @@
 
     apply_function(machine, torch.add, [x, y], {})         call_function add
     apply_method(machine, torch.Tensor.sum, [x], {})       call_method sum
-    attribute(machine, x, "shape")                         metadata is known now; `.T` is an operation
 
 What a meta tensor cannot say (a value, a size that depends on values) is a break, and so is a call that raises: plain
 PyTorch then raises its own error at the user's line.
@@ -12,14 +11,14 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture import layouts, numpy_numbers
 from dynascope.capture.calls import late_numbers, libraries
+from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     check_types,
@@ -27,6 +26,22 @@ from dynascope.capture.calls.refusals import (
     shares_memory,
     takes_several_devices,
     writes_unevenly,
+)
+from dynascope.capture.calls.tensor_metadata import metadata_method, offset_of_input, refuse_layouts
+from dynascope.capture.calls.tensor_names import (
+    ATTENTION,
+    ATTENTION_FLAGS,
+    FACTORIES,
+    METADATA_FUNCTIONS,
+    METADATA_METHODS,
+    MOVES,
+    NUMBER_METHODS,
+    OF_CONTENTS,
+    OF_SIZES,
+    PLACED_IN_STORAGE,
+    RESHAPING_IN_PLACE,
+    UNDECLARED_WRITES,
+    VALUE_METHODS,
 )
 from dynascope.capture.expressions import callee
 from dynascope.capture.graph import by_object
@@ -41,13 +56,11 @@ from dynascope.capture.metadata import (
     result_device,
 )
 from dynascope.capture.operators_called import inside_on_meta
-from dynascope.capture.protocols import gradients, tensor_data
-from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.protocols import tensor_data
 from dynascope.capture.reasons import (
     DataDependentShape,
     DataDependentValue,
     ForeignCall,
-    ForeignValue,
     MissingMetaKernel,
     OverlappingWrite,
     TensorAttribute,
@@ -57,154 +70,19 @@ from dynascope.capture.reasons import (
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
-    ArrayValue,
     ConstantValue,
-    DictValue,
     ListValue,
-    MethodValue,
-    SetValue,
-    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
 )
 from dynascope.guards.state_calls import CallReturns
-from dynascope.guards.tensor_guard import LeafIs, StorageOffsetIs
 from dynascope.guards.world import ABSENT, look_up
 from dynascope.meta_kernels import autocast, torch_warnings
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
-
-# Methods whose result is a Python value out of the tensor's data.
-VALUE_METHODS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__"})
-VALUE_METHODS |= {"equal", "allclose", "is_nonzero", "data_ptr", "__complex__", "__contains__"}
-# Methods that answer from the metadata alone.
-METADATA_METHODS = frozenset(
-    [
-        "size",
-        "dim",
-        "numel",
-        "stride",
-        "is_contiguous",
-        "element_size",
-        "is_floating_point",
-        "is_complex",
-        "ndimension",
-        "nelement",
-        "storage_offset",
-        "is_signed",
-        "is_conj",
-        "is_neg",
-        "__len__",
-        "ndimension",
-        "dim_order",
-        "is_same_size",
-    ]
-)
-METADATA_FUNCTIONS = frozenset({"numel", "is_floating_point", "is_complex", "is_tensor", "result_type", "is_same_size"})
-METADATA_FUNCTIONS |= {"can_cast", "promote_types", "broadcast_shapes", "is_conj", "is_neg"}
-# Methods that change what a tensor is, not only what it holds: its value here could not follow.
-RESHAPING_IN_PLACE = frozenset(
-    [
-        "resize_",
-        "resize_as_",
-        "set_",
-        "requires_grad_",
-        "is_inference",
-        "share_memory_",
-        "retain_grad",
-        "register_hook",
-        "rename_",
-        "as_strided_",
-        "detach_",
-        "pin_memory",
-        "storage",
-        "untyped_storage",
-        "register_post_accumulate_grad_hook",
-        "apply_",
-        "map_",
-        "refine_names",
-        "align_to",
-        "to_sparse",
-        "to_mkldnn",
-        "to_dense",
-    ]
-)
-# Functions that write to arguments without counting a version: the arguments' positions and names.
-UNDECLARED_WRITES = {"batch_norm": ("running_mean", "running_var"), "instance_norm": ("running_mean", "running_var")}
-METADATA_ATTRIBUTES = frozenset(
-    [
-        "shape",
-        "dtype",
-        "ndim",
-        "requires_grad",
-        "layout",
-        "is_leaf",
-        "itemsize",
-        "nbytes",
-        "is_sparse",
-        "is_quantized",
-        "is_nested",
-        "names",
-    ]
-)
-# Attributes that are operations: the method that does the same.
-VIEW_ATTRIBUTES: dict[str, tuple[str, Callable[[torch.Tensor], tuple]]] = {
-    "T": ("permute", lambda example: tuple(reversed(range(example.dim())))),
-    "mT": ("transpose", lambda example: (-2, -1)),
-    "H": ("adjoint", lambda example: ()),
-    "mH": ("adjoint", lambda example: ()),
-    "data": ("detach", lambda example: ()),  # in the graph `.data` itself, which counts its versions alone
-}
-FACTORIES = frozenset(
-    [
-        "arange",
-        "zeros",
-        "ones",
-        "full",
-        "empty",
-        "rand",
-        "randn",
-        "randint",
-        "randperm",
-        "tensor",
-        "as_tensor",
-        "scalar_tensor",
-        "eye",
-        "linspace",
-        "logspace",
-        "tril_indices",
-        "triu_indices",
-        "normal",
-        "empty_strided",
-        "hann_window",
-        "hamming_window",
-        "bartlett_window",
-        "blackman_window",
-        "kaiser_window",
-        "cartesian_prod",
-        "asarray",
-        "range",
-        "complex",
-        "polar",
-        "fftfreq",
-        "rfftfreq",
-    ]
-)
-MOVES = frozenset({"cpu", "cuda"})
-"""Methods whose name is a device: a tensor that is there already comes back itself."""
-ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
-ATTENTION_FLAGS = tuple(
-    getattr(torch._C, f"_get_{kernel}_sdp_enabled")
-    for kernel in ("flash", "mem_efficient", "math", "cudnn")
-    if hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
-)
-PYTHONS_TYPES = {int: torch.int64, float: torch.float64, bool: torch.bool, complex: torch.complex128}
-"""What `dtype=int` means."""
-GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
-GRAPH_CONSTANTS += (torch.memory_format,)
 
 
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
@@ -257,20 +135,6 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
 
 
-def refuse_layouts(machine: Machine, name: str, arguments: list[Value]) -> None:
-    """Layouts that meta kernels do not know, and strides of dimensions of one element or none, which say nothing: kernels and meta
-    kernels give results other ones."""
-    tensor = machine.realize(arguments[0])
-    if not isinstance(tensor, TensorValue) or tensor.object is not None:
-        return
-    says_nothing = name != "is_contiguous" and any(size < 2 for size in tensor.example.shape)
-    if says_nothing or not layouts.are_known(tensor):
-        raise Break(TensorAttribute(name))
-
-
-NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
-
-
 def as_number(machine: Machine, name: str, value: Value) -> Value | None:
     """The number in a tensor, which only the run of the graph knows; None where that is a break."""
     tensor = machine.realize(value)
@@ -292,105 +156,6 @@ def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -
 
 def name_of(function: Any) -> str:
     return getattr(function, "__name__", None) or str(function)
-
-
-def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Value], keywords: dict) -> Value:
-    from dynascope.capture.calls.pure import compute, value_of
-
-    if name == "storage_offset" and isinstance(first := machine.realize(arguments[0]), TensorValue):
-        inside = machine.extents.ask(first, torch.Tensor.storage_offset)
-        return machine.sizes.value(inside + offset_of_input(machine, first))
-    if machine.extents.vary and isinstance(first := machine.realize(arguments[0]), TensorValue):
-        return asked(machine, method, first, arguments[1:], keywords)
-    examples = [to_operand(machine, argument)[1] for argument in arguments]
-    examples_by_name = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
-    if name == "__len__" and examples[0].dim() == 0:
-        raise machine.throw(TypeError, "len() of a 0-d tensor")
-    return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
-
-
-def asked(machine: Machine, method: Any, tensor: TensorValue, arguments: list[Value], keywords: dict) -> Value:
-    """Metadata of a tensor in a program whose numbers vary."""
-    others = [to_operand(machine, argument)[1] for argument in arguments]
-    named = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
-    try:
-        found = machine.extents.ask(tensor, lambda example: method(example, *others, **named))
-    except Exception as error:
-        raise machine.throw(type(error), *error.args) from None
-    return number_values(machine, found, method(tensor.example, *others, **named))
-
-
-def number_values(machine: Machine, found: Any, now: Any) -> Value:
-    """Sizes and numbers as the program sees them: a torch.Size where torch gives one."""
-    if not isinstance(now, tuple):
-        return machine.sizes.value(found)
-    return TupleValue(tuple(machine.sizes.value(item) for item in found), type(now))
-
-
-def offset_of_input(machine: Machine, tensor: TensorValue) -> int:
-    """Where the input that the tensor is a view of begins in its storage, from now on assumed. Meta tensors begin at 0."""
-    storage = tensor.example.untyped_storage()._cdata
-    for value in machine.outside.by_identity.values():
-        if isinstance(value, TensorValue) and value.example.untyped_storage()._cdata == storage:
-            offset = value.object.storage_offset()
-            machine.guards.add(value.source, StorageOffsetIs(offset))
-            return offset
-    return 0
-
-
-# Operations told a place in the storage, and the position of that argument.
-PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
-
-
-def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
-    """The argument as the graph holds it, and as the meta run gets it."""
-    value = machine.realize(value)
-    kind = type(value)
-    if kind is SymbolicNumber:
-        return value.node, value.example
-    if kind is TensorValue:
-        return value.node, value.example
-    if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
-        return to_operand(machine, found)
-    if kind is ConstantValue:
-        if value.value.__class__ is type and value.value in PYTHONS_TYPES:
-            return PYTHONS_TYPES[value.value], PYTHONS_TYPES[value.value]
-        if type(value.value) in numpy_numbers.TYPES:
-            return value.value.item(), value.value.item()
-        if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
-            raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
-        return value.value, value.value
-    if kind in (TupleValue, ListValue):
-        pairs = [to_operand(machine, item) for item in value.items]
-        make = list if kind is ListValue else tuple
-        return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
-    if kind is SliceValue:
-        pairs = [to_operand(machine, part) for part in value.parts]
-        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-    if kind is DictValue and value.cls is dict:
-        pairs = {key: to_operand(machine, item) for key, (_, item) in value.items.items()}
-        return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
-    if kind is SetValue:
-        raise Break(ForeignValue("set", machine.expression()))
-    raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
-
-
-def is_constant_sequence(value: Any) -> bool:
-    return isinstance(value, (tuple, list, range)) and all(isinstance(item, GRAPH_CONSTANTS) for item in value)
-
-
-OF_CONTENTS = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "new", "LongTensor", "FloatTensor"})
-"""Make a tensor of the numbers that they are given: torch's own C++ looks at each."""
-
-
-def fixed(machine: Machine, value: Value) -> Value:
-    """The value with every number in it that varies fixed, however deep."""
-    value = machine.known(value)
-    if isinstance(value, ListValue):
-        return ListValue([fixed(machine, item) for item in value.items])
-    if isinstance(value, TupleValue):
-        return TupleValue(tuple(fixed(machine, item) for item in value.items), value.cls)
-    return value
 
 
 def now_held(machine: Machine, value: Value) -> Value:
@@ -702,9 +467,6 @@ class Operation:
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
 
 
-OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})
-
-
 def size_in(machine: Machine, value: Value) -> Value:
     """A size that a tensor holds (`torch.zeros(2, lengths[0])`), which is asked for its number."""
     if isinstance(value, (ListValue, TupleValue)) and any(tensors_in([value])):
@@ -712,106 +474,3 @@ def size_in(machine: Machine, value: Value) -> Value:
     if isinstance(value, TensorValue) and not value.example.dtype.is_floating_point:
         return late_numbers.number_of(machine, value) or value
     return value
-
-
-def is_inference(tensor: TensorValue) -> bool:
-    return tensor.object is not None and tensor.object.is_inference()
-
-
-def numbers_of_size(value: Value) -> list[Value]:
-    """A torch.Size as its numbers, each an argument: in a graph it would be a plain tuple, which `new` takes for contents."""
-    if isinstance(value, TupleValue) and value.cls is torch.Size:
-        return list(value.items)
-    if isinstance(value, ConstantValue) and isinstance(value.value, torch.Size):
-        return [ConstantValue(size) for size in value.value]
-    return [value]
-
-
-def tensors_in(values: Any) -> Iterator[TensorValue]:
-    for value in values:
-        if isinstance(value, TensorValue):
-            yield value
-        elif isinstance(value, (ListValue, TupleValue)):
-            yield from tensors_in(item.realize() if hasattr(item, "realize") else item for item in value.items)
-        elif isinstance(value, SliceValue):
-            yield from tensors_in(value.parts)
-
-
-# Attributes
-
-
-def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    try:
-        return known_attribute(machine, value, name)
-    except RuntimeError:  # autograd refuses to look at a view of several that was written through another one
-        raise Break(TensorAttribute(name)) from None
-
-
-def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    entry = lookup(value.python_type, name)
-    if name in ("shape", "nbytes") and machine.extents.vary:
-        now = getattr(value.example, name)
-        return number_values(machine, machine.extents.ask(value, lambda example: getattr(example, name)), now)
-    if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
-        from dynascope.capture.calls.pure import value_of
-
-        if name == "is_leaf":
-            guard_leaf(machine, value)
-        return value_of(getattr(value.example, name))
-    if name == "grad":
-        return gradients.read(machine, value)
-    if name == "grad_fn" and value.example.grad_fn is None:
-        guard_leaf(machine, value)
-        return NONE
-    if name == "device":
-        return ConstantValue(value.device)
-    if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
-        return ConstantValue(value.device.type == name.removeprefix("is_"))
-    if name in ("T", "H") and value.example.dim() != 2:
-        # torch warns, or refuses: in its own words, about the program's own line.
-        raise Break(TensorAttribute(name))
-    if name in VIEW_ATTRIBUTES:
-        method, arguments = VIEW_ATTRIBUTES[name]
-        constants = [ConstantValue(argument) for argument in arguments(value.example)]
-        result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
-        if name == "data":
-            result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
-        return result
-    if name == "_version":
-        return version(machine, value)
-    if name in ("real", "imag"):
-        return apply_function(machine, getattr(torch, name), [value], {})
-    if name == "__class__":
-        return ConstantValue(value.python_type)
-    if entry is MISSING:
-        return other_attribute(machine, value, name)
-    if callable(entry):
-        return MethodValue(ConstantValue(entry), value)
-    raise Break(TensorAttribute(name))
-
-
-def version(machine: Machine, value: TensorValue) -> Value:
-    """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
-    inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
-    through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
-    if through_data or torch.is_inference_mode_enabled() or value.example.untyped_storage()._cdata in inputs:
-        raise Break(TensorAttribute("_version"))
-    return ConstantValue(value.example._version)
-
-
-def guard_leaf(machine: Machine, value: TensorValue) -> None:
-    """What requires no grad is a leaf always."""
-    if value.object is not None and value.object.requires_grad:
-        machine.guards.add(value.source, LeafIs(value.object.is_leaf))
-
-
-def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    from dynascope.capture.protocols.presence import is_absent, is_there
-    from dynascope.guards.source import AttributeSource
-
-    if value.object is not None and name in getattr(value.object, "__dict__", {}):
-        source = AttributeSource(value.source, name)
-        is_there(machine, source)
-        return machine.outside.lazy(getattr(value.object, name), source)
-    is_absent(machine, value, name)
-    raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")

@@ -8,6 +8,7 @@ from typing import Any
 from dynascope.capture.calls.equivalents import STAND_FOR
 from dynascope.capture.calls.generators import resume
 from dynascope.capture.frames import Frame
+from dynascope.capture.library_checks import goes_on
 from dynascope.capture.machine import Machine, Returned, operation
 from dynascope.capture.protocols.iteration import advance, iterator
 from dynascope.capture.protocols.truth import truth
@@ -24,13 +25,17 @@ def jump(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 
 @operation("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    if truth(machine, frame.pop()):
+    value = frame.pop()
+    known = goes_on(machine, frame, value, instruction, jumps_if=True)
+    if truth(machine, value) if known is None else known:
         frame.jump(instruction.target)
 
 
 @operation("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    if not truth(machine, frame.pop()):
+    value = frame.pop()
+    known = goes_on(machine, frame, value, instruction, jumps_if=False)
+    if not (truth(machine, value) if known is None else known):
         frame.jump(instruction.target)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dynascope.capture.calls.objects import super_of
 from dynascope.capture.calls.python import DEBUGGERS
+from dynascope.capture.calls.registry import meaning
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attribute_changes, attributes
@@ -172,15 +173,29 @@ def import_name(machine: Machine, frame: Frame, instruction: Instruction) -> Val
     if level.value:
         base = package.rsplit(".", level.value - 1)[0] if level.value > 1 else package
         name = f"{base}.{name}" if name else base
+    note(vars(builtins), "__import__", builtins.__import__)
+    return imported(machine, name, whole=bool(level.value) or not is_none(names))
+
+
+def imported(machine: Machine, name: str, *, whole: bool) -> Value:
+    """The module, or the package that it lies in at the top."""
     if name in DEBUGGERS:
         raise Refusal(DebuggerCall(name))
     if name not in sys.modules:
         raise Break(FirstImport(f"import {name}"))
-    top = name if level.value or not is_none(names) else name.partition(".")[0]
+    top = name if whole else name.partition(".")[0]
     note(sys.modules, name, sys.modules[name])
     note(sys.modules, top, sys.modules[top])
-    note(vars(builtins), "__import__", builtins.__import__)
     return machine.outside.fixed(sys.modules[top], top)
+
+
+@meaning(__import__)
+def import_call(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """`__import__("numpy")`. Where it is told more than a name, Python imports."""
+    name = machine.object_of(arguments[0]) if len(arguments) == 1 and not keywords else None
+    if type(name) is not str:
+        raise Break(ForeignCall("__import__", "it is told more than a module's name"))
+    return imported(machine, name, whole=False)
 
 
 def is_none(value: Value) -> bool:

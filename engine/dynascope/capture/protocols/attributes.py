@@ -603,7 +603,7 @@ def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
 
 
 def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
-    from dynascope.capture.calls.tensors import attribute
+    from dynascope.capture.calls.tensor_attributes import attribute
 
     if machine.overriding.asks_modes and isinstance(lookup(torch.Tensor, name), types.GetSetDescriptorType):
         return overriding.attribute(machine, value, name)

@@ -130,8 +130,8 @@ def attribute(machine: Machine, value: InstanceValue | TensorValue, name: str) -
 
 def attribute_in_c(machine: Machine, tensor: TensorValue, name: str) -> Any:
     """What torch itself says. An object of a subclass is a leaf, has a gradient and a history that the tensor it holds has not."""
-    from dynascope.capture.calls.tensors import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
-    from dynascope.capture.calls.tensors import attribute as of_tensor
+    from dynascope.capture.calls.tensor_attributes import attribute as of_tensor
+    from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 
     shared = (METADATA_ATTRIBUTES | VIEW_ATTRIBUTES.keys() | SHARED) - {"is_leaf"}
     if tensor.instance is not None and name not in shared:

@@ -1,0 +1,100 @@
+"""Attributes of tensors: metadata is known now, `.T` and its like are operations.
+
+    attribute(machine, x, "shape")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.tensor_metadata import number_values
+from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
+from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NONE, ConstantValue, MethodValue, TensorValue, Value
+from dynascope.guards.tensor_guard import LeafIs
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    try:
+        return known_attribute(machine, value, name)
+    except RuntimeError:  # autograd refuses to look at a view of several that was written through another one
+        raise Break(TensorAttribute(name)) from None
+
+
+def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    entry = lookup(value.python_type, name)
+    if name in ("shape", "nbytes") and machine.extents.vary:
+        now = getattr(value.example, name)
+        return number_values(machine, machine.extents.ask(value, lambda example: getattr(example, name)), now)
+    if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
+        from dynascope.capture.calls.pure import value_of
+
+        if name == "is_leaf":
+            guard_leaf(machine, value)
+        return value_of(getattr(value.example, name))
+    if name == "grad":
+        return gradients.read(machine, value)
+    if name == "grad_fn" and value.example.grad_fn is None:
+        guard_leaf(machine, value)
+        return NONE
+    if name == "device":
+        return ConstantValue(value.device)
+    if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
+        return ConstantValue(value.device.type == name.removeprefix("is_"))
+    if name in ("T", "H") and value.example.dim() != 2:
+        # torch warns, or refuses: in its own words, about the program's own line.
+        raise Break(TensorAttribute(name))
+    if name in VIEW_ATTRIBUTES:
+        method, arguments = VIEW_ATTRIBUTES[name]
+        constants = [ConstantValue(argument) for argument in arguments(value.example)]
+        result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
+        if name == "data":
+            result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
+        return result
+    if name == "_version":
+        return version(machine, value)
+    if name in ("real", "imag"):
+        return apply_function(machine, getattr(torch, name), [value], {})
+    if name == "__class__":
+        return ConstantValue(value.python_type)
+    if entry is MISSING:
+        return other_attribute(machine, value, name)
+    if callable(entry):
+        return MethodValue(ConstantValue(entry), value)
+    raise Break(TensorAttribute(name))
+
+
+def version(machine: Machine, value: TensorValue) -> Value:
+    """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
+    inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
+    through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
+    if through_data or torch.is_inference_mode_enabled() or value.example.untyped_storage()._cdata in inputs:
+        raise Break(TensorAttribute("_version"))
+    return ConstantValue(value.example._version)
+
+
+def guard_leaf(machine: Machine, value: TensorValue) -> None:
+    """What requires no grad is a leaf always."""
+    if value.object is not None and value.object.requires_grad:
+        machine.guards.add(value.source, LeafIs(value.object.is_leaf))
+
+
+def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
+    from dynascope.capture.protocols.presence import is_absent, is_there
+    from dynascope.guards.source import AttributeSource
+
+    if value.object is not None and name in getattr(value.object, "__dict__", {}):
+        source = AttributeSource(value.source, name)
+        is_there(machine, source)
+        return machine.outside.lazy(getattr(value.object, name), source)
+    is_absent(machine, value, name)
+    raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")

@@ -1,0 +1,59 @@
+"""A library's check of what a tensor holds: the graph makes it, and goes on as if it held.
+
+    if not torch._is_all_true(valid): raise ValueError(...)      ->      torch._assert_async(ok)
+
+If it does not hold the graph raises, the region runs as it was written, and Python raises the library's error in its own words.
+A check of the program's own is a break: its author can be told how to write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from dynascope.capture.places import is_own
+from dynascope.capture.values import TensorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.frames import Frame
+    from dynascope.capture.machine import Machine
+    from dynascope.frame.instructions import Instruction
+
+FAR = 80
+"""Instructions of a message that is put together before it is raised."""
+
+
+def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instruction, *, jumps_if: bool) -> bool | None:
+    """What the condition is taken to be, where the other way only raises; None where it has to be known."""
+    if not isinstance(value, TensorValue) or value.device.type != "cpu" or value.example.numel() != 1:
+        return None
+    if is_own(frame.globals) or machine.is_caught():
+        return None
+    instructions = frame.program.instructions
+    if leads_to_raise(instructions, frame.next):
+        wanted = jumps_if
+    elif leads_to_raise(instructions, frame.program.index[instruction.target]):
+        wanted = not jumps_if
+    else:
+        return None
+    from dynascope.capture.calls.tensors import apply_function
+
+    holds = value if wanted else apply_function(machine, torch.logical_not, [value], {})
+    apply_function(machine, torch._assert_async, [holds], {})
+    return wanted
+
+
+def leads_to_raise(instructions: Sequence[Instruction], start: int) -> bool:
+    """Whether all that happens from here on is that something is put together and raised."""
+    for instruction in instructions[start : start + FAR]:
+        operation = instruction.operation
+        if operation == "RAISE_VARARGS":
+            return True
+        if instruction.target is not None or operation.startswith(ENDS_OTHERWISE):
+            return False
+    return False
+
+
+ENDS_OTHERWISE = ("STORE_", "DELETE_", "RETURN_", "YIELD_", "JUMP_", "SEND", "RERAISE", "FOR_ITER")

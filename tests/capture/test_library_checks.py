@@ -1,0 +1,79 @@
+"""Checks in library code of what tensors hold are part of the graph; where one does not hold, the library's error is raised."""
+
+import dynascope
+import pytest
+import torch
+from torch import distributions
+
+BACKENDS = ["eager", "dynascope"]
+
+
+@pytest.fixture(autouse=True)
+def validated(monkeypatch):
+    """torch's compiler, once it is imported, turns the checks of all distributions off."""
+    monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
+
+
+def likelihood(logits, scale, at):
+    categories, normal = distributions.Categorical(logits=logits), distributions.Normal(logits, scale)
+    divergence = distributions.kl_divergence(normal, distributions.Normal(0.0, 1.0))
+    return categories.log_prob(at), categories.entropy(), normal.log_prob(logits + 1), divergence
+
+
+def given(scale=0.5, at=1):
+    return torch.linspace(-1, 1, 6).reshape(2, 3).requires_grad_(), torch.full((2, 3), scale), torch.tensor([0, at])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributions_are_one_graph(backend):
+    compiled = dynascope.compile(likelihood, fullgraph=True, backend=backend)
+    for scale in (0.5, 2.0):
+        expected, found = likelihood(*given(scale)), compiled(*given(scale))
+        torch.testing.assert_close(found, expected)
+        assert [each.requires_grad for each in found] == [each.requires_grad for each in expected]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("wrong", [dict(scale=-1.0), dict(at=7)])
+def test_what_does_not_hold_is_raised(backend, wrong):
+    compiled = dynascope.compile(likelihood, backend=backend)
+    compiled(*given())
+    said = []
+    for call in (likelihood, compiled):
+        with pytest.raises(ValueError) as caught:
+            call(*given(**wrong))
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    torch.testing.assert_close(compiled(*given()), likelihood(*given()))
+
+
+def test_a_check_that_is_caught_is_not_assumed():
+    def checked(scale):
+        try:
+            return distributions.Normal(0.0, scale).log_prob(torch.ones(()))
+        except ValueError:
+            return torch.zeros(())
+
+    compiled = dynascope.compile(checked, backend="eager")
+    with dynascope.expected("data-dependent-branch"):
+        for scale in (1.0, -1.0):
+            assert torch.equal(compiled(torch.tensor(scale)), checked(torch.tensor(scale)))
+
+
+def test_the_encoder_asks_what_hides_rows_in_vain_where_gradients_are_computed():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2).eval()
+    compiled = dynascope.compile(encoder, backend="eager")
+    x = torch.linspace(-1, 1, 48).reshape(2, 3, 8)
+    for mask in ([[0, 0, 1], [0, 0, 0]], [[1, 0, 0], [0, 1, 0]]):
+        mask = torch.tensor(mask).bool()
+        assert torch.equal(compiled(x, src_key_padding_mask=mask), encoder(x, src_key_padding_mask=mask))
+
+
+def test_an_import_called_by_its_name():
+    def half_turn(x):
+        return x * float(__import__("numpy").pi)
+
+    compiled = dynascope.compile(half_turn, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(torch.ones(2)), half_turn(torch.ones(2)))
