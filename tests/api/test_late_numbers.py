@@ -388,3 +388,12 @@ def test_what_raises_unread_raises(function):
     compiled = dynascope.compile(function)
     for x in (torch.ones(3, 4), -torch.ones(3, 4), torch.eye(3)):
         assert same(outcome(compiled, x, 0), outcome(function, x, 0))
+
+
+def test_two_to_the_power_of_how_many_there_are():
+    """Which is an int, as there are never fewer than none."""
+    program = lambda x: x * 2 ** (x > 0).nonzero().shape[0]  # noqa: E731
+    compiled = dynascope.compile(program)
+    for count in range(5):
+        x = torch.tensor([1.0] * count + [-1.0, -2.0])
+        assert torch.equal(compiled(x), program(x))
