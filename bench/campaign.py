@@ -9,6 +9,8 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
+    python bench/campaign.py calls --first 100000 --seconds 60                     methods and functions of Python's own, by reflection
+    python bench/campaign.py torch-calls --first 100000 --seconds 60               torch's (torch-calls-kernels)
 
 Prints a line for each failure, with its smallest program in `out/campaign/<name>/<seed>.py`. A process that dies or hangs is a
 failure of the seed that it was at. What is done is remembered in `out/campaign/<name>/done.jsonl`, a line a seed: the same command
@@ -42,6 +44,9 @@ WAYS = {
     "gpu": ("dynascope", "cuda"),
     "triton": ("dynascope", "cpu"),
     "python": ("eager", ""),
+    "calls": ("eager", ""),
+    "torch-calls": ("eager", "cpu"),
+    "torch-calls-kernels": ("dynascope", "cpu"),
 }
 SILENCE = 180
 """Seconds without a word after which a process counts as hanging; compiling for a GPU takes its time."""
@@ -161,7 +166,8 @@ class Worker:
         self.backend, self.device = WAYS[way]
         self.folder = folder
         self.way = way
-        self.outcome = self.of_python if way == "python" else self.of_tensors
+        outcomes = {"python": self.of_python, "calls": self.of_calls, "torch": self.of_torch_calls}
+        self.outcome = outcomes.get(way.partition("-")[0], self.of_tensors)
         if way == "triton":
             from building_for_gpu import build_also_for_gpu
 
@@ -187,6 +193,18 @@ class Worker:
         (self.folder / f"{seed}.py").write_text(report)
         found = report.partition("return t, u, m, k, s, l, a, b, it")[2].strip() or report
         return found.partition(":")[0], found
+
+    def of_calls(self, seed: int) -> tuple[str, str]:
+        from calls_of_python import differs
+
+        found = differs(seed)
+        return ("differs", found) if found else ("", "")
+
+    def of_torch_calls(self, seed: int) -> tuple[str, str]:
+        from calls_of_torch import differs
+
+        found = differs(seed, self.backend)
+        return ("differs", found) if found else ("", "")
 
     def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope

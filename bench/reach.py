@@ -1,6 +1,7 @@
 """Which tests of the suite run which blocks of the engine: a plugin of pytest, and the table that it leaves.
 
     python bench/reach.py .build/reach.json tests/capture tests/grad ...      adds the tests of these to the table
+    python bench/reach.py .build/reach.json -n 30 --dist loadfile tests       by thirty processes; what it does not know is pytest's
 
 In a copy of the engine every block begins with a note that it was reached. (A tracer would not do: a program that is traced
 runs as it was written.) A block's name is "file:line of its first statement"; kept are the tests that reach it and their seconds.
@@ -46,8 +47,23 @@ def main() -> int:
         package.write_text(package.read_text().replace("\n__version__", UNHEARD + "\n__version__", 1))
         command, surroundings = tests_command(engine, ["-p", "reach", *tests])
         paths = surroundings["PYTHONPATH"], str(ROOT / "bench")
-        surroundings |= {"PYTHONPATH": os.pathsep.join(paths), "DYNASCOPE_REACH": str(place.absolute())}
-        return subprocess.run(command, cwd=ROOT, env=surroundings).returncode
+        found = Path(folder, "found")
+        found.mkdir()
+        surroundings |= {"PYTHONPATH": os.pathsep.join(paths), "DYNASCOPE_REACH": str(found)}
+        ended = subprocess.run(command, cwd=ROOT, env=surroundings).returncode
+        add_to_table(place, [json.loads(file.read_text()) for file in found.iterdir()])
+        return ended
+
+
+def add_to_table(place: Path, found: list[Table]) -> None:
+    table: Table = json.loads(place.read_text()) if place.exists() else {}
+    for block in {block for part in found for block in part}:
+        tests = table.get(block, {})
+        for part in found:
+            tests = tests | part.get(block, {})
+        table[block] = _some_of(tests)
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(table))
 
 
 def tests_command(engine: Path, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -112,12 +128,7 @@ if "DYNASCOPE_REACH" in os.environ:
             _failed.add(report.nodeid)
 
     def pytest_sessionfinish() -> None:
-        place = Path(os.environ["DYNASCOPE_REACH"])
-        table: Table = json.loads(place.read_text()) if place.exists() else {}
-        for block, tests in _table.items():
-            table[block] = _some_of({**table.get(block, {}), **tests})
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(json.dumps(table))
+        Path(os.environ["DYNASCOPE_REACH"], f"{os.getpid()}.json").write_text(json.dumps(_table))
 
 
 def _some_of(tests: dict[str, float]) -> dict[str, float]:

@@ -26,6 +26,7 @@ _HOMES = {
     "optimize": "dynascope.api",
     "skip": "dynascope.api",
     "list_backends": "dynascope.backends",
+    "load_ipython_extension": "dynascope.notebook",
     "register_backend": "dynascope.backends",
     "compare_captures": "dynascope.captures",
     "config": "dynascope.configuration",

@@ -18,7 +18,7 @@ from dynascope.backends import backend_name
 from dynascope.callers import calling_stack
 from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return, is_step_code
 from dynascope.changes import expected_value
-from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts
+from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts, step_facts
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.costs import costs_of
 from dynascope.frame.decompiling import decompiled
@@ -182,6 +182,9 @@ def _graph_fact(
     modules: list[tuple[Phase, KernelModule]] = [
         (phase, made.module) for phase, made in graph.phases() if made.module is not None
     ]
+    names: dict[Phase, dict[str, str]] = {"forward": {}, "backward": {}}
+    for kernel in kernels:
+        names[kernel.phase][kernel.name] = kernel.identifier
     return GraphFact(
         identifier=identifier,
         operations=sum(node.op not in ("placeholder", "output") for node in graph.torch_graph.graph.nodes),
@@ -194,6 +197,7 @@ def _graph_fact(
         saved_bytes=saved_bytes_of(graph),
         memory=tuple(filter(None, (memory_fact(module.schedule, phase, lines.places) for phase, module in modules))),
         notes=tuple(dict.fromkeys(lines.told(note) for note in graph.notes)),
+        steps=tuple(fact for phase, module in modules for fact in step_facts(module, phase, names[phase], lines.places)),
     )
 
 

@@ -6,7 +6,7 @@ a number is needed as a constant is different: capture can fix that number, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.configuration import Options
+from dynascope.dependent_results import borders_of, levels_between
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.reasons import UnsupportedTensor, VaryingNumberNeeded
+from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
     Part,
     conditions_of,
@@ -30,11 +32,14 @@ from dynascope.graph_parts import (
     is_computed_number,
     joined,
     parts_of,
+    results_of,
     writes_last,
     writes_what_others_read,
+    written_in,
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.graph_modules import written
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation
 from dynascope.runtime import launching
@@ -72,7 +77,7 @@ class CompiledGraph:
     backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
-    """Of a graph with numbers that only its run knows: those of its parts that have kernels."""
+    """Of a graph with numbers that only its run knows, or cut for buckets of gradients: those of its parts that have kernels."""
     writes_last: bool = False
     """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
 
@@ -99,17 +104,35 @@ class CompiledGraph:
                     yield phase, made
 
 
-def compile_graph(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
-    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Raises `NumberNeeded`,
-    and `OperatorsUnsupported` where the graph may be broken."""
+def compile_graph(
+    graph: Any,
+    example_inputs: tuple,
+    options: Options,
+    region: str,
+    clock: StageClock,
+    shown: Collection[fx.Node] | None = None,
+) -> CompiledGraph:
+    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. `shown` are the results that the program gets,
+    where not all are. Raises `NumberNeeded`, and `OperatorsUnsupported` where the graph may be broken."""
     without_memory = next((node for node in graph.graph.nodes if _is_on_meta(node)), None)
     if without_memory is not None:
         reason = UnsupportedTensor(without_memory.name, "a tensor on meta, without memory")
         stack = without_memory.meta.get("user_stack", ())
         note = reason.explain(stack[-1].span if stack else None, stack)
         return CompiledGraph(graph.forward, graph, notes=(note,))
+    shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
-        return _compile_parts(graph, example_inputs, options, region, clock)
+        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
+    results, buckets = borders_of(graph, shown), borders_of_buckets(graph)
+    if results or buckets:
+        parts = parts_of(graph, levels_between(graph, sorted({*results, *buckets})))
+        return _compile_parts(graph, example_inputs, options, region, clock, parts, None)
+    return _compile_whole(graph, example_inputs, options, region, clock)
+
+
+def _compile_whole(
+    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
+) -> CompiledGraph:
     launching.begin()
     try:
         with clock("differentiate"):
@@ -164,35 +187,51 @@ def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: 
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
     if examples is None:
         examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    return CompiledAten(graph, compiler(graph, examples) if compiler else run_operators(graph), None, ())
+    return CompiledAten(graph, compiler(written(graph), examples) if compiler else run_operators(graph), None, ())
 
 
 def _compile_parts(
-    graph: fx.GraphModule, example_inputs: tuple, options: Options, region: str, clock: StageClock
+    graph: fx.GraphModule,
+    example_inputs: tuple,
+    options: Options,
+    region: str,
+    clock: StageClock,
+    parts: list[Part],
+    shown: Collection[fx.Node] | None,
 ) -> CompiledGraph:
-    """Each part by itself, in order: what one gives says what the next one gets."""
+    """Each part by itself, in order: what one gives says what the next one gets. `shown` are the results that the program gets; None
+    where no part is to be cut again."""
     nodes = list(graph.graph.nodes)
     examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
-    parts, notes, compiled = parts_of(graph), [], []
+    notes: list[Explanation] = []
+    compiled: list[CompiledGraph] = []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:
-            made = _compile_kernels(part, is_known, examples, options, region, clock)
+            made = _compile_kernels(part, is_known, examples, options, region, clock, shown)
             notes += made.notes
-            if made.pair is not None and not scope.late & scope.pinned() & set(part.roots):
+            if made.has_kernels and not scope.late & scope.pinned() & set(part.roots):
                 part.compiled = made
                 part.conditions = conditions_of(part, scope)
-                compiled.append(made)
+                compiled += made.parts or (made,)
             describe_computed(part)
         else:
             describe(part, scope)
+        # What was written may have a history by now, as its stand-in has.
+        examples |= {node: node.meta["example_value"] for node in written_in(part) if node in examples}
     return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
 
 
 def _compile_kernels(
-    part: Part, is_known: bool, examples: dict[fx.Node, Any], options: Options, region: str, clock: StageClock
+    part: Part,
+    is_known: bool,
+    examples: dict[fx.Node, Any],
+    options: Options,
+    region: str,
+    clock: StageClock,
+    shown: Collection[fx.Node] | None,
 ) -> CompiledGraph:
     late = frozenset(name for node in part.inputs if "late" in node.meta and "size" in node.meta for name in part.roots)
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
@@ -200,10 +239,12 @@ def _compile_kernels(
         if unknown:
             raise NumberNeeded(())
         given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
-        return compile_graph(part.graph, given, options, region, clock)
+        if shown is None:
+            return _compile_whole(part.graph, given, options, region, clock)
+        copies = {part.copies[node] for node in shown if node in part.copies}
+        return compile_graph(part.graph, given, options, region, clock, copies)
     except NumberNeeded as needed:
-        of_inputs = [part.inputs[at] for at in needed.positions]
-        order = list(examples)
+        of_inputs, order = [part.inputs[at] for at in needed.positions], list(examples)
         if of_inputs and all(node in examples for node in of_inputs):
             raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
         stack = part.nodes[0].meta.get("user_stack", ())

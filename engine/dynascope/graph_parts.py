@@ -1,4 +1,4 @@
-"""A captured graph with numbers that only its run knows, as a row of parts.
+"""A captured graph with numbers that only its run knows, or cut for other reasons, as a row of parts.
 
     m = x > 0; y = x[m]; y * 2 + y.shape[0]
     part 0, kernels      m = gt(x, 0)
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.repeatable import draws_numbers
@@ -55,15 +56,15 @@ def has_late_numbers(graph: fx.GraphModule) -> bool:
     return any("late" in node.meta for node in graph.graph.nodes if node.op != "placeholder")
 
 
-def parts_of(graph: fx.GraphModule) -> list[Part]:
-    """In the order in which they run. Numbers that Python computes are computed in each part that needs them, floats of which
-    something is late before: kernels take them as they are."""
+def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) -> list[Part]:
+    """In the order in which they run: by `levels` of all operations, or by what is late. Numbers that Python computes are computed in
+    each part that needs them, floats of which something is late before: kernels take them as they are."""
     nodes = list(graph.graph.nodes)
     for node in nodes:
         size = node.meta.get("size")
         if is_computed_number(node) and size.kind is float and is_late_number(size):
             node.meta["size"], node.meta["late"] = late_root(size), True
-    levels = levels_of(nodes)
+    levels = levels_of(nodes) if levels is None else levels
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
         own = [node for node in levels if levels[node] == level]
@@ -306,8 +307,13 @@ def writes_what_others_read(part: Part) -> bool:
     """Whether a tensor from outside is written that another one from outside shares memory with."""
     examples = [node.meta.get("example_value") for node in part.inputs]
     storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
-    written = {each.meta["example_value"].untyped_storage()._cdata for node in part.nodes for each in node.meta.get("writes", ())}
-    return any(storages.count(storage) > 1 for storage in written)
+    return any(storages.count(storage_of(node)) > 1 for node in written_in(part))
+
+
+def written_in(part: Part) -> list[fx.Node]:
+    """What a part is given and writes to."""
+    written = {storage_of(each) for node in part.nodes for each in node.meta.get("writes", ())}
+    return [node for node in part.inputs if storage_of(node) in written]
 
 
 def writes_last(parts: Sequence[Part]) -> bool:

@@ -54,6 +54,8 @@ from dynascope.capture import (
     Return,
     assemble,
     capture,
+    modes_among,
+    names_of_modes,
     reason_to_stand_aside,
     without_function_modes,
 )
@@ -63,11 +65,13 @@ from dynascope.frame.stack_names import in_users_words
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
 from dynascope.guards.check import compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
+from dynascope.guards.global_state import modes_asleep
 from dynascope.guards.guard import Equals, Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.looking import NotRun, stand_in
+from dynascope.meta_kernels.graph_modules import written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
@@ -134,6 +138,9 @@ class RegionState:
     has_waited: bool = False
     """Whether a call has run as it was written so that it imports what the next one needs."""
 
+    refused_under: set[str] = field(default_factory=set)
+    """The function modes under which it could not be captured as a whole: there it runs as it was written."""
+
     def note_sizes(self, seen: Mapping[Source, int]) -> None:
         for place, size in seen.items():
             self.earlier[place] = (*self.earlier.get(place, ()), size)[-MOST_EARLIER:]
@@ -162,12 +169,12 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         if state.accepts is not None and not state.accepts(values, table.give_up):
             return None
-        reason = reason_to_stand_aside()
+        reason = reason_to_stand_aside() or modes_among(state.refused_under)
         if reason is not None:
             state.stand_aside(reason)
             return None
         known = len(state.entries)
-        with _compiling, hook.suspended(), without_saved_tensors_hooks(), _without_collections():
+        with modes_asleep(), _compiling, hook.suspended(), without_saved_tensors_hooks(), _without_collections():
             entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
             if entry is None and state.options.looks_only:
                 raise NotRun
@@ -259,6 +266,10 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             outcome.warn(values.globals)  # operators that run one by one do so themselves
     if state.options.strict:
         _judge_outcome(outcome, graph, state, values)
+    if isinstance(outcome, Refused) and (modes := names_of_modes()):
+        state.refused_under.update(modes)
+        state.stand_aside(modes_among(state.refused_under))
+        return None
     if isinstance(outcome, Refused):
         if not outcome.passes or state.has_waited:
             table.give_up()
@@ -382,6 +393,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
             if numbers := numbers_among(captured.example_inputs):
                 raise NumberNeeded(numbers) from error
             return _failed(backend, captured, state, error)
+    captured = replace(captured, module=written(captured.module))
     numbers, original = numbers_among(captured.example_inputs), captured.module
     if _look() is not None:
         # A backend may change the graph that it is given.

@@ -7,7 +7,7 @@ import { ExecuteCommandRequest, LanguageClient, RevealOutputChannelOn, State } f
 import type { LanguageClientOptions } from 'vscode-languageclient/node';
 import { initializationOptions, serverExecutable } from './launch';
 import { DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
-import type { DocumentAnswer, Output, RunState, TreeNode } from './protocol';
+import type { DocumentAnswer, Links, Output, RunState, TreeNode } from './protocol';
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
 import { ready } from './readiness';
@@ -80,6 +80,11 @@ export class Server implements vscode.Disposable {
   async document(uri: vscode.Uri, token: vscode.CancellationToken): Promise<DocumentAnswer | undefined> {
     const client = await this.running();
     return client?.sendRequest<DocumentAnswer>(Method.document, { uri: uri.toString() }, token);
+  }
+
+  async links(uri: vscode.Uri): Promise<Links | undefined> {
+    const client = await this.running();
+    return client?.sendRequest<Links>(Method.links, { uri: uri.toString() });
   }
 
   async tree(uri: string): Promise<TreeNode[] | undefined> {
@@ -197,7 +202,7 @@ export class Server implements vscode.Disposable {
           if (command === ServerCommand.chooseVariant && detail?.entry === undefined) {
             return chooseVariant(this, subject, detail ?? {});
           }
-          if (command !== ServerCommand.compileAndRun) {
+          if (command !== ServerCommand.compileAndRun && command !== ServerCommand.runTest) {
             return next(command, parameters) as unknown;
           }
           // Not by `next`: getting ready may have put another client in the place of this one.

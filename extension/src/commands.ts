@@ -5,6 +5,7 @@ import { activeFile, activeFileOnDisk } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
+import { debugFile } from './debugging';
 import { ServerCommand, type Backend, type GraphChoice, type RunAnswer, type RunRequest } from './protocol';
 import { explained, ready } from './readiness';
 import { chooseVariant } from './variants';
@@ -21,6 +22,8 @@ type Command = (tools: Tools) => unknown;
 /** These start an interpreter, so they wait for trust. */
 const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.run': tools => run(tools),
+  'dynascope.runTestAtCursor': runTest,
+  'dynascope.debugFile': ({ context, server }) => debugFile(context, server),
   'dynascope.runWithArguments': runWithArguments,
   'dynascope.checkValues': tools => run(tools, { look: 'check' }),
   'dynascope.profile': tools => run(tools, { look: 'profile' }),
@@ -30,6 +33,8 @@ const TRUSTED: Readonly<Record<string, Command>> = {
   'dynascope.openGuards': tools => openAtCursor(tools, ServerCommand.showGraph, { stage: 'guards' }),
   'dynascope.pickVariant': chooseVariantAtCursor,
   'dynascope.diffVariants': tools => openAtCursor(tools, ServerCommand.compareVariants, {}),
+  'dynascope.openPicture': tools => openAtCursor(tools, ServerCommand.showPicture, {}),
+  'dynascope.diffRuns': tools => openAtCursor(tools, ServerCommand.compareRuns),
   'dynascope.pickReport': openReport,
   'dynascope.openSummary': tools => openAtCursor(tools, ServerCommand.showSummary),
   'dynascope.proveFixes': findFixes,
@@ -64,6 +69,15 @@ async function run({ server }: Tools, how?: RunRequest): Promise<void> {
   const uri = await activeFileOnDisk();
   if (uri !== undefined && (await ready(server, uri, how?.arguments))) {
     await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(how ? [how] : []));
+  }
+}
+
+/** The pytest test that the cursor is in, alone. */
+async function runTest({ server }: Tools): Promise<void> {
+  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
+  const uri = await activeFileOnDisk();
+  if (uri !== undefined && (await ready(server, uri))) {
+    await server.execute<RunAnswer>(ServerCommand.runTest, uri.toString(), { line });
   }
 }
 

@@ -3,10 +3,13 @@
 import * as vscode from 'vscode';
 import { Server } from './client';
 import { registerCommands } from './commands';
+import { registerDebugging } from './debugging';
 import { onPythonExtensionChange } from './python/pythonExtension';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
+import { registerLinked } from './views/linked';
 import { registerOutput } from './views/output';
+import { registerPictures } from './views/pictures';
 import { registerStatus } from './views/status';
 import { registerTree } from './views/tree';
 
@@ -21,6 +24,9 @@ export function activate(context: vscode.ExtensionContext): void {
     output,
     registerStatus(server),
     registerDocuments(server),
+    registerDebugging(context),
+    registerLinked(server),
+    registerPictures(server),
     registerTree(server),
     registerCommands({ context, server, log, output }),
     log,

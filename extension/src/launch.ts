@@ -17,11 +17,15 @@ export function serverExecutable(context: ExtensionContext, interpreter: string)
 export function initializationOptions(context: ExtensionContext, settings: Configuration): InitializationOptions {
   return {
     ...settings,
-    enginePath: bundled(context, 'engine'),
+    enginePath: enginePath(context),
     storagePath: path.join(context.globalStorageUri.fsPath, 'runs'),
     trusted: true,
     client: { virtualDocuments: true, output: true, runState: true, variants: true, tree: true },
   };
+}
+
+export function enginePath(context: ExtensionContext): string {
+  return bundled(context, 'engine');
 }
 
 function bundled(context: ExtensionContext, folder: string): string {

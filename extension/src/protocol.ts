@@ -3,6 +3,7 @@
 /** Names of `workspace/executeCommand`; the language client registers VS Code commands of the same names. */
 export const ServerCommand = {
   compileAndRun: 'dynascope.compileAndRun',
+  runTest: 'dynascope.runTest',
   cancel: 'dynascope.cancel',
   showKernel: 'dynascope.showKernel',
   showGraph: 'dynascope.showGraph',
@@ -10,6 +11,8 @@ export const ServerCommand = {
   listGraphs: 'dynascope.listGraphs',
   chooseVariant: 'dynascope.chooseVariant',
   compareVariants: 'dynascope.compareVariants',
+  compareRuns: 'dynascope.compareRuns',
+  showPicture: 'dynascope.showPicture',
   showSummary: 'dynascope.showSummary',
   findFixes: 'dynascope.findFixes',
   listBackends: 'dynascope.listBackends',
@@ -25,6 +28,7 @@ export const Method = {
   configure: 'dynascope/configure',
   document: 'dynascope/document',
   documentsChanged: 'dynascope/documentsChanged',
+  links: 'dynascope/links',
   output: 'dynascope/output',
   runState: 'dynascope/runState',
   tree: 'dynascope/tree',
@@ -111,6 +115,12 @@ export interface Output {
   stream: 'stdout' | 'stderr';
   text: string;
   dropped: number;
+}
+
+/** Lines from 0: `line` of the made document came from line `place` of the file at `uri`. `program` is whose run it is of. */
+export interface Links {
+  program: string | null;
+  links: { line: number; uri: string; place: number }[];
 }
 
 export interface DocumentAnswer {

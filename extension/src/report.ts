@@ -140,6 +140,7 @@ export interface GraphFact {
   memory: MemoryFact[];
   beside_eager: BesideEager | null;
   notes: Explanation[];
+  steps: StepFact[];
 }
 export interface ValueFact {
   name: string;
@@ -180,6 +181,24 @@ export interface BesideEager {
   difference: number | null;
   kernels: number | null;
   failure: string;
+}
+export interface StepFact {
+  name: string;
+  phase: 'forward' | 'backward';
+  operations: OperationFact[];
+  reads: TensorFact[];
+  writes: TensorFact[];
+  kernel: string | null;
+}
+export interface OperationFact {
+  operator: string;
+  span: Span | null;
+}
+export interface TensorFact {
+  name: string;
+  description: string;
+  bytes: number | null;
+  is_given: boolean;
 }
 export interface KernelFact {
   identifier: string;

@@ -45,6 +45,8 @@ class Result:
     """The same as entries of this report."""
     live: Live | None = None
     """What is shown in place of all this while the text is edited."""
+    previous: CompileReport | None = None
+    """Of the run before."""
 
     @property
     def shown(self) -> Result | Live:
@@ -88,6 +90,8 @@ class Session:
         result = self._results.pop(program, None) or Result(program)
         self._results[program] = result
         result.failures = ()
+        if not result.outdated:
+            result.previous = result.report
         result.next_texts = {program: self._on_disk(program)}
 
     def accept(self, program: str, report: CompileReport) -> None:
@@ -181,6 +185,11 @@ class Session:
     def report_of(self, program: str) -> CompileReport | None:
         result = self._results.get(program)
         return result.report if result else None
+
+    def previous_report(self, program: str) -> CompileReport | None:
+        """Of the run before the newest one."""
+        result = self._results.get(program)
+        return result.previous if result else None
 
     def shown_report(self, program: str) -> CompileReport | None:
         """That of the run, or what is known of its text as edited since."""

@@ -52,6 +52,8 @@ class Launch:
     log: Path
     report: Path
     timeout: float = 0.0
+    test: str = ""
+    """One of the file's, to be run by pytest."""
     kept: KeptCalls | None = None
     """Where the calls that it compiles for are kept, if they are."""
 
@@ -60,6 +62,8 @@ class Launch:
         engine.append("--levels")
         if self.kept is not None:
             engine += ["--keep-fd", f"{self.kept.descriptor}"]
+        if self.test:
+            return [*engine, *self.options, "-m", "pytest", "--", "-q", f"{self.file}::{self.test}"]
         return [*engine, *self.options, self.file, "--", *self.arguments]
 
 

@@ -255,8 +255,8 @@ DIFFERENTIATED += ["slice of four times", "conv padding", "window of largest", "
 DIFFERENTIATED += ["diagonal of a square", "one_hot", "one_hot summed", "pool", "avg_pool", "unflatten", "view", "reshape"]
 
 
-BOUNDED = ["slice of four times"]
-"""One graph for where it is cut, one for where it is not."""
+BOUNDED = ["slice of four times", "reshape", "columns by steps"]
+"""One graph for where it is cut or runs, one for where it does not, one for what leaves a step over."""
 MIXED = [5, 7, 12, 11, 10, 9, 8, 6, 4, 3, 2, 1]
 
 

@@ -114,3 +114,25 @@ def test_pieces_that_are_the_same_at_first(what, backend, dynamic):
         x = torch.arange(36.0).view(6, 6)[: max(n, m)]
         ours, theirs = compiled(x, n, m), PIECES[what](x, n, m)
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+ROUNDED = {
+    "to tens": lambda n: round(n, -1),
+    "of a half": lambda n: round(n * 0.5, 1),
+    "of a third": lambda n: round(n / 3, 2),
+    "a float": lambda n: n * 0.25,
+    "of a float": lambda n: round(n * 0.25),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("what", ROUNDED)
+def test_numbers_that_are_rounded(what, dynamic):
+    """Torch's own integers that vary take no notice of the digits; floats that Python computes of integers vary too."""
+
+    def program(x, n):
+        return x + 1, ROUNDED[what](n), x * ROUNDED[what](n)
+
+    compiled = dynascope.compile(program, dynamic=dynamic)
+    for n in (2, 3, 4, 7, 13, 1234):
+        torch.testing.assert_close(compiled(torch.ones(2), n), program(torch.ones(2), n))

@@ -5,9 +5,11 @@ The break is `is_nonzero()`, in the middle of each program; eager's results deci
 
 import collections.abc
 import contextlib
+import heapq
 import itertools
 import sys
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -260,3 +262,18 @@ def test_a_generator_that_cleans_up_is_left_to_python():
     logs = [], []
     assert_same(program(X, logs[0]), compiled(program)(X, logs[1]))
     assert logs == (["closed"], ["closed"])
+
+
+def test_an_error_out_of_a_librarys_function_finds_the_handler():
+    """The break is at the call in the user's function, and what is called is Python code that CPython runs in the same loop."""
+
+    def program(x, most):
+        try:
+            found = heapq.nlargest(most, [1, 2])
+        except TypeError as error:
+            found = str(error)
+        return x + 1, found
+
+    with dynascope.expected("foreign-call"):
+        found = dynascope.compile(program, backend="eager")(torch.ones(2), lambda value: value)
+    assert found[1] == "'>=' not supported between instances of 'function' and 'int'"

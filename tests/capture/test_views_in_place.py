@@ -244,3 +244,18 @@ def test_the_methods_are_those_that_the_schemas_name():
 
     # What is placed in a storage, forgets its history or has a name (until torch 2.12) is left to Python.
     assert {name for name in dir(torch.Tensor) if is_one(name)} - {"as_strided_", "detach_", "rename_"} == set(NAMES)
+
+
+def test_a_view_of_what_requires_grad_later():
+    """Autograd makes the history of such a view anew, because it was written."""
+
+    def program(x):
+        y = x.expand(2, 3, 4)
+        y.transpose_(0, 1)
+        return y, x
+
+    for function in (program, compiled(program)):
+        y, x = function(torch.ones(3, 4))
+        x.requires_grad_()
+        (y * 2).sum().backward()
+        assert x.grad.tolist() == torch.full((3, 4), 4.0).tolist()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,14 @@ def test_html_stands_alone(run, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert page.startswith("<!doctype html>") and "if 0 &lt; y.sum():" in page and "the graph breaks here" in page
     assert "<script" not in page and "http" not in page and "src=" not in page
+
+
+def test_the_pictures_of_the_page_lead_to_lines_and_kernels_in_it(run, tmp_path):
+    run(BREAKS.replace('(backend="eager")', ""), "--output-format", "html", "--output", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    led = re.findall(r'href="#([^"]+)"', page)
+    assert "k0" in led and any(name.startswith("L") for name in led)
+    assert set(led) <= set(re.findall(r'id="([^"]+)"', page))
 
 
 def test_json_is_the_report(run):

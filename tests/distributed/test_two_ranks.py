@@ -29,6 +29,22 @@ def test_training_is_eagers(kind):
     assert found["breaks"] == 0 or kind in ("fsdp-whole", "tensor-parallel")
 
 
+KINDS = ("plain", "tied", "checkpoint", "unused", "autocast", "views", "inside", "sizes", "accumulated")
+
+
+@pytest.mark.compiler
+def test_gradients_are_sent_while_the_backward_pass_runs():
+    done = subprocess.run([sys.executable, FOLDER / "overlap.py", *KINDS], capture_output=True, text=True, check=False, env=UNSTRICT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = {kind: rest for kind, *rest in map(json.loads, filter(None, done.stdout.splitlines()))}
+    assert tuple(found) == KINDS
+    for kind, ((expected, in_eager), (losses, happened)) in found.items():
+        assert losses == pytest.approx(expected, rel=2e-2 if kind == "autocast" else 1e-4), kind
+        assert sorted(happened) == sorted(in_eager), kind
+        # Where autocast is switched on and off there is no cut.
+        assert happened.index("sent") < happened.index("backward of 1" if kind == "autocast" else "backward of 2"), kind
+
+
 PROGRAM = """
 import os
 import torch

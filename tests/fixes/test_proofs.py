@@ -35,16 +35,22 @@ HEAD = "import torch\n\n\n@torch.compile\n"
 
 
 def test_each_fix_has_its_own_proof(program, prover):
-    text = HEAD + "def f(x):\n    y = x * 2\n    print('so far')\n    return y / y.max().item()\n\n\nf(torch.ones(3))\n"
-    mended = mend(program(text), prover)
-    assert [fix.findings[0].code for fix in mended.fixes] == ["print-call", "data-dependent-value"]
+    body = "    y = x * 2\n    print('so far')\n    if y.max() > 3:\n        y = y + 1\n    return y\n"
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover)
+    assert [fix.findings[0].code for fix in mended.fixes] == ["print-call", "data-dependent-branch"]
     assert [fix.proof.breaks for fix in mended.fixes] == [(2, 1), (2, 1)]
     assert mended.proof.breaks == (2, 0) and mended.proof.words().endswith("results equal on 1 call")
     assert not mended.left
 
 
-def test_a_number_that_is_returned_stays_a_number(program, prover):
-    mended = mend(program(HEAD + "def f(x):\n    return (x * 2).max().item()\n\n\nf(torch.ones(3))\n"), prover)
+def test_what_the_graph_computes_as_a_number_is_no_break(program, prover):
+    mended = mend(program(HEAD + "def f(x):\n    return x / (x * 2).max().item()\n\n\nf(torch.ones(3))\n"), prover)
+    assert not mended.trouble and not mended.fixes and not mended.left
+
+
+def test_numbers_that_are_returned_stay_numbers(program, prover):
+    """More of them than a graph gives one by one."""
+    mended = mend(program(HEAD + "def f(x):\n    return (x * 2).tolist()\n\n\nf(torch.ones(100))\n"), prover)
     assert (
         not mended.fixes and not mended.texts and [finding.code for finding in mended.left] == ["data-dependent-value"]
     )

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import gc
 import inspect
+import subprocess
 import sys
 import threading
 import traceback
@@ -506,3 +507,37 @@ def test_watching_again_and_leaving_twice():
     assert original() == 1
     with hook.watching(choose):
         assert original() == 2
+
+
+AT_THE_END = """
+import subprocess
+import sys
+from dynascope.frame import hook
+
+def choose(function):
+    if function.__name__ == "late":
+        raise AttributeError("asked to choose")
+
+def missed(table, function, values):
+    raise AttributeError("asked to compile")
+
+def late(x):
+    return x + 1
+
+def served(x):
+    return x * 2
+
+class Last:
+    call, serve, write = late, hook.EntryTable(served.__code__, missed).bind(served), sys.stdout.write
+    def __del__(self):
+        type(self).write(f"{type(self).call(1)} {type(self).serve(3)}")
+
+sys.modules["last"] = Last()
+del late
+hook.watch(choose)
+"""
+
+
+def test_nothing_is_asked_while_the_interpreter_takes_its_modules_down():
+    ended = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("2 6", "")

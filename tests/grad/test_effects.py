@@ -161,3 +161,16 @@ def test_the_first_call_that_is_refused_draws_no_numbers_twice():
             function(torch.ones(2, 3, dtype=torch.int32))
         found.append((str(raised.value), torch.rand(2).tolist()))
     assert found[0] == found[1]
+
+
+def test_one_of_no_elements_is_refused_though_it_is_written_over():
+    def f(x):
+        y = x.min()
+        y.tanh()  # nobody reads it
+        y.normal_()
+        return y
+
+    compiled = dynascope.compile(f)
+    assert compiled(torch.ones(3)).shape == ()
+    with pytest.raises(RuntimeError, match="min"):
+        compiled(torch.ones(0))

@@ -126,3 +126,23 @@ def test_a_detached_result_can_be_detached_in_place_and_become_a_leaf():
     d.detach_().requires_grad_()
     (d * 3).sum().backward()
     assert torch.equal(d.grad, torch.full((3,), 3.0)) and y.grad_fn is not None
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_of_a_tangent_that_the_program_gives(backend, requires_grad):
+    """Autograd takes a view of it as the gradient, since nothing else refers to that."""
+
+    def turned(x, tangent):
+        x.t().backward(tangent)
+
+    def twice(x, tangent):
+        (x.t() + x.t()).backward(tangent)
+
+    for program in (turned, twice):
+        found = []
+        for function in (program, dynascope.compile(program, backend=backend)):
+            x, tangent = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=requires_grad)
+            function(x, tangent.t() if not requires_grad else tangent)
+            found.append((x.grad.untyped_storage().data_ptr() == tangent.untyped_storage().data_ptr(), x.grad.tolist()))
+        assert found[0] == found[1]

@@ -253,3 +253,25 @@ def test_a_key_that_comes_and_goes_is_seen_at_every_run():
         del thing.forward
     other = types.SimpleNamespace(forward=2)
     assert not program.holds((other,), function) and program.holds((thing,), function)
+
+
+def test_guards_and_their_words_run_no_code_of_the_program():
+    asked = []
+
+    class Asked:
+        def __getattribute__(self, name):
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+    class AskedItems(Asked, dict):
+        def __iter__(self):
+            asked.append("__iter__")
+            return iter(())
+
+    for value in (Asked(), AskedItems(a=1)):
+        for predicate in (DictionaryKeysAre(("b",)), HasNoKey("a"), TypeIs(int), IdentityIs(3), Equals(3)):
+            guard = Guard((X,), predicate)
+            values = FrameValues({"x": value}, {}, {})
+            guard.holds(values)
+            explain_failure([guard], values)
+    assert asked == []

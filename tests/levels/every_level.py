@@ -25,8 +25,8 @@ def checked_levels() -> Iterator[list[str]]:
     checked: list[str] = []
     original = graph_compiler.compile_graph
 
-    def compile_graph(graph: fx.GraphModule, examples: tuple, options: Any, region: str, clock: Any) -> Any:
-        made = original(graph, examples, options, region, clock)
+    def compile_graph(graph: fx.GraphModule, examples: tuple, options: Any, region: str, clock: Any, *shown: Any) -> Any:
+        made = original(graph, examples, options, region, clock, *shown)
         if made.pair is None:
             return made
         waiting = [True]

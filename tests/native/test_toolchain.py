@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from dynascope.native import cache, toolchain
+from dynascope.native import building, cache, toolchain
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object, find_compiler
 
 ANSWER = "int answer(void) { return 42; }\n"
@@ -161,3 +161,48 @@ def test_importing_imports_no_torch():
     program = "import sys, dynascope.native.toolchain; sys.exit('torch' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
+
+
+COUNTS = """
+import os, sys, time
+from dynascope.native import toolchain
+
+run = toolchain._run
+
+def counted(command, name):
+    open(os.path.join(sys.argv[1], f"built-{os.getpid()}"), "x").close()
+    run(command, name)
+
+toolchain._run = counted
+print(toolchain.build_shared_object("int answer(void) { return 7; }", language="c", flags=("-O1",), name="answer"))
+"""
+
+
+@pytest.mark.compiler
+def test_of_many_processes_one_builds(tmp_path):
+    started = [subprocess.Popen([sys.executable, "-c", COUNTS, tmp_path], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert len({each.communicate()[0] for each in started}) == 1
+    assert all(each.returncode == 0 for each in started)
+    assert len(list(tmp_path.glob("built-*"))) == 1
+
+
+@pytest.mark.compiler
+def test_a_process_that_ends_while_it_builds_keeps_nobody_waiting(folder):
+    dies = COUNTS.replace("run(command, name)", "os._exit(1)")
+    assert subprocess.run([sys.executable, "-c", dies, folder.parent], check=False).returncode == 1
+    assert build("int answer(void) { return 7; }").exists()
+
+
+@pytest.mark.compiler
+def test_a_lock_that_is_held_too_long_is_passed_by(monkeypatch, folder):
+    path = build()
+    path.unlink()
+    holds = "import fcntl, sys, time; f = open(sys.argv[1], 'ab'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); time.sleep(600)"
+    other = subprocess.Popen([sys.executable, "-c", holds, path.with_suffix(".lock")], stdout=subprocess.PIPE)
+    monkeypatch.setattr(building, "PATIENCE", 0.05)
+    try:
+        other.stdout.readline()
+        assert build() == path
+    finally:
+        other.kill()
+        other.wait()

@@ -1,10 +1,12 @@
 """The terminal's text, where it must stay readable."""
 
-from dynascope.report.facts import CompileReport, EnvironmentFact, GuardFact, ProgramFact
+import re
+
+from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GuardFact, ProgramFact
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
-from dynascope.report.terminal import report_text
+from dynascope.report.terminal import Page, report_text
 
 
 def test_of_a_deep_recursion_both_ends_are_shown(tmp_path):
@@ -22,3 +24,17 @@ def test_guards_on_the_users_values_come_first():
     inner = GuardFact("torch.nn.modules.module._global_forward_hooks", "has 0 items", "LengthIs")
     own, module = GuardFact("sizes", "has 2 items", "LengthIs"), GuardFact("model", "is a Net", "TypeIs")
     assert ranked([inner, module, own]) == [own, inner, module]
+
+
+def test_stages_stand_in_the_order_of_the_flow_and_numbers_keep_their_unit():
+    span = Span("m.py", 1)
+    first = EntryFact("f0.e0", "function", span, "compiled", "break", seconds={"capture": 0.01, "assemble": 0.002, "guard": 0.003})
+    second = EntryFact("f0.e1", "resume", span, "compiled", "return", seconds={"capture": 0.01, "differentiate": 0.5, "build": 0.2})
+    report = CompileReport(
+        ProgramFact("m.py"), EnvironmentFact("3.11", "2.13", "0.1", "cpu"), (FunctionFact("f0", "f", span, (first, second)),)
+    )
+    for width in range(40, 70):
+        told = report_text(report, Page(width))
+        assert not re.search(r"\d\n +ms|[a-z]\n +\d+ ms", told)
+    joined = " ".join(told.split())
+    assert "capture 20 ms, differentiate 500 ms, build 200 ms, assemble 2 ms, guard 3 ms" in joined

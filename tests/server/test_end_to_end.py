@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from editor_client import ROOT, is_alive
+from editor_client import ROOT, is_alive, plain
 from lsprotocol import types
 
 pytestmark = [
@@ -240,3 +240,62 @@ async def test_cancelling_ends_the_program_and_its_engine(editor):
     assert end["cancelled"] and end["state"] == "exited"
     assert editor.diagnostics(path) == [] and editor.messages == []
     await editor.until(lambda: not any(is_alive(process) for process in processes))
+
+
+TESTS = """\
+import torch
+
+
+class TestStep:
+    def test_negative(self):
+        f = torch.compile(lambda x: -x)
+        assert f(torch.ones(3)).sum() == -3
+
+
+def test_branch():
+    @torch.compile
+    def chosen(x):
+        return x * 2 if x.sum() > 0 else x
+
+    assert chosen(torch.ones(3)).sum() == 6
+"""
+
+
+@pytest.mark.expects_in_children("data-dependent-branch")
+async def test_one_test_of_pytest_s(editor):
+    await start(editor)
+    path = editor.program(TESTS, "test_step.py")
+    editor.open(path)
+    offered = [lens.command for lens in await editor.lenses(path) if lens.command.command == "dynascope.runTest"]
+    assert [plain(command.arguments[1])["test"] for command in offered] == ["TestStep::test_negative", "test_branch"]
+    handle = await editor.command("dynascope.runTest", path.as_uri(), {"line": 11})
+    end = await editor.ending(handle["run"])
+    assert (end["state"], end["exitCode"]) == ("exited", 0) and "1 passed" in editor.printed()
+    (found,) = [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+    assert found.range.start.line == 12
+    titles = [lens.command.title for lens in await editor.lenses(path)]
+    assert any("graphs · 1 break" in title for title in titles), titles
+    handle = await editor.command("dynascope.runTest", path.as_uri(), {"test": "TestStep::test_negative"})
+    await editor.ending(handle["run"])
+    assert not [d for d in editor.diagnostics(path) if d.code == "data-dependent-branch"]
+    assert await editor.command("dynascope.runTest", path.as_uri(), {"line": 0}) is None
+    assert "No test is here" in editor.messages[-1]
+
+
+async def test_the_picture_leads_to_lines_and_runs_are_compared(editor):
+    await start(editor)
+    path = editor.program(PROGRAM.replace("    if y.sum() > 0:\n        y = y + 1\n", ""))
+    editor.open(path)
+    await editor.run(path)
+    assert await editor.command("dynascope.compareRuns", path.as_uri()) is None
+    uri = (await editor.command("dynascope.showPicture", path.as_uri(), {"line": 4}))["uri"]
+    picture = (await editor.request("dynascope/document", {"uri": uri}))["text"]
+    assert 'data-line="5"' in picture and 'data-kernel="k0"' in picture and "KiB" in picture
+    editor.edit(path, "# new\n" + path.read_text())
+    answer = await editor.request("dynascope/links", {"uri": uri})
+    assert answer == {"program": path.as_uri(), "links": [{"line": 4, "uri": path.as_uri(), "place": 5}]}
+    path.write_text(path.read_text().replace("x * 2", "x * 3"))
+    await editor.run(path)
+    uri = (await editor.command("dynascope.compareRuns", path.as_uri()))["uri"]
+    changed = (await editor.request("dynascope/document", {"uri": uri}))["text"].splitlines()
+    assert any(line.startswith("-") and "2" in line for line in changed) and any(line.startswith("+") and "3" in line for line in changed)

@@ -17,7 +17,7 @@ from dynascope.capture.exits import BreakExit, RaiseExit, Return, is_step_code
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.session import Captured, Refused, without_function_modes
-from dynascope.capture.standing_aside import reason_to_stand_aside
+from dynascope.capture.standing_aside import modes_among, names_of_modes, reason_to_stand_aside
 from dynascope.guards.source import FrameValues
 
 MakeTable = Callable[[CodeType, CodeRegion], Any]
@@ -50,6 +50,8 @@ __all__ = [
     "assemble",
     "capture",
     "is_step_code",
+    "modes_among",
+    "names_of_modes",
     "reason_to_stand_aside",
     "without_function_modes",
 ]

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
@@ -44,11 +46,16 @@ class Effects:
     """All that must be written, and the calls that set torch's own state as the program left it."""
 
     objects: tuple[MutableValue, ...]
-    globals: tuple[tuple[dict, str, Value], ...]
+    globals: tuple[tuple[dict | type, str, Value], ...]
+    """Names of modules, and of classes."""
     own_globals: dict
     state: tuple[Call, ...]
     said: tuple[Call, ...] = ()
     """The program's own warnings, in order."""
+    modes: tuple[Value, ...] = ()
+    """Function modes that are on at the end, and were not at the start."""
+    ended: int = 0
+    """How many of those on at the start are off."""
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
@@ -57,9 +64,10 @@ class Effects:
             yield from WRITTEN[type(value)](value)
         for _, _, value in self.globals:
             yield value
+        yield from self.modes
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.globals or self.state or self.said)
+        return bool(self.objects or self.globals or self.state or self.said or self.modes or self.ended)
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -67,7 +75,7 @@ class Effects:
         return (*places, *(name for _, name, _ in self.globals))
 
 
-def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
+def effects_of(machine: Machine, state: tuple[Call, ...], modes: tuple[Value, ...] = (), ended: int = 0) -> Effects:
     written = [value for value in machine.written if value.source is not None]
     # An `enumerate` takes items of the iterator below it, which is then put where it belongs, before its dictionary changes.
     written.sort(key=lambda value: 0 if isinstance(value, ZipValue) else 1 if isinstance(value, IteratorValue) else 2)
@@ -77,6 +85,8 @@ def effects_of(machine: Machine, state: tuple[Call, ...]) -> Effects:
         machine.values.globals,
         state,
         tuple(machine.said),
+        modes,
+        ended,
     )
 
 
@@ -86,7 +96,11 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
         WRITERS[type(value)](rebuilder, value)
     for owner, name, value in effects.globals:
         rebuilder.load(value)
-        if owner is effects.own_globals:
+        if isinstance(owner, type):
+            rebuilder.call_constant(type.__setattr__, ConstantValue(owner), ConstantValue(name), value)
+            rebuilder.builder.pop()
+            rebuilder.builder.pop()
+        elif owner is effects.own_globals:
             rebuilder.builder.store_global(name)
         else:
             rebuilder.builder.load_constant(owner)
@@ -94,6 +108,11 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
             rebuilder.builder.store_subscript()
     for function, arguments in (*effects.state, *effects.said):
         call(rebuilder, function, *arguments)
+    for _ in range(effects.ended):
+        call(rebuilder, torch._C._pop_torch_function_stack)
+    for mode in effects.modes:
+        rebuilder.call_constant(torch._C._push_on_torch_function_stack, mode)
+        rebuilder.builder.pop()
 
 
 def call(rebuilder: Rebuilder, function: Any, *constants: Any) -> None:

@@ -220,6 +220,10 @@ class StepWriter:
         run = instructions[at].copy()
         writer = CodeBuilder(CodeShape.of(self.state.code))
         writer.position = run.position
+        if run.handler is not None:
+            # Since 3.13 the handler of an error out of a Python function is looked for where the word before the call stands.
+            with writer.protected_by(run.handler):
+                writer.emit("NOP")
         if self.waits is not None:
             self.write_inner_call(writer, run)
         else:

@@ -26,6 +26,7 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.raising import is_written_over, raises_unused, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
+from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
 from dynascope.sizes.building import build
@@ -205,7 +206,7 @@ class GraphBuilder:
             if all(node is not other for other, _, _ in used):
                 self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
-        module = fx.GraphModule(torch.nn.Module(), self.graph)
+        module = graph_module(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
         return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed, freed)
@@ -228,7 +229,7 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if is_written_over(node) and raises_unused(node):
+            if is_written_over(node, {*needed, *found}) and raises_unused(node):
                 found.append(self._copied(node))
             elif node in needed:
                 written = node.meta.get("writes", ())
@@ -303,7 +304,8 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
     """
     name, module = getattr(target, "__name__", None), sys.modules.get(getattr(target, "__module__", None) or "")
     found = vars(module).get(name, target) if module is not None else target
-    if (
+    is_hidden = isinstance(target, FunctionType) and module is not None and name not in vars(module)  # `Tensor.__pow__`
+    if not is_hidden and (
         found is target
         or not isinstance(found, FunctionType)
         or found.__globals__ is getattr(target, "__globals__", None)

@@ -27,6 +27,7 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
+from dynascope.capture.protocols.overriding import Overriding
 from dynascope.capture.reasons import (
     DataDependentBranch,
     ForeignValue,
@@ -55,6 +56,7 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
+from dynascope.guards.global_state import function_state
 from dynascope.guards.source import AttributeSource, FrameValues, GlobalSource, ItemSource, MadeSource, Source
 from dynascope.report.span import Layer, Span, UserStack
 
@@ -114,6 +116,7 @@ class Machine:
         self.guards = GuardLog(self.user_stack)
         self.sizes = Sizes(self.graph, self.user_stack)
         self.state_at_entry = TorchState.now()
+        self.overriding = Overriding(function_state())
         self.extents = Extents(self)
         self.tensor_classes: set[type] = set()
         self.outside = Outside(self)

@@ -22,6 +22,7 @@ from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import FirstImport, KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
@@ -61,6 +62,7 @@ from dynascope.guards.source import (
     KeyedItemSource,
     KeySource,
     ModuleMemberSource,
+    PlainTensorSource,
     Source,
     tensor_of_array,
 )
@@ -79,10 +81,11 @@ LITERAL_TYPES = frozenset(
     | numpy_numbers.TYPES
 )
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
+if torch.distributed.is_available():
+    IDENTITY_TYPES += (torch.distributed.ProcessGroup, torch.distributed.ReduceOp, torch.distributed.ReduceOp.RedOpType)
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 BY_IDENTITY = (torch.Tensor, torch.nn.Module)
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
 
 
 class Outside:
@@ -156,7 +159,7 @@ class Outside:
 
     def _tensor(self, object: torch.Tensor, source: Source) -> Value:
         if type(object) not in PLAIN_TENSORS:
-            raise Break(TensorSubclass(type(object).__name__, source.expression()))
+            return self._tensor_of_class(object, source)
         kind = "meta tensor" if object.device == META else more_than_strides(object)
         if kind is not None:
             raise Break(TensorSubclass(kind, source.expression()))
@@ -171,6 +174,15 @@ class Outside:
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)
+
+    def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
+        """A tensor of a subclass: an object that holds a plain one."""
+        if (kind := behaviour(type(object))) is not None:
+            raise Break(TensorSubclass(kind, source.expression()))
+        self.guard_type(object, source)
+        value = InstanceValue(type(object), source, object)
+        place = PlainTensorSource(source)
+        return self.remember(object, holding(self.machine, value, self.realize(place.read(self.machine.values), place)))
 
     def _list(self, object: list, source: Source) -> Value:
         self.guard_type(object, source)
@@ -372,6 +384,7 @@ class Outside:
 
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
+        self.machine.overriding.meet(type(object))
         return self.remember(object, InstanceValue(type(object), source, object))
 
 

@@ -108,6 +108,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
         *([] if value.contents is None else PARTS[type(value.contents)](value.contents)),
+        *([] if value.tensor is None else [value.tensor]),
     ],
     MethodValue: _parts_of_method,
     FunctionValue: lambda value: [

@@ -54,6 +54,8 @@ class Plan:
     """Without a graph: the places of the outputs, which are the program's own numbers."""
     restore: Callable[[], None] | None = None
     """Puts torch's own state back to what it was at the start, where the graph itself changes it."""
+    is_unseen: bool = False
+    """Whether function modes are on when it starts: what they say is in the graph."""
 
     def roots(self) -> Iterable[Value]:
         """Every value that the new code must have."""
@@ -70,6 +72,14 @@ def write(
 ) -> CodeType:
     """The code that stands for the region."""
     return PlanWriter(plan, make_table).write(graph, graph_callable, repeatable)
+
+
+def unseen(graph: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return graph(*arguments)
+
+    return call
 
 
 class PlanWriter:
@@ -100,6 +110,7 @@ class PlanWriter:
         return self.builder.build()
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
+        graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
         callable, arguments = loading_call(graph_callable, graph.sources)
         self.rebuilder.share_prefixes(arguments)
         self.builder.load_function(callable)

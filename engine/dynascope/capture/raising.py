@@ -7,6 +7,7 @@ raises_unused(node)    it is known to look, so that the program depends on it ev
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -69,9 +70,9 @@ OVERWRITES = frozenset(f"{name}_" for name in _OVERWRITES.split())
 """Methods that write all of their tensor without reading it."""
 
 
-def is_written_over(node: fx.Node) -> bool:
-    """Whether a whole result is written over before anything reads it."""
-    user = next(iter(node.users), None)
+def is_written_over(node: fx.Node, needed: Collection[fx.Node]) -> bool:
+    """Whether a whole result is written over before anything reads it that is needed."""
+    user = next((user for user in node.users if user in needed), None)
     return user is not None and user.op == "call_method" and user.target in OVERWRITES and user.args[0] is node
 
 

@@ -23,6 +23,7 @@ from torch import fx
 
 from dynascope.capture.parts import describe, held_by
 from dynascope.capture.protocols.contents import longest
+from dynascope.capture.protocols.overriding import with_class
 from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
@@ -68,12 +69,15 @@ from dynascope.guards.source import (
     KeySource,
     LocalSource,
     MadeSource,
+    ModeSource,
     ModuleMemberSource,
+    PlainTensorSource,
     ReducedSource,
     ReferentSource,
     Source,
     TypeSource,
     key_at,
+    plain_tensor,
 )
 
 
@@ -93,6 +97,7 @@ def _exhausted() -> dict[type, Callable[[], Any]]:
 EXHAUSTED = _exhausted()
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
+    type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
     reversed: lambda items: reversed(tuple(items[::-1])),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
     itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
@@ -445,6 +450,16 @@ class Rebuilder:
         self.load_source(source.base)
         self.builder.call(1)
 
+    def load_plain_tensor(self, source: PlainTensorSource) -> None:
+        self.builder.load_function(plain_tensor)
+        self.load_source(source.base)
+        self.builder.call(1)
+
+    def load_mode(self, source: ModeSource) -> None:
+        self.builder.load_function(torch._C._get_function_stack_at)
+        self.builder.load_constant(source.position)
+        self.builder.call(1)
+
     def make_descriptor(self, value: DescriptorValue) -> None:
         self.call_constant(value.cls, *value.parts)
 
@@ -490,6 +505,8 @@ class Rebuilder:
         if issubclass(value.cls, BaseException):
             new = functools.partial(BaseException.__new__, value.cls)
             self.call_constant(new, *value.arguments)
+        elif value.tensor is not None:
+            self.call_constant(with_class, value.tensor, ConstantValue(value.cls))
         else:
             new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
             new = collections.deque if value.cls is collections.deque else new
@@ -562,6 +579,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
     ArraySource: Rebuilder.load_array,
+    PlainTensorSource: Rebuilder.load_plain_tensor,
+    ModeSource: Rebuilder.load_mode,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ListValue: Rebuilder.make_list,

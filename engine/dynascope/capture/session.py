@@ -33,6 +33,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     copying,
     deques,
     differentiation,
+    function_overrides,
     introspection,
     iterators,
     late_numbers,
@@ -42,6 +43,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     optimizers,
     own_warnings,
     packed_sequences,
+    process_groups,
     profiling,
     recurrent,
     scattered_parts,
@@ -70,6 +72,7 @@ from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
+from dynascope.capture.protocols.overriding import modes_at_entry
 from dynascope.capture.reasons import (
     AliasedMutation,
     FirstImport,
@@ -242,11 +245,14 @@ class Session:
         self.leaves_generator = False
         self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
+        self.modes: tuple[Value, ...] = ()
+        self.asks_at_entry = self.machine.overriding.state
 
     def capture(self) -> Captured | Refused:
         machine = self.machine
         note(vars(forward_ad), "_current_level", forward_ad._current_level)
         machine.frames.append(self.first_frame())
+        machine.overriding.modes = self.modes = modes_at_entry(machine)
         try:
             result = machine.run(0).value
         except Break as signal:
@@ -297,6 +303,8 @@ class Session:
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
+        if self.modes:
+            return Refused(reason, span, stack)  # each operation may break again, inside the mode's method
         if not KNOWS_FRAMES:
             whole = WholeFunctionsOnly(python_name(), reason.message(), reason.remedy())
             return Refused(whole, span, stack, passes=isinstance(reason, FirstImport))
@@ -355,7 +363,7 @@ class Session:
         machine = self.machine
         written = self.check_aliases()
         state = TorchState.now()
-        effects = effects_of(machine, state.since(self.state_at_entry))
+        effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, live_only(states))
@@ -371,7 +379,7 @@ class Session:
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
-        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore)
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, bool(self.modes))
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(
@@ -386,6 +394,14 @@ class Session:
             machine.visited,
             tuple(machine.warnings),
         )
+
+    def modes_since(self) -> tuple[tuple[Value, ...], int]:
+        """The function modes that are on and were not at the start, and how many of those that were are off."""
+        now, before = self.machine.overriding, self.modes
+        if now.state != self.asks_at_entry:
+            raise Break(UnrebuildableValue("a context in which `__torch_function__` is not asked"))
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], zip(now.modes, before, strict=False)))
+        return now.modes[same:], len(before) - same
 
     def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
         """The results whose history the program has freed, and what torch says of those who differentiate them again."""

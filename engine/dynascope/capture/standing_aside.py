@@ -8,7 +8,7 @@ transform computes with other rules. Compilation would run inside them, and be c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch.autograd import forward_ad
@@ -29,6 +29,20 @@ def reason_to_stand_aside() -> Reason | None:
     return None
 
 
+def names_of_modes() -> tuple[str, ...]:
+    """Of the program's function modes that are on."""
+    if torch._C._len_torch_function_stack() == 0:
+        return ()
+    stack = _get_current_function_mode_stack()
+    return tuple(type(mode).__name__ for mode in stack if not isinstance(mode, DeviceContext))
+
+
+def modes_among(names: Collection[str]) -> Reason | None:
+    """Why a call stands aside of which the operations cannot be read under one of these modes."""
+    found = next((name for name in names_of_modes() if name in names), None) if names else None
+    return None if found is None else GlobalStateUnsupported(f"the function mode {found}")
+
+
 def _dispatch_mode() -> str | None:
     count = torch._C._len_torch_dispatch_stack()
     if count == 0:
@@ -41,11 +55,10 @@ def _dispatch_mode() -> str | None:
 
 
 def _function_mode() -> str | None:
-    """The default device is a function mode that capture knows."""
-    if torch._C._len_torch_function_stack() == 0:
-        return None
-    others = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, DeviceContext)]
-    return f"the function mode {type(others[-1]).__name__}" if others else None
+    """The default device is a function mode that capture knows, and the program's own are read. Not both at once: which of them
+    is told first matters then."""
+    others = names_of_modes()
+    return f"the function mode {others[-1]}" if others and len(others) < torch._C._len_torch_function_stack() else None
 
 
 def _transform() -> str | None:

@@ -104,13 +104,15 @@ class TensorValue(Value):
     """A tensor in the graph. `example` is a meta tensor: its device is a lie, the true one is in `device`.
 
     `object` is the real tensor of the call being captured, for inputs; it says class, hooks and identity, never data.
+    `instance` is the object of a subclass of Tensor that holds this.
     """
 
-    __slots__ = ("device", "example", "node", "object")
+    __slots__ = ("device", "example", "instance", "node", "object")
 
     def __init__(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> None:
         self.node, self.example, self.device = node, example, device
         self.source, self.object = None, None
+        self.instance: InstanceValue | None = None
 
     @property
     def python_type(self) -> type:
@@ -487,10 +489,11 @@ class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
     For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
-    `contents` is what an instance of a subclass of dict or list holds as one (see `protocols.contents`).
+    `contents` is what an instance of a subclass of dict or list holds as one (see `protocols.contents`), `tensor` the plain
+    tensor that one of a subclass of Tensor is.
     """
 
-    __slots__ = ("arguments", "attributes", "cls", "contents")
+    __slots__ = ("arguments", "attributes", "cls", "contents", "tensor")
 
     def __init__(self, cls: type, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
@@ -498,6 +501,7 @@ class InstanceValue(MutableValue):
         self.attributes: dict[str, Value] = {}
         self.arguments: tuple[Value, ...] = ()
         self.contents: DictValue | ListValue | None = None
+        self.tensor: TensorValue | None = None
 
     @property
     def python_type(self) -> type:

@@ -6,18 +6,30 @@ facts.kernels, facts.borders, facts.externs, facts.texts
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.reasons import LibraryCall
 from dynascope.loops.nodes import ExternCall, LoopProgram
-from dynascope.loops.printing import print_program_with_links
-from dynascope.report.facts import BorderFact, ExternFact, KernelFact, LineLink, MemoryFact, Phase, StageText
+from dynascope.loops.printing import describe_buffer, print_program_with_links
+from dynascope.report.facts import (
+    BorderFact,
+    ExternFact,
+    KernelFact,
+    LineLink,
+    MemoryFact,
+    OperationFact,
+    Phase,
+    StageText,
+    StepFact,
+    TensorFact,
+)
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_places
 from dynascope.schedule.groups import FusionGroup, NotFused, ScatterGroup, Schedule
+from dynascope.schedule.memory import makes, reads
 from dynascope.schedule.printing import print_schedule_with_links
 from dynascope.sizes import hint_of
 
@@ -113,6 +125,26 @@ def memory_fact(schedule: Schedule, phase: Phase, places: Places = user_places) 
     origin, name = (group.origin, group.origin.operator) if isinstance(group, ExternCall) else (group.origins[-1], group.name)
     spans = places(origin.span, origin.stack)
     return MemoryFact(phase, schedule.peak_bytes, name, spans[0] if spans else origin.span)
+
+
+def step_facts(
+    module: KernelModule, phase: Phase, identifiers: Mapping[str, str], places: Places = user_places
+) -> Iterator[StepFact]:
+    """`identifiers` of kernels in the report, by their names."""
+    schedule = module.schedule
+    for step, kernel in zip(schedule.steps, module.kernels, strict=True):
+        group = step.group if isinstance(step, ScatterGroup) else step
+        origins = (group.origin,) if isinstance(group, ExternCall) else group.origins
+        operations = tuple(OperationFact(o.operator, next(iter(places(o.span, o.stack)), o.span)) for o in origins)
+        written = tuple(_tensor(schedule, name) for name in makes(step))
+        read = tuple(_tensor(schedule, name) for name in reads(step))
+        identifier = identifiers.get(kernel.name) if kernel is not None else None
+        yield StepFact(group.name, phase, operations, read, written, identifier)
+
+
+def _tensor(schedule: Schedule, name: str) -> TensorFact:
+    buffer = schedule.buffers[name]
+    return TensorFact(name, describe_buffer(buffer), hint_of(buffer.bytes), buffer.role == "input")
 
 
 def _why(step: ExternCall) -> Explanation | None:

@@ -173,8 +173,25 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
         if settings.get(name) is not None
     }
     source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])
-    serve_torch_compile(_text_of(source), source, chosen, settings["device"], recorder)
+    text = _text_of(source)
+    if settings["module"]:
+        text = b"\n".join([text, *map(_text_of, _files_given(settings["arguments"]))])
+    serve_torch_compile(text, _watched(source) if settings["module"] else source, chosen, settings["device"], recorder)
     return os.path.dirname(os.path.realpath(source)) if not settings["module"] else os.getcwd()
+
+
+def _files_given(arguments: Collection[str]) -> list[str]:
+    """Python files that the module is asked to run, as pytest and others are: it is these that ask for compilation, or do not."""
+    files = [argument.partition("::")[0] for argument in arguments]
+    return [file for file in files if file.endswith(".py") and os.path.isfile(file)]
+
+
+def _watched(source: str) -> str:
+    """Of a module that is installed no function is meant, but those of the folder where it is run."""
+    from dynascope.watching import ENVIRONMENTS
+
+    is_installed = not set(os.path.abspath(source).split(os.sep)).isdisjoint(ENVIRONMENTS)
+    return os.path.join(os.getcwd(), os.path.basename(source)) if is_installed else source
 
 
 def _text_of(source: str) -> bytes:

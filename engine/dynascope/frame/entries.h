@@ -148,7 +148,7 @@ select_entry(EntryTable *table, PyObject *const *slots, PyFunctionObject *functi
     if (*found != NULL) {
         return 1;
     }
-    if (table->given_up || table->on_miss == Py_None) {
+    if (table->given_up || table->on_miss == Py_None || IS_FINALIZING()) {
         return 0;
     }
     PyObject *answer = report_miss(table, slots, function);

@@ -66,7 +66,7 @@ table_of(PyCodeObject *code, PyObject *function)
     void *extra = NULL;
     PyUnstable_Code_GetExtra((PyObject *)code, extra_index, &extra);
     if (extra == NULL) {
-        EntryTable *table = chooser == NULL ? NULL : ask_chooser(function);
+        EntryTable *table = chooser == NULL || IS_FINALIZING() ? NULL : ask_chooser(function);
         extra = table == NULL || table_code(table) != code ? (void *)&unchosen_mark : (void *)table;
         if (extra == &unchosen_mark) {
             Py_XDECREF(table);

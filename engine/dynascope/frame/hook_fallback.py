@@ -301,7 +301,7 @@ def _select(table: EntryTable, function: types.FunctionType, values: Any) -> Ent
             entry.hits += 1
             entry.last_use = next(_uses)
             return entry
-    if table.on_miss is None:
+    if table.on_miss is None or sys.is_finalizing():
         return None
     suspend()
     try:

@@ -196,6 +196,13 @@ dictionary_places(PyObject *dictionary)
 #define WATCHED_DICTIONARIES 1
 #endif
 
+/* Whether the interpreter is taking its modules down: Python that is called then may find its names gone. */
+#if PY_VERSION_HEX >= 0x030D0000
+#define IS_FINALIZING() Py_IsFinalizing()
+#else
+#define IS_FINALIZING() _Py_IsFinalizing()
+#endif
+
 /* The object's own `__dict__`, borrowed; NULL where it has none, or has none yet: it is made when it is first asked for. */
 static inline PyObject *
 dictionary_at_hand(PyObject *object)

@@ -36,6 +36,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Mutation, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
@@ -71,6 +72,7 @@ def bridge(
             "ref": weakref.ref,
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
+            "functions": pair.functions,
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
         lines += [*_function_source(pair, keeping, with_list is not None), ""]
@@ -87,8 +89,10 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
     plain = [i for i in range(count) if i not in {tangent.output for tangent in pair.tangents} and _is_tensor(pair, i)]
     return [
         "class Region(Function):",
+        "    functions = functions",
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
+        *_unpacked_inputs(pair),
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
@@ -110,6 +114,25 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         "",
         "apply = Region.apply",
     ]
+
+
+def _unpacked_inputs(pair: GradPair) -> list[str]:
+    hidden = without_way(pair)
+    if not hidden:
+        return []
+    inputs = (f"inputs[{i}][0], " if i in hidden else f"inputs[{i}], " for i in range(pair.input_count))
+    return [f"        inputs = ({''.join(inputs)})"]
+
+
+def without_way(pair: GradPair) -> frozenset[int]:
+    """Inputs with a history that no result has: autograd is given them in a tuple, which it does not look into. What they come from
+    would be entered in each backward pass otherwise, without a gradient: functions raise there, or free what they keep."""
+    facts = pair.program.inputs if pair.program is not None else ()
+    return frozenset(
+        i
+        for i, given in enumerate(facts)
+        if isinstance(given, InputFacts) and given.requires_grad and i not in pair.reached
+    )
 
 
 def _tuple_source(name: str, items: list[str]) -> list[str]:
@@ -170,7 +193,7 @@ def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
 
 
 def _output_nodes(pair: GradPair) -> Any:
-    return next(node for node in pair.forward.graph.nodes if node.op == "output").args[0]
+    return pair.forward.graph.output_node().args[0]
 
 
 def _is_tensor(pair: GradPair, index: int) -> bool:
@@ -181,6 +204,9 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
     parameters = ", ".join(f"i{i}" for i in range(pair.input_count))
     run = "apply" if pair.backward is not None else "run_forward"
     lines = [f"def call({parameters}):"]
+    if pair.backward is not None:
+        hidden = without_way(pair)
+        parameters = ", ".join(f"(i{i},)" if i in hidden else f"i{i}" for i in range(pair.input_count))
     if pair.backward is None and pair.inputs_require_grad:
         lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
     else:

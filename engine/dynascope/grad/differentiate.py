@@ -25,7 +25,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import check_inputs, overlapping_input
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
-from dynascope.grad.passes import possible_after
+from dynascope.grad.passes import inputs_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Overlap, Program, Recorded, record
 from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
@@ -64,7 +64,8 @@ class Joint:
         pair = emit_graphs(self.program, recorded, self.tangents, self.gradients, parts, self.steps)
         if not self.tangents:
             return pair
-        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)))
+        reached = inputs_reached([output for output, _ in results.differentiable], recorded.leaves)
+        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)), reached=reached)
 
     def _at_level(self, steps: list[Step]) -> list[Step]:
         return steps_in_prims(steps) if self.program.options.level == "prims" else steps

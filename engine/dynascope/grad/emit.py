@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ from dynascope.grad.pair import (
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
 from dynascope.grad.tape import NOWHERE, Number, Step, Tape, Value, names_of, replace
+from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of
 from dynascope.sizes.building import build
@@ -70,6 +72,7 @@ def emit_graphs(
         twins=part.twins if part else (),
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
+        functions=tuple((i, *place) for i, place in sorted(results.functions.items())),
         program=program,
         steps=tuple(step.target for step in steps) if tangents else (),
     )
@@ -246,7 +249,7 @@ class _GraphWriter:
         for node in list(self.graph.nodes):
             if node.op == "call_function" and node.target is operator.getitem and not node.users:
                 self.graph.erase_node(node)
-        return fx.GraphModule(self.constants, self.graph, name)
+        return graph_module(self.constants, self.graph, name)
 
     def _operand(self, leaf: Any) -> Any:
         if isinstance(leaf, Size):
@@ -303,6 +306,7 @@ def _count(node: fx.Node) -> int | None:
     return value.numel() if isinstance(value, torch.Tensor) else None
 
 
+@functools.cache
 def _returns_many(target: Any) -> bool:
     schema = getattr(target, "_schema", None)
     return schema is not None and (len(schema.returns) != 1 or str(schema.returns[0].type).startswith("List"))

@@ -110,6 +110,7 @@ def _arithmetic() -> dict[str, Any]:
         methods[f"__r{name}__"] = _reflected(function)
     methods["__neg__"] = _unary(operator.neg)
     methods["__abs__"] = _unary(operator.abs)
+    methods["__round__"] = lambda self, digits=None: _compute(round, self, *([] if digits is None else [digits]))
     return methods
 
 

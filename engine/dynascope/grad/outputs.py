@@ -60,6 +60,8 @@ class Results:
     kept_outputs: dict[int, tuple[str, int]] = field(default_factory=dict)
     """What eager's backward pass reads, so that a change in place after the call is an error: inputs, and forward outputs with
     their place in autograd's graph, which the error names."""
+    functions: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """The place in autograd's graph of all forward outputs with a history."""
 
     def forget_unread(self, reads: frozenset[Computed | InputItself]) -> None:
         """What autograd keeps for results without a gradient, no backward pass looks at: `reads` are those that one does."""
@@ -148,7 +150,7 @@ class _Outputs:
         return self.known[id(output)]
 
     def _plain(self, output: Any) -> Output:
-        number = number_of(self.recorder.observe(output) if type(output) is int else output)
+        number = number_of(self.recorder.observe(output) if type(output) in (int, float) else output)
         return Expression(number) if isinstance(number, Size) else Constant(output)
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:
@@ -173,7 +175,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
-        return _view(computed, cell, output, base.requires_grad)
+        return _view(computed, cell, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
 
     def _view_of_input(self, position: int, output: torch.Tensor, cell: Cell) -> ViewOf:
         assert cell.input_index is not None
@@ -205,21 +207,22 @@ class _Outputs:
             self.results.differentiable.append((history, value))
             self.results.differentiable_outputs.append(number)
             self.results.places.append(place)
-            if self.recorder.is_kept(history) and history.grad_fn is not None:
-                self.results.kept_outputs[number] = (
-                    _name_of(history.grad_fn).removesuffix("Backward0"),
-                    history.output_nr,
-                )
+            if history.grad_fn is not None:
+                function = _name_of(history.grad_fn).removesuffix("Backward0"), history.output_nr
+                self.results.functions[number] = function
+                if self.recorder.is_kept(history):
+                    self.results.kept_outputs[number] = function
         return Computed(number)
 
     def _base(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:
-        """The whole storage as one computed output, of which outputs are views; the one with a history, where one has."""
+        """The whole storage as one computed output, of which outputs are views: the one with a history, where one has, or what some
+        are views of for autograd. Of what was detached from it nothing else is to be a view: it may require grad later."""
         if id(cell) not in self.bases:
             self.bases[id(cell)] = self._whole(position, cell)
         return self.bases[id(cell)]
 
     def _whole(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:
-        sharing = sorted(self.shared[id(cell)], key=lambda pair: not pair[1].requires_grad)
+        sharing = sorted(self.shared[id(cell)], key=lambda pair: (not pair[1].requires_grad, not pair[1]._is_view()))
         needs_history = sharing[0][1].requires_grad
         for place, output in sharing:
             base = autograd_base(output)
@@ -240,7 +243,7 @@ def _is_one_of_several(view: torch.Tensor) -> bool:
 def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
     """`x[0:]`, or the one part that `x` was split into: its gradient is written into zeros, which are contiguous."""
     function = output.grad_fn
-    return WHOLE if function is not None and function.name().startswith(("Slice", "Split", "UnsafeSplit")) else ()
+    return WHOLE if function is not None and type(function).name(function).startswith(("Slice", "Split", "UnsafeSplit")) else ()
 
 
 def autograd_base(output: torch.Tensor) -> torch.Tensor:
@@ -250,13 +253,14 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
     return base
 
 
-def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, base_has_history: bool) -> ViewOf:
-    """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not."""
+def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, is_detached: bool) -> ViewOf:
+    """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not. `is_detached`: a view without a
+    history is none of the base."""
     is_view = output._is_view()
     recipes = path(cell, output) or _whole_part(output)
     if not (is_view and _is_one_of_several(output)):
         recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
-    if output.requires_grad or (is_view and not base_has_history):
+    if output.requires_grad or (is_view and not is_detached):
         return ViewOf(base, recipes or ALIAS, "no")
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
 
@@ -279,7 +283,7 @@ def _layout_like(value: Value, output: torch.Tensor) -> Any:
 
 def _name_of(function: Any) -> str:
     """As eager names it: functions of our own that stand for one of torch's say which."""
-    return getattr(function, "known_as", None) or function.name()
+    return getattr(function, "known_as", None) or type(function).name(function)
 
 
 def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:

@@ -153,10 +153,14 @@ class GradPair:
     watched: tuple[Watched, ...] = ()
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
+    functions: tuple[tuple[int, str, int], ...] = ()
+    """The same of all results with a history: another region may keep them."""
     program: Program | None = None
     """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()
     """The operators of the forward pass as they were recorded: `Saved.step` counts them, in every recording."""
+    reached: frozenset[int] = frozenset()
+    """The inputs that a backward pass through all results leads to, be it without a gradient."""
     possible_after: frozenset[int] = frozenset()
     """The tangents, by number, that eager takes once more after a backward pass through all: nothing was kept for them."""
 

@@ -75,6 +75,8 @@ def partition(
 
 def _numbers_read(data: Any, inputs: list[Any]) -> list[Size]:
     """The inputs that are numbers of which something is computed, sizes included."""
+    if not any(isinstance(given, Size) for given in inputs):
+        return []
     names = names_of(sizes_in(data))
     return [given for given in inputs if isinstance(given, Size) and names_of([given]) & names]
 
@@ -173,6 +175,24 @@ def _with_recomputation(backward: list[Step], gradients: list[Value | None], sav
     for gradient in gradients:
         if gradient is not None and id(gradient) not in present and gradient.step is not None:
             write(gradient.step)
+    return _views_with_their_sources(ordered)
+
+
+def _views_with_their_sources(steps: list[Step]) -> list[Step]:
+    """The views at the end, which give gradients the shape of their inputs, right after what they show: layers stay together."""
+    end = len(steps)
+    while end and steps[end - 1].target in VIEWS:
+        end -= 1
+    made = {id(step) for step in steps}
+    views: dict[int, list[Step]] = {}
+    first: list[Step] = []
+    for step in steps[end:]:
+        source = id(step.arguments[0].step)
+        (views.setdefault(source, []) if source in made else first).append(step)
+    pending, ordered = [*reversed(first), *reversed(steps[:end])], []
+    while pending:
+        ordered.append(step := pending.pop())
+        pending += reversed(views.get(id(step), ()))
     return ordered
 
 

@@ -45,6 +45,13 @@ def possible_after(outputs: list[torch.Tensor], given: Iterable[Any]) -> frozens
     return frozenset(i for i, output in enumerate(outputs) if freed.isdisjoint(_reached([output.grad_fn])))
 
 
+def inputs_reached(outputs: list[torch.Tensor], leaves: list[Any]) -> frozenset[int]:
+    """The numbers of the leaves that the outputs' histories lead to."""
+    ends = (getattr(node, "variable", None) for node in _reached([output.grad_fn for output in outputs]))
+    found = {id(leaf) for leaf in (*ends, *outputs) if leaf is not None}
+    return frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in found)
+
+
 def _reached(nodes: list[Any]) -> set[Any]:
     found, pending = set(), [node for node in nodes if node is not None]
     while pending:
@@ -93,11 +100,10 @@ def leave(pair: GradPair, ctx: Any, saved: list[Any], possible: frozenset[int]) 
 
 def _unpacked_now(pair: GradPair, ctx: Any, saved: list[Any]) -> dict[int, tuple[Any, Check]]:
     """The tensors that autograd gave just now. A result that led back to its node would never be freed."""
-    unchecked = getattr(ctx, "unchecked", {})
     return {
         place: (
             value if isinstance(kept.origin, InputItself) else value.detach(),
-            change_of(pair, place, value, unchecked),
+            change_of(pair, ctx, place, value),
         )
         for place, (kept, value) in enumerate(zip(pair.saved, saved, strict=True))
         if kept.layout is not None

@@ -74,8 +74,7 @@ def _obstacle(pair: GradPair) -> str:
     results = set(_results(pair)[: pair.computed_count]) | set(_results(pair)[pair.visible_count :])
     for mutation in pair.mutations:
         node = placeholders[mutation.input]
-        facts = pair.program.inputs[mutation.input]  # type: ignore[union-attr]
-        if mutation.records_history or facts.requires_grad or _leads_to(node, results):
+        if mutation.records_history or _leads_to(node, results):
             return f"it changes its input `{node.name}` in place"
     return ""
 

@@ -48,9 +48,10 @@ class Layout:
     @property
     def varies(self) -> bool:
         """Whether a size or stride is no constant."""
-        return any(type(extent) is Size for extent in self.sizes) or any(
-            type(extent) is Size for extent in self.strides
-        )
+        for extent in self.sizes:
+            if type(extent) is Size:
+                return True
+        return any(type(extent) is Size for extent in self.strides)
 
     def at_hand(self) -> Layout:
         """The same for the sizes of the call that is compiled."""

@@ -8,6 +8,7 @@ that nothing lives longer. The errors name autograd's functions as eager's do.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,20 +44,21 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
     return check
 
 
-def change_of(pair: GradPair, position: int, tensor: torch.Tensor, unchecked: dict[int, _Unchecked]) -> Check:
+def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> Check:
     """The check of a saved tensor, unpacked just now, that is kept for a later pass."""
     tensors = [at for at, saved in enumerate(pair.saved) if saved.layout is not None]
-    earlier = unchecked.get(tensors.index(position))
+    earlier = getattr(ctx, "unchecked", {}).get(tensors.index(position))
+    error = renamed(earlier.error, pair, ctx) if earlier is not None else None
     version, origin, place = tensor._version, pair.saved[position].origin, ""
     if isinstance(origin, Computed):
         known = (_place(number, function) for output, function, number in pair.kept_outputs if output == origin.index)
         place = next(known, "")
     elif tensor.grad_fn is not None:
-        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", tensor.grad_fn.name()))
+        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", type(tensor.grad_fn).name(tensor.grad_fn)))
 
     def check(now: torch.Tensor) -> None:
         if earlier is not None and earlier.is_meant:
-            raise renamed(earlier.error, pair)
+            raise error
         if now._version != version:
             raise RuntimeError(_message(now, version, place))
 
@@ -142,14 +144,15 @@ def _unpacked(pair: GradPair, ctx: Any) -> list[Any]:
     try:
         tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
     except RuntimeError as error:
-        raise renamed(error, pair) from None
+        raise renamed(error, pair, ctx) from None
     return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
 
 
-def renamed(error: RuntimeError, pair: GradPair) -> RuntimeError:
-    """The error, with autograd's functions in the place of the region."""
+def renamed(error: RuntimeError, pair: GradPair, ctx: Any) -> RuntimeError:
+    """The error, with autograd's functions in the place of the region, and of those that its inputs come from."""
     text = str(error)
-    for output, function, number in pair.kept_outputs:
+    others = (getattr(getattr(node, "_forward_cls", None), "functions", ()) for node, _ in ctx.next_functions)
+    for output, function, number in (*pair.kept_outputs, *itertools.chain.from_iterable(others)):
         region = f"{REGION}Backward" if _suffix() else REGION
         text = text.replace(f"output {output} of {region},", f"output {number} of {function}{_suffix()},")
     return RuntimeError(text).with_traceback(error.__traceback__)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -64,6 +65,40 @@ class GlobalStateIs(Predicate):
         return "; ".join(words) or "torch's state is as it was"
 
 
+class _Asleep(threading.local):
+    switch: tuple[bool, bool] | None = None
+
+
+_asleep = _Asleep()
+
+
+@contextlib.contextmanager
+def modes_asleep() -> Iterator[None]:
+    """The program's function modes see nothing of what runs inside, where torch's state is read as the program left it."""
+    if torch._C._len_torch_function_stack() == 0:
+        yield
+        return
+    before, _asleep.switch = _asleep.switch, _function_switch_now()
+    try:
+        with torch._C.DisableTorchFunction():
+            yield
+    finally:
+        _asleep.switch = before
+
+
+def _function_switch_now() -> tuple[bool, bool]:
+    if _asleep.switch is not None:
+        return _asleep.switch
+    return torch._C._is_torch_function_enabled(), torch._C._is_torch_function_all_disabled()
+
+
+def function_state() -> Any:
+    """Who is asked before torch does something: torch's own word for it."""
+    subclasses, nobody = _function_switch_now()
+    states = torch._C._TorchFunctionState
+    return states.ALL_DISABLED if nobody else states.ENABLED if subclasses else states.SUBCLASSES_DISABLED
+
+
 _READERS: dict[str, Callable[[], Any]] = {
     "grad_mode": torch.is_grad_enabled,
     "inference_mode": torch.is_inference_mode_enabled,
@@ -76,7 +111,7 @@ _READERS: dict[str, Callable[[], Any]] = {
     "function_modes": lambda: tuple(
         IdentityIs(torch._C._get_function_stack_at(i)) for i in range(torch._C._len_torch_function_stack())
     ),
-    "function_switch": lambda: (torch._C._is_torch_function_enabled(), torch._C._is_torch_function_all_disabled()),
+    "function_switch": _function_switch_now,
     "dispatch_modes": torch._C._len_torch_dispatch_stack,
     "dispatch_keys": lambda: (
         torch._C._dispatch_tls_local_include_set().raw_repr(),

@@ -197,15 +197,16 @@ class DictionaryKeysAre(Predicate):
 
     def holds(self, value: Any) -> bool:
         # An OrderedDict has an order of its own, which `move_to_end` changes.
-        kind = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
-        return isinstance(value, dict) and constants_equal(tuple(kind.keys(value)), self.keys)
+        kind = collections.OrderedDict if is_a(value, collections.OrderedDict) else dict
+        return is_a(value, dict) and constants_equal(tuple(kind.keys(value)), self.keys)
 
     def check(self) -> str:
         return f"has the keys {short_repr(list(self.keys))}" if self.keys else "is an empty dict"
 
     def failure(self, expression: str, value: Any) -> str:
-        new = [key for key in value if key not in self.keys]
-        gone = [key for key in self.keys if key not in value]
+        now = list(dict.keys(value)) if is_a(value, dict) else []
+        new = [key for key in now if key not in self.keys]
+        gone = [key for key in self.keys if key not in now]
         changes = [f"new key {short_repr(key)}" for key in new] + [f"key {short_repr(key)} is gone" for key in gone]
         return f"{expression} has other keys: {', '.join(changes) or 'their order changed'}"
 
@@ -217,7 +218,7 @@ class HasNoKey(Predicate):
     key: Any
 
     def holds(self, value: Any) -> bool:
-        return isinstance(value, dict) and not dict.__contains__(value, self.key)
+        return is_a(value, dict) and not dict.__contains__(value, self.key)
 
     def check(self) -> str:
         return f"has no key {short_repr(self.key)}"
@@ -358,21 +359,32 @@ def typed_repr(value: Any) -> str:
     """A plain value with its type, as 1 and 1.0 are told apart by it; of others the type alone: a tensor's text costs a copy."""
     if value is None:
         return "None"
-    if isinstance(value, (bool, int, float, complex, str, bytes)):
+    if is_a(value, (bool, int, float, complex, str, bytes)):
         return f"{short_repr(value)} ({type(value).__name__})"
     return with_article(type(value).__name__)
 
 
 def describe_object(value: Any) -> str:
     """A name a user knows the object by; never its address."""
-    if isinstance(value, type):
+    if is_a(value, type):
         return f"the class {value.__qualname__}"
-    if isinstance(value, types.ModuleType):
+    if is_a(value, types.ModuleType):
         return f"the module {value.__name__}"
-    if isinstance(value, types.CodeType):
+    if is_a(value, types.CodeType):
         return f"the code of {value.co_qualname}"
-    if callable(value) and hasattr(value, "__qualname__"):
+    if callable(value) and not is_of_the_program(type(value)) and hasattr(value, "__qualname__"):
         return f"the function {value.__qualname__}"
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+    if value is None or is_a(value, (bool, int, float, str, bytes)):
         return short_repr(value)
     return with_article(type(value).__name__)
+
+
+def is_of_the_program(kind: type) -> bool:
+    """Whether looking for an attribute may run code of the program's."""
+    own = type.__getattribute__(kind, "__mro__")
+    return any(isinstance(vars(each).get(name), types.FunctionType) for each in own for name in ("__getattribute__", "__getattr__"))
+
+
+def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """`isinstance`, which asks the object itself for its class where its type says no."""
+    return issubclass(type(value), kind)

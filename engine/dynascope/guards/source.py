@@ -264,6 +264,39 @@ def tensor_of_array(array: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainTensorSource(Source):
+    """The plain tensor on the memory of one of a subclass: `base.as_subclass(torch.Tensor)`."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return self.base.expression()
+
+    def read(self, values: FrameValues) -> Any:
+        return plain_tensor(self.base.read(values))
+
+
+def plain_tensor(tensor: Any) -> Any:
+    """Gradients go to the tensor of the subclass; nobody's `__torch_function__` is asked."""
+    torch = sys.modules["torch"]
+    with torch._C.DisableTorchFunction(), torch.enable_grad():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSource(Source):
+    """The mode at a place of torch's stack of function modes, the outermost at 0."""
+
+    position: int
+
+    def expression(self) -> str:
+        return f"torch.overrides._get_current_function_mode_stack()[{self.position}]"
+
+    def read(self, values: FrameValues) -> Any:
+        return sys.modules["torch"]._C._get_function_stack_at(self.position)
+
+
+@dataclass(frozen=True, slots=True)
 class ReducedSource(Source):
     """What an iterator in C says that it is made of, and where it is: `base.__reduce__()`."""
 

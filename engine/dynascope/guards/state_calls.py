@@ -42,6 +42,17 @@ class CallReturns(Predicate):
 
 
 @dataclass(frozen=True)
+class Setting:
+    """Asks one of torch's modules of settings again, as a guard does."""
+
+    module: Any
+    __name__: str
+
+    def __call__(self) -> Any:
+        return getattr(self.module, self.__name__)
+
+
+@dataclass(frozen=True)
 class LogsAt(Predicate):
     """The logger is on, or off, at this level. It remembers its answer, so that asking again costs little."""
 

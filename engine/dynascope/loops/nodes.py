@@ -288,3 +288,6 @@ class LoopProgram:
     buffers: dict[str, Buffer]
     constants: dict[str, torch.Tensor]
     """Tensors the graph holds as attributes, by the name of their buffer (role constant)."""
+    repeats: Any = None
+    """The graph's equal layers (`loops.lower.repeats.Repeats`), where those in the middle are left out. Until `fuse` has written them
+    again the outputs among them are those of the last layer before."""

@@ -6,8 +6,8 @@
     begin_shared_object(the same)       the compiler starts now, and the caller goes on with something else
 
 The file is named after the text, the flags and the compiler (and the processor where the flags ask for it), so a file
-that exists is the right one. Many processes may build the same text at once: each works in a folder of its own and
-puts the finished file in its place in one step.
+that exists is the right one. Of the processes of a host one builds a text and others wait for it (`building.py`); across hosts that
+share a disk each works in a folder of its own and puts the finished file in its place in one step.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dynascope.native.building import alone_with
 from dynascope.native.cache import (
     CacheError,
     cache_folder,
@@ -120,7 +121,8 @@ def _build_or_find(
         mark_used(path)
         return path
     try:
-        return _build(source, language, flags, compiler, path, name)
+        with alone_with(path):
+            return path if is_own_file(path) else _build(source, language, flags, compiler, path, name)
     except CacheError as error:
         raise ToolchainError(error.reason) from error
 

@@ -47,6 +47,7 @@ def _load() -> None:
 
     import dynascope
     from dynascope.api import Explanation
+    from dynascope.backends import GraphCompilers
     from dynascope.frame import hook
     from dynascope.proving import results  # noqa: F401
     from dynascope.report.json_format import to_json
@@ -54,7 +55,7 @@ def _load() -> None:
     if importlib.util.find_spec("numpy") is not None:
         importlib.import_module("numpy.random")
     hook.is_native()
-    explained = dynascope.explain(dynascope.compile(_first_program, backend="eager"), torch.ones(2, requires_grad=True))
+    explained = dynascope.explain(dynascope.compile(_first_program, backend=GraphCompilers()), torch.ones(2, requires_grad=True))
     assert isinstance(explained, Explanation)
     to_json(explained.report)
     dynascope.reset()

@@ -63,12 +63,14 @@ def run(trial: Trial) -> None:
 
 
 def _capturing(trial: Trial, report: str) -> Any:
+    from dynascope.backends import GraphCompilers
     from dynascope.command.interception import serve_torch_compile
     from dynascope.recording import Recorder
 
     recorder = Recorder(trial.file, trial.arguments, Path(report))
     text = _text(trial.texts, trial.file)
-    serve_torch_compile(text.encode(), trial.file, {"backend": "eager"}, trial.device, recorder)
+    # Captured and differentiated as ever, so that what breaks here breaks in a run; operators in place of kernels.
+    serve_torch_compile(text.encode(), trial.file, {"backend": GraphCompilers()}, trial.device, recorder)
     return recorder
 
 

@@ -171,6 +171,37 @@ class MemoryFact:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorFact:
+    """A tensor in memory that a step reads or writes: `name` is the graph's, `description` reads `f32[8, 64]`."""
+
+    name: str
+    description: str
+    bytes: int | None = None
+    is_given: bool = False
+    """Whether the graph gets it: an argument, a parameter, what was saved for the backward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFact:
+    """An operator that a step computes, and the user's place that it comes from."""
+
+    operator: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepFact:
+    """What runs at once: a kernel of ours, or (`kernel` is None) a library's call. Steps are in running order."""
+
+    name: str
+    phase: Phase
+    operations: tuple[OperationFact, ...]
+    reads: tuple[TensorFact, ...] = ()
+    writes: tuple[TensorFact, ...] = ()
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GraphFact:
     """One captured graph and what became of it."""
 
@@ -186,6 +217,7 @@ class GraphFact:
     memory: tuple[MemoryFact, ...] = ()
     beside_eager: BesideEager | None = None
     notes: tuple[Explanation, ...] = ()
+    steps: tuple[StepFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.findings import Finding, findings, function_line
 from dynascope.report.lines import function_totals, ranked
 from dynascope.report.span import Span, UserStack
+from dynascope.report.times import in_flow
 from dynascope.report.user_files import LIBRARY_FOLDERS, same_file
 from dynascope.report.variants import variants_of
 
@@ -192,7 +193,7 @@ def _hanging(gutter: str, word: str, text: str, width: int) -> list[Line]:
 
 def _wrap(text: str, width: int) -> list[str]:
     return [
-        piece
+        piece.replace("\N{NO-BREAK SPACE}", " ")
         for line in text.splitlines()
         for piece in textwrap.wrap(line, max(NARROWEST // 2, width), break_long_words=False, break_on_hyphens=False)
     ]
@@ -230,8 +231,8 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
     lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
     seconds = _seconds_by_stage(report)
     if seconds:
-        stages = ", ".join(f"{stage} {value * 1e3:.0f} ms" for stage, value in seconds.items() if value >= 0.0005)
-        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {stages}", page.width)
+        told = [f"{stage}\N{NO-BREAK SPACE}{value * 1e3:.0f}\N{NO-BREAK SPACE}ms" for stage, value in seconds.items() if value >= 0.0005]
+        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(told)}", page.width)
     if path is not None:
         lines.append([("Report   ", "bold"), (str(path), "")])
     hidden = 0 if page.annotate else sum(not is_shown(finding) for finding in found)
@@ -311,7 +312,7 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
         for entry in function.entries:
             for stage, seconds in entry.seconds.items():
                 totals[stage] = totals.get(stage, 0.0) + seconds
-    return totals
+    return {stage: totals[stage] for stage in in_flow(totals)}
 
 
 def _short(file: str) -> str:

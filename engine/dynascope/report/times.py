@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dynascope.report.facts import CompileReport, FunctionFact
 
+FLOW = ("capture", "differentiate", "lower", "fuse", "emit", "build", "backend", "assemble", "guard")
 
 def times_text(report: CompileReport) -> str:
     """Calls are those of the function's start; what went on after a break has calls of its own, and is compiled apart."""
-    stages = list(dict.fromkeys(stage for f in report.functions for entry in f.entries for stage in entry.seconds))
+    stages = in_flow(stage for f in report.functions for entry in f.entries for stage in entry.seconds)
     head = ("function", "compiled", "calls", "seconds", *stages)
     rows = [head, *(_row(function, stages) for function in report.functions)]
     if len(rows) == 1:
@@ -19,6 +22,12 @@ def times_text(report: CompileReport) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = ["   ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in rows]
     return "\n".join([*lines, *_reuse(report)])
+
+
+def in_flow(stages: Iterable[str]) -> list[str]:
+    """Each once, in the order in which a compilation passes them: one that has no graph leaves some out."""
+    found = set(stages)
+    return [stage for stage in FLOW if stage in found] + sorted(found.difference(FLOW))
 
 
 def _row(function: FunctionFact, stages: list[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from dynascope.codegen.kernels import KernelModule
 from dynascope.codegen.module import emit
 from dynascope.codegen.reasons import EmitError
 from dynascope.loops.lower import lower
+from dynascope.loops.lower.repeats import find_repeats
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
 from dynascope.runtime.build import build
@@ -94,7 +95,7 @@ def _generate(
     """The kernels' text; why there is none where a stage failed."""
     value: Any = graph
     stages = (
-        ("lower", lambda g: lower(g, example_inputs, options)),
+        ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
         ("fuse", lambda program: written_in_place(fuse(program, options), mutations)),
         ("emit", lambda schedule: emit(schedule, options, empties_its_list)),
     )

@@ -21,13 +21,14 @@ import re
 import signal
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
+from dynascope.native.building import alone_with
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
@@ -66,10 +67,19 @@ def compile_kernels(kernels: Sequence[TritonKernel], target: Target, folder: Pat
     folder = folder or cache_folder()
     version = triton_version()
     keys = [_key(kernel, target, version) for kernel in kernels]
-    missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if _load(key, folder) is None}
-    if len(missing) > 1:
-        _compile_in_workers(missing, target, folder)
-    return [_load(key, folder) or _compile_here(key, kernel, target, folder) for key, kernel in zip(keys, kernels, strict=True)]
+    needed = dict(zip(keys, kernels, strict=True))
+    cubins = _loaded(needed, folder)
+    if len(cubins) < len(needed):
+        with alone_with(*(_place(folder, key, ".json") for key in needed.keys() - cubins.keys())):
+            missing = {key: kernel for key, kernel in needed.items() if key not in cubins and _load(key, folder) is None}
+            if len(missing) > 1:
+                _compile_in_workers(missing, target, folder)
+            cubins = {key: _load(key, folder) or _compile_here(key, kernel, target, folder) for key, kernel in needed.items()}
+    return [cubins[key] for key in keys]
+
+
+def _loaded(keys: Iterable[str], folder: Path) -> dict[str, Cubin]:
+    return {key: cubin for key in keys if (cubin := _load(key, folder)) is not None}
 
 
 @functools.cache

@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any
 
@@ -23,6 +24,7 @@ import torch
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
+from dynascope.loops.lower import lower
 from dynascope.loops.nodes import (
     ExternCall,
     Load,
@@ -34,8 +36,10 @@ from dynascope.loops.nodes import (
 )
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
-from dynascope.schedule.groups import Border, Fused, NotFused, Schedule
+from dynascope.schedule.collectives import is_wait
+from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
 from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
+from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
     DifferentSpaces,
     ExternBorder,
@@ -55,6 +59,13 @@ SIBLINGS_LOOKED_AT = 8
 
 def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
+    fused = _fused(program)
+    if program.repeats is not None:
+        fused = lengthened(*fused) or _fused(lower(program.repeats.graph, options=options))
+    return memory.plan(*fused)
+
+
+def _fused(program: LoopProgram) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
     program = with_split_totals(with_split_tails(without_unused(program)))
     state = _FusionState(program)
     for node in program.nodes:
@@ -62,7 +73,7 @@ def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     ordered = state.ordered_units()
     stored = _stored(state)
     steps = tuple(step for unit in ordered for step in emission.steps_of(unit, stored))
-    return memory.plan(program, steps, tuple(state.borders))
+    return program, steps, tuple(state.borders)
 
 
 @dataclass(slots=True, eq=False)
@@ -335,15 +346,16 @@ class _FusionState:
     def ordered_units(self) -> list[Unit]:
         """Units so that each runs after all that it needs; otherwise in the order of the program."""
         missing = {unit: len(unit.needs) for unit in self.units}
-        ready = [unit.number for unit in self.units if not unit.needs]  # sorted, so a heap
+        ready = [(_turn(unit), unit.number) for unit in self.units if not unit.needs]
+        heapify(ready)
         ordered = []
         while ready:
-            unit = self.units[heappop(ready)]
+            unit = self.units[heappop(ready)[1]]
             ordered.append(unit)
             for other in unit.needed_by:
                 missing[other] -= 1
                 if not missing[other]:
-                    heappush(ready, other.number)
+                    heappush(ready, (_turn(other), other.number))
         return ordered
 
     def _producer_in(self, unit: Unit, node: Node) -> str:
@@ -361,6 +373,13 @@ class _FusionState:
         self.borders.append(NotFused(self._producer_in(unit, node), node.origin.node, reason, node.origin))
 
 
+def _turn(unit: Unit) -> float:
+    """Its place in the program; of a wait, that of what is first to read its result."""
+    if not isinstance(unit.alone, ExternCall) or not is_wait(unit.alone.operator):
+        return unit.number
+    return max(unit.number, min((other.number for other in unit.needed_by), default=math.inf) - 0.5)
+
+
 def _all_after(unit: Unit) -> set[Unit]:
     """What needs a unit, directly or not."""
     found: set[Unit] = set()
@@ -376,6 +395,8 @@ def _all_after(unit: Unit) -> set[Unit]:
 def _runs_in_order(call: ExternCall) -> bool:
     """Whether it draws random numbers, writes, or may do anything: others of its kind see that it ran before them."""
     operator = call.operator
+    if is_wait(operator):
+        return False
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in ("aten", "prims"):
         return True
     return operator._schema.is_mutable or torch.Tag.nondeterministic_seeded in operator.tags

@@ -7,6 +7,7 @@ buffer of the same layout where that costs nothing: the buffer has just died, or
 from __future__ import annotations
 
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram
+from dynascope.schedule.collectives import is_collective
 from dynascope.schedule.groups import Allocation, Border, FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.inline_plan import views_in
 from dynascope.sizes import hint_of
@@ -140,10 +141,11 @@ UNDECLARED_VIEWS = ("aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten
 
 
 def may_return_view(step: ExternCall) -> bool:
-    """Whether a result of the call may share memory with an operand."""
+    """Whether a result of the call may share memory with an operand, or the call goes on reading that after it has returned."""
     schema = getattr(step.operator, "_schema", None)
     return (
         schema is None
+        or is_collective(step.operator)
         or schema.name in UNDECLARED_VIEWS
         or any(returned.alias_info is not None for returned in schema.returns)
     )

@@ -461,7 +461,8 @@ def hints_of(data: Any) -> Any:
 
 
 def roots_of(values: Iterable[Any]) -> frozenset[Root]:
-    return frozenset().union(*(exact.roots_in(value.expression) for value in values if isinstance(value, Size)))
+    found = [exact.roots_in(value.expression) for value in values if isinstance(value, Size)]
+    return frozenset().union(*found) if found else frozenset()
 
 
 def _subtract(left: Any, right: Any) -> Any:

@@ -4,6 +4,9 @@ import * as vscode from 'vscode';
 import type { ShowDocumentParams, ShowDocumentResult } from 'vscode-languageclient/node';
 import { DOCUMENT_SCHEME } from '../protocol';
 
+export const OPEN_PICTURE = 'dynascope.openPictureAt';
+/** VS Code puts a prefix before it in a tab's `viewType`. */
+export const PICTURE_VIEW = 'dynascope.picture';
 const MARKDOWN_PREVIEW = 'vscode.markdown.preview.editor';
 
 export async function showDocument(params: ShowDocumentParams): Promise<ShowDocumentResult> {
@@ -11,6 +14,10 @@ export async function showDocument(params: ShowDocumentParams): Promise<ShowDocu
   try {
     if (params.external === true) {
       return { success: await vscode.env.openExternal(uri) };
+    }
+    if (isPicture(uri)) {
+      await vscode.commands.executeCommand(OPEN_PICTURE, uri, columnFor(uri));
+      return { success: true };
     }
     if (isPage(uri)) {
       await vscode.commands.executeCommand('vscode.openWith', uri, MARKDOWN_PREVIEW, { viewColumn: columnFor(uri), preview: true });
@@ -26,6 +33,11 @@ export async function showDocument(params: ShowDocumentParams): Promise<ShowDocu
   } catch {
     return { success: false };
   }
+}
+
+/** Shown in a view of its own: views/pictures.ts. */
+function isPicture(uri: vscode.Uri): boolean {
+  return uri.scheme === DOCUMENT_SCHEME && uri.path.endsWith('.html');
 }
 
 /** Prose is for reading, not for looking at its Markdown. */
@@ -49,6 +61,9 @@ function columnOfOpen(uri: vscode.Uri): vscode.ViewColumn | undefined {
 }
 
 function isGenerated({ input }: vscode.Tab): boolean {
+  if (input instanceof vscode.TabInputWebview) {
+    return input.viewType.endsWith(PICTURE_VIEW);
+  }
   const hasUri = input instanceof vscode.TabInputText || input instanceof vscode.TabInputCustom;
   return hasUri && input.uri.scheme === DOCUMENT_SCHEME;
 }

@@ -4,6 +4,7 @@ import * as vscode from 'vscode';
 import { activeFile } from '../activeFile';
 import type { Server } from '../client';
 import type { TreeNode } from '../protocol';
+import { goToLine } from './goTo';
 
 const GO_TO = 'dynascope.goToPlace';
 const VIEW = 'dynascope.tree';
@@ -62,7 +63,6 @@ class Results implements vscode.TreeDataProvider<TreeNode>, vscode.Disposable {
   }
 }
 
-async function goTo({ uri, line }: NonNullable<TreeNode['place']>): Promise<void> {
-  const place = new vscode.Range(line, 0, line, 0);
-  await vscode.window.showTextDocument(vscode.Uri.parse(uri), { selection: place, viewColumn: vscode.ViewColumn.One });
+function goTo({ uri, line }: NonNullable<TreeNode['place']>): Promise<void> {
+  return goToLine(vscode.Uri.parse(uri), line);
 }

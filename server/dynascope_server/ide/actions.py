@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
-from dynascope_server.ide.file_facts import FileView, function_at, unit_at
+from dynascope_server.ide.file_facts import FileView, function_at, graphs_of, unit_at
 from dynascope_server.ide.lenses import Activity, function_acts
 from dynascope_server.ide.problems import Problem
+from dynascope_server.ide.pytests import test_at
 from dynascope_server.ide.units import Unit
 
 
@@ -20,11 +21,16 @@ class Action:
     """The diagnostic that this action belongs to."""
 
 
-def actions(path: str, view: FileView | None, activity: Activity, first: int, last: int) -> Iterator[Action]:
-    """Actions for the present lines `first` to `last`, from 1."""
+def actions(
+    path: str, view: FileView | None, activity: Activity, first: int, last: int, text: str = ""
+) -> Iterator[Action]:
+    """Actions for the present lines `first` to `last`, from 1, of the text as it is."""
     if view is not None:
         yield from _explanations(view, first, last)
         yield from _views(view, first)
+    if activity == "idle" and (test := test_at(text, first)) is not None:
+        act = Act(f"Dynascope: compile and run {test.name}", acts.RUN_TEST, path, detail={"test": test.name})
+        yield Action(act)
     if activity == "running":
         yield Action(Act("Dynascope: cancel the run", acts.CANCEL, path))
     else:
@@ -57,6 +63,9 @@ def _views(view: FileView, line: int) -> Iterator[Action]:
             if old != unit.first and act.command in (acts.SHOW_GRAPH, acts.SHOW_KERNEL):
                 detail = {**detail, "line": line - 1}
             yield Action(replace(act, title=f"Dynascope: {unit.name}: {act.title}", detail=detail))
+        if any(graph.steps for graph in graphs_of(view.shown, unit.function)):
+            detail = {"function": unit.function.identifier}
+            yield Action(Act(f"Dynascope: {unit.name}: show picture", acts.SHOW_PICTURE, view.path, detail=detail))
 
 
 def _unit_of_line(view: FileView, old: int) -> Unit | None:

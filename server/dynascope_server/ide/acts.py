@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 COMPILE_AND_RUN = "dynascope.compileAndRun"
+RUN_TEST = "dynascope.runTest"
 CANCEL = "dynascope.cancel"
 SHOW_KERNEL = "dynascope.showKernel"
 SHOW_GRAPH = "dynascope.showGraph"
@@ -18,6 +19,8 @@ SHOW_SUMMARY = "dynascope.showSummary"
 SHOW_REASON = "dynascope.showReason"
 CHOOSE_VARIANT = "dynascope.chooseVariant"
 COMPARE_VARIANTS = "dynascope.compareVariants"
+COMPARE_RUNS = "dynascope.compareRuns"
+SHOW_PICTURE = "dynascope.showPicture"
 FIND_FIXES = "dynascope.findFixes"
 LIST_BACKENDS = "dynascope.listBackends"
 COMPARE_BACKENDS = "dynascope.compareBackends"
@@ -29,6 +32,7 @@ DOCTOR = "dynascope.doctor"
 
 COMMANDS = (
     COMPILE_AND_RUN,
+    RUN_TEST,
     CANCEL,
     SHOW_KERNEL,
     SHOW_GRAPH,
@@ -38,6 +42,8 @@ COMMANDS = (
     SHOW_REASON,
     CHOOSE_VARIANT,
     COMPARE_VARIANTS,
+    COMPARE_RUNS,
+    SHOW_PICTURE,
     FIND_FIXES,
     LIST_BACKENDS,
     COMPARE_BACKENDS,

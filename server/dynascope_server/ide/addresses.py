@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 SCHEME = "dynascope"
 REASONS = "reasons"
 EXTENSIONS = {"cpp": ".cpp", "c": ".c", "python": ".py", "triton": ".py", "markdown": ".md"}
-LANGUAGES = {".diff": "diff", ".cpp": "cpp", ".c": "c", ".py": "python", ".md": "markdown"}
+LANGUAGES = {".diff": "diff", ".html": "html", ".cpp": "cpp", ".c": "c", ".py": "python", ".md": "markdown"}
 SAFE_PART = re.compile(r"[^/\0]+")
 
 

@@ -1,11 +1,11 @@
-"""What two compilations of one function differ in: a unified diff of their guards, graphs and kernels."""
+"""What two compilations of one function differ in, or two runs of one program: a unified diff of guards, graphs and kernels."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
 
-from dynascope.report.facts import CompileReport, EntryFact
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.lines import ranked
 
 CONTEXT = 3
@@ -18,21 +18,43 @@ def differences(report: CompileReport, one: EntryFact, other: EntryFact) -> str:
 def _differences(report: CompileReport, one: EntryFact, other: EntryFact) -> Iterator[str]:
     before, after = _texts(report, one), _texts(report, other)
     for title in dict.fromkeys((*before, *after)):
-        old, new = before.get(title, ""), after.get(title, "")
-        lines = list(
-            difflib.unified_diff(
-                old.splitlines(),
-                new.splitlines(),
-                f"{one.identifier} {title}",
-                f"{other.identifier} {title}",
-                "",
-                "",
-                CONTEXT,
-                "",
-            )
-        )
+        lines = _compared(before.get(title, ""), after.get(title, ""), f"{one.identifier} {title}", f"{other.identifier} {title}")
         yield from lines or [f"# {title}: no difference"]
         yield ""
+
+
+def differences_of_runs(before: CompileReport, after: CompileReport) -> str:
+    """By function, in the order of the newer run; compilations of a function are taken in the order in which they were made."""
+    return "\n".join(_of_runs(before, after)) + "\n"
+
+
+def _of_runs(before: CompileReport, after: CompileReport) -> Iterator[str]:
+    old = {function.name: function for function in before.functions}
+    new = {function.name: function for function in after.functions}
+    same = []
+    for name in dict.fromkeys((*new, *old)):
+        first, second = _texts_of(before, old.get(name)), _texts_of(after, new.get(name))
+        lines = [
+            line
+            for title in dict.fromkeys((*first, *second))
+            for line in _compared(first.get(title, ""), second.get(title, ""), f"before: {name} {title}", f"now: {name} {title}")
+        ]
+        if not lines:
+            same.append(f"# {name}: no difference")
+        yield from [*lines, ""] if lines else ()
+    yield from same or ([] if old or new else ["# nothing was compiled in either run"])
+
+
+def _texts_of(report: CompileReport, function: FunctionFact | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, entry in enumerate(function.entries if function else (), 1):
+        for title, text in _texts(report, entry).items():
+            found[f"{title}, compilation {number}"] = text
+    return found
+
+
+def _compared(old: str, new: str, before: str, after: str) -> list[str]:
+    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), before, after, "", "", CONTEXT, ""))
 
 
 def _texts(report: CompileReport, entry: EntryFact) -> dict[str, str]:

@@ -5,20 +5,26 @@ build(report, "k2/layer_norm.cpp")  ->  Document(text of the kernel, links from 
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GraphFact, KernelFact, LineLink, StageText
+from dynascope.report.picture import picture
+from dynascope.report.span import Span
 from dynascope.report.variants import one_variant
 
 from dynascope_server.ide.addresses import extension, file_stem, language_of
 from dynascope_server.ide.differences import differences
 from dynascope_server.ide.file_facts import entries, graphs_of, kernels_of
+from dynascope_server.ide.findings_of_looks import kernel_cost
 from dynascope_server.ide.numbers import size
 from dynascope_server.ide.summary import guards_page, summary_page
 
 SUMMARY = "summary.md"
+PREVIOUS = "since-the-run-before.diff"
+NO_PICTURE = "There is no picture: graphs of other backends, and of an edit that was not run yet, have no steps of ours."
 COMMENTS = {"cpp": "//", "triton": "#"}
 
 
@@ -41,7 +47,8 @@ def build(report: CompileReport, what: str, choice: Collection[str] = ()) -> Doc
     for pattern, make in BUILDERS:
         match = pattern.fullmatch(what)
         if match:
-            return make(one_variant(report, choice) if make is _kernels else report, what, *match.groups())
+            of_one = make in (_kernels, _picture)
+            return make(one_variant(report, choice) if of_one else report, what, *match.groups())
     return None
 
 
@@ -55,6 +62,10 @@ def kernels_document_name(report: CompileReport, function: FunctionFact) -> str 
     if len(kernels) == 1:
         return kernel_document_name(kernels[0])
     return f"{function.identifier}/kernels{extension(kernels[0].language)}" if kernels else None
+
+
+def picture_document_name(function: FunctionFact) -> str:
+    return f"{function.identifier}/picture.html"
 
 
 def stage_document_name(owner: GraphFact | EntryFact, stage: StageText) -> str:
@@ -121,6 +132,26 @@ def _kernels(report: CompileReport, what: str, identifier: str) -> Document | No
     return Document(what, "\n".join(lines), tuple(links)) if lines else None
 
 
+def _picture(report: CompileReport, what: str, identifier: str) -> Document | None:
+    """Of each graph of a function, both ways. A link's line is that of the run, as the picture's parts name it."""
+    function = next((function for function in report.functions if function.identifier == identifier), None)
+    if function is None:
+        return None
+    drawn, places = [], dict[Span, None]()
+    for graph in graphs_of(report, function):
+        places |= dict.fromkeys(o.span for step in graph.steps for o in step.operations if o.span is not None)
+        for phase in ("forward", "backward"):
+            if shown := picture(graph, phase, costs=_costs(report)):
+                drawn.append(f"<h2>{html.escape(function.name)} · graph {graph.identifier}, {phase}</h2>\n<figure>{shown}</figure>\n")
+    text = "".join(drawn) or f"<p>{NO_PICTURE}</p>\n"
+    return Document(what, text, tuple(LineLink(span.line, span) for span in places))
+
+
+def _costs(report: CompileReport) -> dict[str, str]:
+    costs = {kernel.identifier: kernel_cost(report, kernel) for kernel in report.kernels}
+    return {identifier: words for identifier, words in costs.items() if words}
+
+
 def _kernel_heading(kernel: KernelFact) -> str:
     traffic = [
         f"{verb} {size(amount)}"
@@ -166,6 +197,7 @@ BUILDERS = tuple(
         (r"summary\.md", _summary),
         (r"(k\d+)/[^/]+", _kernel),
         (r"(f\d+)/kernels\.\w+", _kernels),
+        (r"(f\d+)/picture\.html", _picture),
         (r"(f\d+\.e\d+)/guards\.md", _guards),
         (r"(f\d+\.e\d+)/to-(f\d+\.e\d+)\.diff", _differences),
         (r"(f\d+\.e\d+)/[^/]+", _entry_stage),

@@ -20,6 +20,7 @@ from dynascope_server.ide.acts import Act
 from dynascope_server.ide.file_facts import FileView, breaks_of, entries, graphs_of, kernels_of
 from dynascope_server.ide.findings_of_looks import function_cost
 from dynascope_server.ide.numbers import count
+from dynascope_server.ide.pytests import is_file_of_tests, pytests
 from dynascope_server.ide.units import Unit
 
 USES_TORCH = re.compile(r"^\s*(?:import|from)\s+(?:torch|dynascope)\b", re.MULTILINE)
@@ -43,7 +44,13 @@ def lenses(path: str, text: str, view: FileView | None, activity: Activity, has_
     """Lenses of a file that uses torch, was run or that a report speaks of; none for other Python files."""
     if view is None and not has_run and activity == "idle" and not USES_TORCH.search(text):
         return []
-    return [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
+    lenses = [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
+    return [*lenses, *(_test_lenses(path, text) if activity == "idle" and is_file_of_tests(path) else ())]
+
+
+def _test_lenses(path: str, text: str) -> Iterator[Lens]:
+    for test in pytests(text):
+        yield Lens(test.first, Act("Dynascope: compile and run this test", acts.RUN_TEST, path, detail={"test": test.name}))
 
 
 def summary(report: CompileReport) -> str:

@@ -19,10 +19,11 @@ from dynascope_server.ide.documents import (
     kernel_document_name,
     kernels_document_name,
     line_for,
+    picture_document_name,
     stage_document_name,
     stage_of_function,
 )
-from dynascope_server.ide.file_facts import FileView, function_at, kernels_of
+from dynascope_server.ide.file_facts import FileView, function_at, graphs_of, kernels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ def choose_graph(view: FileView, detail: Detail) -> Choice | NoChoice:
         subject = f"`{function.name}`" if function else "This run"
         return NoChoice(f"{subject} has no stage `{stage}`; it has {_stages(view, candidates)}.")
     return _choice(view, what, old_line)
+
+
+def choose_picture(view: FileView, detail: Detail) -> Choice | NoChoice:
+    """Of the function named or at the line; else of the first that has a graph."""
+    old_line = _old_line(view, detail)
+    function = _function(view, detail, old_line) or next((f for f in view.shown.functions if graphs_of(view.shown, f)), None)
+    if function is None:
+        return NoChoice("No compiled function is here.")
+    return _choice(view, picture_document_name(function), None)
 
 
 def _choice(view: FileView, what: str, old_line: int | None) -> Choice | NoChoice:

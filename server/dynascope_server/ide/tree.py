@@ -64,6 +64,9 @@ def _seconds(view: FileView, function: FunctionFact) -> float:
 def _function(view: FileView, function: FunctionFact, found: list[Finding] | tuple[Finding, ...]) -> Node:
     own = [finding for finding in found if finding.function == function.identifier]
     children = [_finding(finding) for finding in own]
+    if any(graph.steps for graph in graphs_of(view.shown, function)):
+        act = Act("", acts.SHOW_PICTURE, view.path, detail=_detail(function))
+        children.append(Node("picture", "steps and the tensors between them", "graph", None, act))
     starts = variants_of(function)
     if len(starts) > 1:
         for variant in starts:

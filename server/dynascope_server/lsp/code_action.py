@@ -31,7 +31,7 @@ def answer(server: DynascopeServer, params: types.CodeActionParams) -> list[type
     ]
     made += [
         convert.action(found, server.uri_of(found.act.path) if found.act.path else None, params.context.diagnostics)
-        for found in actions(path, view, activity, first, last)
+        for found in actions(path, view, activity, first, last, server.text_of(path))
         if not (offers and found.act.command == FIND_FIXES)
     ]
     wanted = params.context.only

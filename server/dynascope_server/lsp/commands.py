@@ -21,11 +21,12 @@ from dynascope_server import VERSION
 from dynascope_server.ide import acts
 from dynascope_server.ide.absolute_files import absolute
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
-from dynascope_server.ide.documents import SUMMARY, differences_document_name
+from dynascope_server.ide.documents import PREVIOUS, SUMMARY, differences_document_name
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.foreign_paths import mapped
 from dynascope_server.ide.graph_choices import graph_choices
-from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel
+from dynascope_server.ide.pytests import test_at
+from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel, choose_picture
 from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
@@ -56,6 +57,15 @@ def _compile_and_run(server: DynascopeServer, arguments: Arguments) -> dict[str,
     if look not in (None, "check", "profile"):
         raise Refused("A run looks at `check` or at `profile`.")
     return server.runs.start(path, None if given is None else tuple(given), look).handle
+
+
+def _run_test(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
+    path, detail = _path(server, arguments), _detail(arguments)
+    found = test_at(server.text_of(path), _line(arguments) + 1) if "test" not in detail else None
+    name = detail.get("test") or (found.name if found else "")
+    if not isinstance(name, str) or not name:
+        raise Refused("No test is here: put the cursor into a function whose name begins with `test`.")
+    return server.runs.start(path, None, test=name).handle
 
 
 def _cancel(server: DynascopeServer, arguments: Arguments) -> dict[str, list[str]]:
@@ -153,6 +163,14 @@ def _compare_variants(server: DynascopeServer, arguments: Arguments) -> dict[str
     return _open(server, Address(owner_of(view.program), what), None)
 
 
+def _compare_runs(server: DynascopeServer, arguments: Arguments) -> dict[str, str]:
+    path = _path(server, arguments)
+    view = server.session.view(path)
+    if view is None or server.session.previous_report(view.program) is None:
+        raise Refused(f"{os.path.basename(path)} has run once, or not at all: run it again to compare.")
+    return _open(server, Address(owner_of(view.program), PREVIOUS), None)
+
+
 def _variants(server: DynascopeServer, path: str, detail: Detail) -> tuple[FileView, FunctionFact, tuple[Variant, ...]]:
     view = server.session.view(path)
     if view is None:
@@ -234,6 +252,7 @@ async def _doctor(server: DynascopeServer, arguments: Arguments) -> dict[str, An
 
 HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.COMPILE_AND_RUN: _compile_and_run,
+    acts.RUN_TEST: _run_test,
     acts.CANCEL: _cancel,
     acts.SHOW_KERNEL: _show(choose_kernel),
     acts.SHOW_GRAPH: _show(choose_graph),
@@ -243,6 +262,8 @@ HANDLERS: dict[str, Callable[[DynascopeServer, Arguments], Any]] = {
     acts.SHOW_REASON: _show_reason,
     acts.CHOOSE_VARIANT: _choose_variant,
     acts.COMPARE_VARIANTS: _compare_variants,
+    acts.COMPARE_RUNS: _compare_runs,
+    acts.SHOW_PICTURE: _show(choose_picture),
     acts.FIND_FIXES: _find_fixes,
     acts.LIST_BACKENDS: _list_backends,
     acts.COMPARE_BACKENDS: _compare_backends,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynascope_server.ide.addresses import REASONS, Address, language_of, owner_of, parse_uri
-from dynascope_server.ide.documents import Document, build
+from dynascope_server.ide.differences import differences_of_runs
+from dynascope_server.ide.documents import PREVIOUS, Document, build
 from dynascope_server.ide.pages import page_from_problems
 from dynascope_server.interpreter import engine_folders
 from dynascope_server.lsp import uris
@@ -55,7 +56,9 @@ class DocumentStore:
             return Document(address.what, self._own[address])
         if address.owner == REASONS:
             return Document(address.what, self._reason_page(address.what.removesuffix(".md")))
-        program = self._program(address.owner) or ""
+        program = self.program_of(address) or ""
+        if address.what == PREVIOUS:
+            return Document(address.what, self._since_the_run_before(program))
         report = self._server.session.shown_report(program)
         built = build(report, address.what, self._server.session.choice_of(program)) if report is not None else None
         return built or Document(
@@ -67,8 +70,12 @@ class DocumentStore:
         changed = [address for address in self._handed_out if address.owner == owner_of(program)]
         return [self.uri_of(address) for address in changed]
 
-    def _program(self, owner: str) -> str | None:
-        return next((path for path in self._server.session.programs() if owner_of(path) == owner), None)
+    def _since_the_run_before(self, program: str) -> str:
+        before, now = self._server.session.previous_report(program), self._server.session.report_of(program)
+        return GONE if before is None or now is None else differences_of_runs(before, now)
+
+    def program_of(self, address: Address) -> str | None:
+        return next((path for path in self._server.session.programs() if owner_of(path) == address.owner), None)
 
     def _reason_page(self, code: str) -> str:
         for folder in self._page_folders():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dynascope.report.reason import Explanation
@@ -180,6 +181,8 @@ class Run:
             report = await asyncio.to_thread(read_report, self._launch.report, self._launch.folder)
         except UnreadableReport as error:
             return failed(error.code, f"{error}", error.remedy)
+        if self._launch.test:  # the program is pytest, the report the file's
+            report = replace(report, program=replace(report.program, file=self.path))
         self._server.session.accept(self.path, report)
         return None
 

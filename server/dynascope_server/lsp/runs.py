@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from dynascope_server.ide.lenses import Activity
@@ -36,9 +37,9 @@ class Runs:
         self._turn = asyncio.Condition()
         self._taken = 0
 
-    def start(self, path: str, arguments: tuple[str, ...] | None, look: Look | None = None) -> Run:
-        """Raises `Refused`. The run goes on in the background. `look`: what is found out besides."""
-        launch = self._launch(path, arguments, look)
+    def start(self, path: str, arguments: tuple[str, ...] | None, look: Look | None = None, test: str = "") -> Run:
+        """Raises `Refused`. The run goes on in the background. `look`: what is found out besides; `test`: that of the file alone."""
+        launch = replace(self._launch(path, arguments, look), test=test)
         run = Run(self._server, f"r{next(self._numbers)}", launch)
         self._running[path] = run
         self._last = path

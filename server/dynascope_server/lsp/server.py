@@ -26,6 +26,7 @@ from dynascope_server.lsp import (
     document_link,
     hover,
     inlay_hint,
+    links,
     synchronization,
     tree,
     uris,
@@ -211,6 +212,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_CODE_ACTION: code_action.answer,
     types.TEXT_DOCUMENT_DOCUMENT_LINK: document_link.answer,
     "dynascope/document": document.answer,
+    "dynascope/links": links.answer,
     "dynascope/tree": tree.answer,
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda server, params: server.cancel_token(params.token),
 }

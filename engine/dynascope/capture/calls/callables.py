@@ -17,6 +17,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols.classes import is_callable
 from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 @meaning(functools.partial)
 def partial_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     function = machine.realize(arguments[0])
+    if not is_callable(function):
+        raise machine.throw(TypeError, "the first argument must be callable")
     if isinstance(function, PartialValue):
         return PartialValue(function.function, (*function.arguments, *arguments[1:]), {**function.keywords, **keywords})
     return PartialValue(function, tuple(arguments[1:]), dict(keywords))

@@ -16,7 +16,9 @@ from torch.utils import checkpoint as torchs
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.histories import storage_of
+from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.calls.views_in_place import saves
+from dynascope.capture.histories import functions_of, storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -57,7 +59,34 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
         kept = {value.node for value in tensors_of(machine, result)}
         graph.make_again([node for node in made if node not in kept])
         machine.journal.append(machine.checkpoints, (before[0], made, read))
+        earlier = {storage_of(node) for node in list(graph.graph.nodes)[:start]}
+        result = apart(machine, result, earlier)
     return result
+
+
+def apart(machine: Machine, result: Value, earlier: set[int | None]) -> Value:
+    """The result, in memory of its own where autograd keeps it for its own backward pass: in eager that is made again, so that the
+    result may be written. `earlier` is the memory of what was there before."""
+    results = tensors_of(machine, result)
+    functions = functions_of(each.example for each in results)
+    memories = {storage_of(each.node) for each in results} - earlier
+    kept = {memory for memory in memories if any(saves(function, memory) for function in functions)}
+    if not kept:
+        return result
+
+    def of_its_own(value: Value) -> Value:
+        value = machine.realize(value)
+        if not isinstance(value, TensorValue) or storage_of(value.node) not in kept:
+            return value
+        if value.example._is_view():
+            raise Break(ForeignCall("checkpoint", "its result shares memory with what is made again"))
+        return apply_method(machine, torch.Tensor.clone, [value], {})
+
+    if isinstance(result, TupleValue) and result.cls is tuple:
+        return TupleValue(tuple(map(of_its_own, result.items)))
+    if not isinstance(result, TensorValue):
+        raise Break(ForeignCall("checkpoint", "its result holds what is made again"))
+    return of_its_own(result)
 
 
 def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Value]]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls import equivalents
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import items
+from dynascope.capture.protocols.classes import is_callable
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue
@@ -83,13 +85,19 @@ def dict_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(collections.OrderedDict)
 def ordered_dict(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return fill(machine, DictValue({}, collections.OrderedDict), arguments, keywords)
+    made = DictValue({}, collections.OrderedDict)
+    if arguments and not isinstance(machine.realize(arguments[0]), DictValue):
+        machine.finish(equivalents.enter(machine, equivalents.ordered_update_by, [made, arguments[0]]))
+        arguments = ()
+    return fill(machine, made, arguments, keywords)
 
 
 @meaning(collections.defaultdict)
 def default_dict(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     made = DictValue({}, collections.defaultdict)
     made.default_factory = machine.realize(arguments[0]) if arguments else NONE
+    if not is_none(made.default_factory) and not is_callable(made.default_factory):
+        raise machine.throw(TypeError, "first argument must be callable or None")
     return fill(machine, made, arguments[1:], keywords)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
-from dynascope.capture.protocols.iteration import elements, iterator, known_elements
+from dynascope.capture.protocols.iteration import elements, is_iterable, iterator, known_elements
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
@@ -56,7 +57,12 @@ def method(*classes: type) -> Callable[[Any], Any]:
         def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
             values = [machine.realize(each) for each in arguments]
             values[0] = container_of(machine, values[0])
-            return function(machine, *values, **keywords)
+            try:
+                return function(machine, *values, **keywords)
+            except TypeError:
+                if takes(function, len(values) + 1, tuple(keywords)):
+                    raise
+                raise Break(ProgramRaises("TypeError", machine.expression())) from None
 
         name = function.__name__
         for cls in classes:
@@ -64,6 +70,15 @@ def method(*classes: type) -> Callable[[Any], Any]:
         return function
 
     return register
+
+
+def takes(function: Any, count: int, names: tuple[str, ...]) -> bool:
+    """CPython tells no signature of some methods; those here take the same."""
+    try:
+        inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
 
 
 @method(list)
@@ -112,11 +127,15 @@ def pop(machine: Machine, value: ListValue, at: Value = ConstantValue(-1)) -> Va
 
 @method(list)
 def remove(machine: Machine, value: ListValue, item: Value) -> Value:
-    for at, each in enumerate(value.items):
-        if operators.are_equal(machine, each, item):
-            items.replace(machine, value, value.items[:at] + value.items[at + 1 :])
-            return NONE
-    raise machine.throw(ValueError, "list.remove(x): x not in list")
+    at = place_of(machine, value, item)
+    if at is None:
+        raise machine.throw(ValueError, "list.remove(x): x not in list")
+    return without(machine, value, at)
+
+
+def without(machine: Machine, value: ListValue, at: int) -> Value:
+    items.replace(machine, value, value.items[:at] + value.items[at + 1 :])
+    return NONE
 
 
 @method(list)
@@ -142,12 +161,18 @@ def copy(machine: Machine, value: ListValue) -> Value:
     return ListValue(list(value.items))
 
 
+def place_of(machine: Machine, value: ListValue | TupleValue, item: Value, bounds: Sequence[Value] = ()) -> int | None:
+    """Where the first equal item is, between the bounds; None where there is none."""
+    limits = [items.index_of(machine, each, "list") for each in bounds]
+    places = range(*slice(*(limits or [None])[:1], *(limits[1:] or [None])).indices(len(value.items)))
+    return next((at for at in places if operators.are_equal(machine, value.items[at], item)), None)
+
+
 @method(list, tuple)
 def index(machine: Machine, value: ListValue | TupleValue, item: Value, *bounds: Value) -> Value:
-    limits = [items.index_of(machine, each, "list") for each in bounds]
-    for at in range(*slice(*(limits or [None])[:1], *(limits[1:] or [None])).indices(len(value.items))):
-        if operators.are_equal(machine, value.items[at], item):
-            return ConstantValue(at)
+    at = place_of(machine, value, item, bounds)
+    if at is not None:
+        return ConstantValue(at)
     raise fails_like(machine, value.python_type.index, value, item, *bounds)
 
 
@@ -201,8 +226,8 @@ method(*DICTIONARIES, set, frozenset)(copy_)
 
 def pop_(machine: Machine, value: DictValue, key: Value, *default: Value) -> Value:
     refuse_own_methods(machine, value, "__getitem__", "__delitem__", "__contains__")
-    hashed = hash_key(machine, key)
-    found = value.items.get(hashed)
+    # In an empty one nothing is looked for: the key may be one that has no hash.
+    found = value.items.get(hash_key(machine, key)) if value.items else None
     if found is None:
         if default:
             return default[0]
@@ -232,17 +257,17 @@ def update(machine: Machine, value: DictValue, *others: Value, **keywords: Value
             for key, item in items.pairs(machine, other):
                 items.set(machine, value, key, item)
         else:
-            machine.finish(equivalents.enter(machine, equivalents.dict_update_by, [value, other]))
+            machine.finish(equivalents.enter(machine, equivalents.update_of(value.cls), [value, other]))
     for name, item in keywords.items():
         items.set(machine, value, ConstantValue(name), item)
     return NONE
 
 
 def update_by_method(machine: Machine, instance: Value, others: Sequence[Value], keywords: Keywords) -> Value:
-    """`OrderedDict.update` sets each item as `instance[key] = item` does."""
+    """`OrderedDict.update` sets each item as `instance[key] = item` does, and has words of its own for what is no pair."""
     named = [DictValue({name: (ConstantValue(name), item) for name, item in keywords.items()})] if keywords else []
     for other in (*others, *named):
-        machine.finish(equivalents.enter(machine, equivalents.dict_update_by, [instance, other]))
+        machine.finish(equivalents.enter(machine, equivalents.update_of(instance.python_type), [instance, other]))
     return NONE
 
 
@@ -297,13 +322,13 @@ def add(machine: Machine, value: SetValue, item: Value) -> Value:
 
 @method(set)
 def discard(machine: Machine, value: SetValue, item: Value) -> Value:
-    hashed = hash_key(machine, item)
+    hashed = items.key_in_set(machine, item)
     items.replace(machine, value, {known: each for known, each in value.items.items() if known != hashed})
     return NONE
 
 
 def remove_(machine: Machine, value: SetValue, item: Value) -> Value:
-    if hash_key(machine, item) not in value.items:
+    if items.key_in_set(machine, item) not in value.items:
         raise machine.throw(KeyError, item)
     return discard(machine, value, item)
 
@@ -364,13 +389,24 @@ _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *pa
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 _protocol(_ALL, "__iter__", iterator)
 _protocol(_ALL, "__len__", lambda machine, value: ConstantValue(len(value.items)))
-_protocol((tuple, set, frozenset), "__init__", lambda machine, *parts: NONE)
+_protocol((tuple, frozenset), "__init__", lambda machine, *parts: NONE)
+
+
+@method(set)
+def __init__(machine: Machine, value: SetValue, *given: Value) -> Any:
+    """Once more, of a set that is there already: it holds these alone."""
+    if len(given) > 1:
+        raise machine.throw(TypeError, f"set expected at most 1 argument, got {len(given)}")
+    items.replace(machine, value, {})
+    return equivalents.enter(machine, equivalents.set_update_by, [value, *given])
 
 
 @meaning(str.join)
 def join(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    separator = machine.known(arguments[0])
-    return joined(machine, separator.value, arguments[1])
+    separator, parts = machine.known(arguments[0]), machine.known(arguments[1])
+    if not is_iterable(parts):
+        raise machine.throw(TypeError, "can only join an iterable")
+    return joined(machine, separator.value, parts)
 
 
 def joined(machine: Machine, separator: str, parts: Value) -> Value:

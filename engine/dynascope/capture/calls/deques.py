@@ -9,8 +9,9 @@ import collections
 from typing import TYPE_CHECKING
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
-from dynascope.capture.calls.containers import clear, count, index, method, remove, reverse
+from dynascope.capture.calls.containers import clear, count, method, place_of, reverse, without
 from dynascope.capture.calls.objects import holding
+from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import items
 from dynascope.capture.protocols.contents import longest
@@ -106,6 +107,22 @@ def rotate(machine: Machine, value: ListValue, steps: Value = ConstantValue(1)) 
 
 
 @method(DEQUE)
+def index(machine: Machine, value: ListValue, item: Value, *bounds: Value) -> Value:
+    at = place_of(machine, value, item, bounds)
+    if at is not None:
+        return ConstantValue(at)
+    raise fails_like(machine, lambda held, *others: DEQUE(held).index(*others), value, item, *bounds)
+
+
+@method(DEQUE)
+def remove(machine: Machine, value: ListValue, item: Value) -> Value:
+    at = place_of(machine, value, item)
+    if at is None:
+        raise fails_like(machine, lambda held, item: DEQUE(held).remove(item), value, item)
+    return without(machine, value, at)
+
+
+@method(DEQUE)
 def copy(machine: Machine, value: ListValue) -> Value:
     return made(value.items, longest(value))
 
@@ -118,7 +135,7 @@ def __len__(machine: Machine, value: ListValue) -> Value:
 @method(DEQUE)
 def __iter__(machine: Machine, value: ListValue) -> Value:
     """Over what it holds now: who changes it meanwhile is told so by Python."""
-    return IteratorValue(tuple(value.items))
+    return IteratorValue(tuple(value.items), cls=type(iter(DEQUE())))
 
 
 @method(DEQUE)
@@ -148,5 +165,5 @@ def place(machine: Machine, value: ListValue, key: Value) -> int:
     return at
 
 
-for _shared in (clear, count, index, remove, reverse):
+for _shared in (clear, count, reverse):
     method(DEQUE)(_shared)

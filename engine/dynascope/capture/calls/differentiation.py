@@ -85,9 +85,12 @@ def accumulate(
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
         if is_none(gradient):
             continue
+        is_taken = is_view_of_tangent(gradient, found, tangents)
         if gradient.example.requires_grad:  # a tangent, as the program gave it
             gradient = apply_method(machine, torch.Tensor.detach, [gradient], {})
             shared[storage_of(gradient.node)] += 1
+        if is_taken:
+            shared[storage_of(gradient.node)] = 1
         if isinstance(present, TensorValue):
             apply_method(machine, torch.Tensor.add_, [present, gradient], {})
         else:
@@ -154,6 +157,16 @@ def guard_no_hooks(machine: Machine, leaf: TensorValue) -> None:
         if getattr(leaf.object, name, None) is not None:
             raise cannot(machine)
         machine.guards.add(AttributeSource(leaf.source, name), IdentityIs(None))
+
+
+def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value]) -> bool:
+    """Autograd takes what nothing else refers to, be it a view of the tangent that the program gave."""
+    if not isinstance(gradient, TensorValue):
+        return False
+    given = [each for each in tangents if isinstance(each, TensorValue)]
+    others = [each.example for each in (*found, *given) if isinstance(each, TensorValue) and each is not gradient]
+    is_alone = all(each is not gradient.example for each in others)
+    return is_alone and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
 
 
 def of_its_own(

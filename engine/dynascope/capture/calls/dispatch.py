@@ -42,6 +42,7 @@ from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
+from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
@@ -105,6 +106,14 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
     """A class, a C function, a torch operation, or a bound method of a known object."""
     thing = function.value
+    if machine.overriding.meets(arguments, keywords) and is_asked_about(thing):
+        found = overriding.answer(machine, thing, arguments, keywords)
+        if found is not None:
+            return found
+        arguments = [overriding.plain(value) for value in arguments]
+        keywords = {name: overriding.plain(value) for name, value in keywords.items()}
+    if is_accessor(thing):
+        return accessed(machine, thing, arguments, keywords)
     if not keywords and is_function_of_numbers(thing):
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
@@ -118,7 +127,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         if meaning is not None:
-            return meaning(machine, [ConstantValue(owner), *arguments], keywords)
+            return by_meaning(machine, thing, meaning, [ConstantValue(owner), *arguments], keywords, given=len(arguments))
     if type(thing) in CALLABLE_OBJECTS:
         return CALLABLE_OBJECTS[type(thing)](machine, thing, arguments, keywords)
     if isinstance(thing, type):
@@ -143,13 +152,54 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     raise Break(foreign(machine, thing))
 
 
+def is_asked_about(thing: Any) -> bool:
+    """Whether it is torch's, so that modes and classes of the program may say what it does. Those that have a meaning in
+    `function_overrides` are what the asking is made of."""
+    meaning = meaning_of(thing)
+    if meaning is not None and meaning.__module__ == PROTOCOL:
+        return False
+    return is_tensor_method(thing) or is_torch_operation(thing) or is_accessor(thing)
+
+
+PROTOCOL = "dynascope.capture.calls.function_overrides"
+
+
+def is_accessor(thing: Any) -> bool:
+    """`torch.Tensor.shape.__get__`: what reading an attribute of a tensor in C is to `__torch_function__`."""
+    return (
+        type(thing) is types.MethodWrapperType
+        and type(thing.__self__) is types.GetSetDescriptorType
+        and issubclass(torch.Tensor, thing.__self__.__objclass__)
+    )
+
+
+def accessed(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    if thing.__name__ != "__get__" or keywords or not isinstance(machine.realize(arguments[0]), TensorValue):
+        raise Break(foreign(machine, thing))
+    return overriding.attribute_in_c(machine, machine.realize(arguments[0]), thing.__self__.__name__)
+
+
 def by_meaning(
-    machine: Machine, thing: Any, meaning: Callable[..., Any], arguments: Arguments, keywords: Keywords
+    machine: Machine,
+    thing: Any,
+    meaning: Callable[..., Any],
+    arguments: Arguments,
+    keywords: Keywords,
+    given: int | None = None,
 ) -> Any:
-    """Arguments that it does not take are for Python to complain about, in its own words."""
-    if not accepts(thing, len(arguments), tuple(keywords)):
+    """Arguments that it does not take are for Python to complain about, in its own words; `given` are the call's own."""
+    accepted = accepts(thing, len(arguments) if given is None else given, tuple(keywords))
+    if not accepted or (arguments and isinstance(thing, OF_A_CLASS) and not is_for(thing, machine.realize(arguments[0]))):
         raise Break(ProgramRaises("TypeError", machine.expression()))
     return meaning(machine, arguments, keywords)
+
+
+OF_A_CLASS = types.MethodDescriptorType, types.WrapperDescriptorType
+
+
+def is_for(method: Any, value: Value) -> bool:
+    """`list.append` takes no deque."""
+    return issubclass(value.python_type, method.__objclass__)
 
 
 def in_c(cls: type, name: str) -> Any:
@@ -370,16 +420,20 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
         if arguments or keywords:
             raise machine.throw(TypeError, f"{cls.__name__}() takes no arguments")
         return new_instance(machine, cls)
-    if isinstance(new, (staticmethod, types.FunctionType)) or new in (object.__new__, dict.__new__, list.__new__):
+    if isinstance(new, (staticmethod, types.FunctionType)) or new in MAKERS:
         return equivalents.enter(machine, equivalents.construct, [function, *arguments], keywords)
     if issubclass(cls, BaseException):
         return equivalents.enter(machine, equivalents.construct_exception, [function, *arguments], keywords)
     raise Break(foreign(machine, cls))
 
 
+MAKERS = (object.__new__, dict.__new__, list.__new__, torch.Tensor.__new__)
+
+
 def new_instance(machine: Machine, cls: type) -> Value:
     if lookup(cls, "__del__") is not MISSING:
         raise Break(foreign(machine, cls))
+    machine.overriding.meet(cls)
     return InstanceValue(cls)
 
 

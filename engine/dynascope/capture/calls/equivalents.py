@@ -5,6 +5,7 @@ A break inside such code is a break at the call of it.
 
 from __future__ import annotations
 
+import collections
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,13 @@ def largest(items, key, /):
 
 def reduce_(function, iterable, /, *initial):
     iterator = iter(iterable)
-    total = initial[0] if initial else next(iterator)
+    if initial:
+        total = initial[0]
+    else:
+        try:
+            total = next(iterator)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
     for item in iterator:
         total = function(total, item)
     return total
@@ -204,6 +211,24 @@ def dict_update_by(dictionary, other, /):
     for at, pair in enumerate(other):
         key, item = as_pair(pair, at)
         dictionary[key] = item
+
+
+def update_of(cls: type) -> Any:
+    return ordered_update_by if issubclass(cls, collections.OrderedDict) else dict_update_by
+
+
+def ordered_update_by(dictionary, other, /):
+    """`OrderedDict`'s, which takes pairs apart by itself."""
+    if hasattr(other, "keys"):
+        dict_update_by(dictionary, other)
+        return
+    for pair in other:
+        parts = list(pair)
+        if len(parts) > 2:
+            raise ValueError("too many values to unpack (expected 2)")
+        if len(parts) < 2:
+            raise ValueError(f"need more than {len(parts)} value{'' if parts else 's'} to unpack")
+        dictionary[parts[0]] = parts[1]
 
 
 def as_pair(pair, at):

@@ -61,6 +61,14 @@ def next_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise machine.throw(StopIteration)
 
 
+def index_in(machine: Machine, value: Value) -> int:
+    """A number that C asks `__index__` for. What has none is for Python to complain about."""
+    known = machine.object_of(value)
+    if type(known) not in (int, bool):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return int(known)
+
+
 GENERATOR = types.GeneratorType
 
 
@@ -128,7 +136,7 @@ def zip_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(enumerate)
 def enumerate_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    start = machine.known(argument(arguments, keywords, 1, "start", ConstantValue(0))).value
+    start = index_in(machine, argument(arguments, keywords, 1, "start", ConstantValue(0)))
     return ZipValue((iterator(machine, argument(arguments, keywords, 0, "iterable")), CountValue(start, 1)), enumerate)
 
 
@@ -156,8 +164,8 @@ def reversed_class(value: Value) -> type:
 
 @meaning(itertools.count)
 def count_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    first = machine.known(argument(arguments, keywords, 0, "start", ConstantValue(0))).value
-    return CountValue(first, machine.known(argument(arguments, keywords, 1, "step", ConstantValue(1))).value)
+    first = machine.object_of(argument(arguments, keywords, 0, "start", ConstantValue(0)))
+    return CountValue(first, machine.object_of(argument(arguments, keywords, 1, "step", ConstantValue(1))))
 
 
 @meaning(itertools.islice)
@@ -183,14 +191,16 @@ def _combination(function: Any) -> None:
     @meaning(function)
     def combine(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         """Combinations of the values themselves, taken as opaque."""
-        known = [machine.known(each) for each in arguments]
-        numbers = [each.value for each in known if isinstance(each, ConstantValue) and isinstance(each.value, int)]
-        pools = [elements(machine, each) for each in known[: len(known) - len(numbers)]]
-        named = {name: machine.object_of(value) for name, value in keywords.items()}
+        given = arguments if function is itertools.product else arguments[:1]
+        numbers = [None if is_none(each) else index_in(machine, each) for each in map(machine.known, arguments[len(given) :])]
+        named = {name: index_in(machine, value) for name, value in keywords.items() if name in ("r", "repeat")}
+        if len(named) < len(keywords) or any(number is not None and number < 0 for number in (*numbers, *named.values())):
+            raise Break(ProgramRaises("ValueError", machine.expression()))
+        pools = [elements(machine, each) for each in given]
         return IteratorValue([TupleValue(tuple(each)) for each in function(*pools, *numbers, **named)], cls=function)
 
 
-for _function in (itertools.product, itertools.permutations, itertools.combinations):
+for _function in (itertools.product, itertools.permutations, itertools.combinations, itertools.combinations_with_replacement):
     _combination(_function)
 
 
@@ -198,7 +208,7 @@ for _function in (itertools.product, itertools.permutations, itertools.combinati
 def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) < 2:
         raise Break(ForeignCall("itertools.repeat", "it never ends"))
-    return IteratorValue([arguments[0]] * machine.object_of(arguments[1]), cls=itertools.repeat)
+    return IteratorValue([arguments[0]] * index_in(machine, arguments[1]), cls=itertools.repeat)
 
 
 @meaning(itertools.zip_longest)

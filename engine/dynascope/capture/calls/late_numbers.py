@@ -222,7 +222,7 @@ def places_in_each_dimension(arguments: tuple, keywords: Mapping[str, Any], coun
 
 
 def of_masked_select(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
-    if keywords or len(arguments) != 2 or arguments[1].dtype != torch.bool:
+    if keywords or len(arguments) != 2 or not isinstance(arguments[1], torch.Tensor) or arguments[1].dtype != torch.bool:
         return None
     tensor, mask = arguments
     return selected, None, 0, mask if tensor.shape == mask.shape else None

@@ -10,7 +10,7 @@ import torch
 
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
@@ -85,7 +85,10 @@ def not_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(str)
 def str_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return convert_text(machine, "str", arguments[0]) if arguments else ConstantValue("")
+    if len(arguments) == 1 and not keywords:
+        return convert_text(machine, "str", arguments[0])
+    named = {name: machine.object_of(value) for name, value in keywords.items()}
+    return compute(machine, str, tuple(machine.object_of(each) for each in arguments), named)
 
 
 @meaning(repr)
@@ -179,5 +182,8 @@ def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 @meaning(divmod)
 def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     left, right = (machine.realize(each) for each in arguments)
+    known = constant_of(left), constant_of(right)
+    if not any(type(each) is NotConstant for each in known):
+        return value_of(compute(machine, divmod, known).value)
     parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
     return TupleValue(tuple(parts))

@@ -17,13 +17,13 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes
-from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, lookup
+from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
 from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     AddressValue,
@@ -32,13 +32,10 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
-    FunctionValue,
     InstanceValue,
     ListValue,
-    MethodValue,
     MutableValue,
     NotConstant,
-    PartialValue,
     SetValue,
     SuperValue,
     TensorValue,
@@ -63,7 +60,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         return ConstantValue(len(value.items))
     if isinstance(value, DictViewValue):
         return ConstantValue(len(value.dictionary.items))
-    if isinstance(value, TensorValue):
+    if isinstance(value, TensorValue) and not machine.overriding.asks_modes:
         if value.example.dim() == 0:
             raise machine.throw(TypeError, "len() of a 0-d tensor")
         return machine.sizes.value(machine.extents.sizes(value)[0])
@@ -163,9 +160,12 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         return not known.is_sparse and is_legacy(known, value)
     if isinstance(value, TensorValue) and known in TENSOR_CLASSES:
         return TENSOR_CLASSES[known](value)
-    if known in (None, type(None)):
+    if known is type(None):
         return cls is type(None)
-    return compute(machine, issubclass, (cls, known)).value
+    try:
+        return compute(machine, issubclass, (cls, known)).value
+    except Raised:
+        raise Break(ProgramRaises("TypeError", machine.expression())) from None
 
 
 # Classes whose metaclass looks at the instance.
@@ -184,16 +184,14 @@ def is_legacy(known: Any, value: TensorValue) -> bool:
 
 @meaning(issubclass)
 def issubclass_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return boolean(is_subclass(machine, machine.realize(arguments[0]).value, arguments[1]))
+    return boolean(is_subclass(machine, machine.object_of(arguments[0]), arguments[1]))
 
 
 @meaning(callable)
 def callable_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    value = machine.realize(arguments[0])
-    if isinstance(value, ConstantValue):
-        return boolean(callable(value.value))
-    kinds = (FunctionValue, MethodValue, PartialValue)
-    return boolean(isinstance(value, kinds) or lookup(value.python_type, "__call__") is not MISSING)
+    return boolean(is_callable(machine.realize(arguments[0])))
+
+
 
 
 @meaning(id)
@@ -227,21 +225,29 @@ def hash_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(getattr)
 def getattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    name = machine.object_of(arguments[1])
+    name = name_in(machine, arguments)
     if len(arguments) == 2:
         return attributes.get(machine, arguments[0], name)
     found = attributes.find(machine, arguments[0], name)
     return arguments[2] if found is None else found
 
 
+def name_in(machine: Machine, arguments: Arguments) -> str:
+    """The second argument of `getattr` and its like. What is no text is for Python to complain about."""
+    name = machine.object_of(arguments[1])
+    if not isinstance(name, str):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return name
+
+
 @meaning(hasattr)
 def hasattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return boolean(attributes.find(machine, arguments[0], machine.object_of(arguments[1])) is not None)
+    return boolean(attributes.find(machine, arguments[0], name_in(machine, arguments)) is not None)
 
 
 @meaning(setattr)
 def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.set(machine, arguments[0], machine.object_of(arguments[1]), arguments[2])
+    result = attribute_changes.set(machine, arguments[0], name_in(machine, arguments), arguments[2])
     if result is not None:
         machine.finish(result)
     return NONE
@@ -249,7 +255,7 @@ def setattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(delattr)
 def delattr_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    result = attribute_changes.delete(machine, arguments[0], machine.object_of(arguments[1]))
+    result = attribute_changes.delete(machine, arguments[0], name_in(machine, arguments))
     if result is not None:
         machine.finish(result)
     return NONE

@@ -79,7 +79,8 @@ def _operator(target: Callable) -> Any:
         candidates = (name, name.removesuffix("_"), f"{name}_loss")
     else:
         candidates = ()
-    return next((getattr(torch.ops.aten, name) for name in candidates if hasattr(torch.ops.aten, name)), None)
+    found = (getattr(torch.ops.aten, name, None) for name in candidates)
+    return next((each for each in found if isinstance(each, torch._ops.OpOverloadPacket)), None)  # `aten.__eq__` is Python's own
 
 
 def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:

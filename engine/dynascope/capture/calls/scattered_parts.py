@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function
-from dynascope.capture.reasons import TorchCallFails
+from dynascope.capture.reasons import ProgramRaises, TorchCallFails
 from dynascope.capture.signals import Break
-from dynascope.capture.values import Value
+from dynascope.capture.values import NONE, TensorValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -24,12 +24,21 @@ if TYPE_CHECKING:
 
 @meaning(torch.select_scatter, torch.Tensor.select_scatter)
 def select_scatter(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    check_tensors(machine, arguments, keywords)
     return equivalents.enter(machine, into_selected, arguments, keywords)
 
 
 @meaning(torch.slice_scatter, torch.Tensor.slice_scatter)
 def slice_scatter(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    check_tensors(machine, arguments, keywords)
     return equivalents.enter(machine, into_slice, arguments, keywords)
+
+
+def check_tensors(machine: Machine, arguments: Arguments, keywords: Keywords) -> None:
+    """Of anything else torch says in its own words that it takes none."""
+    for at, name in enumerate(("input", "src")):
+        if not isinstance(machine.realize(argument(arguments, keywords, at, name, NONE)), TensorValue):
+            raise Break(ProgramRaises("TypeError", machine.expression()))
 
 
 def into_selected(input, src, dim, index):

@@ -66,6 +66,7 @@ LIMITS: dict[Any, Limits] = {
     dict: (0, 1, None),
     collections.OrderedDict: (0, 1, None),
     collections.defaultdict: (0, 2, None),
+    collections.deque: _limits(0, 2, "iterable maxlen"),
     functools.partial: (1, MANY, None),
     types.CellType: _limits(0, 1),
     itertools.islice: _limits(2, 4),

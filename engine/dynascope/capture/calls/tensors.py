@@ -251,7 +251,7 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         return arguments[0]
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
-    if name == "get_device":
+    if name == "get_device" and len(arguments) == 1 and not keywords:
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return Operation(machine, "call_method", method, name, arguments, keywords).run()
@@ -666,7 +666,7 @@ class Operation:
                 if tensor.example is example and tensor.device == device:
                     if tensor not in written:
                         self.fix_numbers()
-                    return tensor
+                    return tensor.instance or tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
             if example.device.type != "meta":

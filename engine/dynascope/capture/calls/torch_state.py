@@ -78,15 +78,11 @@ def is_tensor(machine: Machine, arguments: list[Value], keywords: dict[str, Valu
 
 
 @meaning(
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
     torch._C._are_functorch_transforms_active,
-    torch._C._is_torch_function_mode_enabled,
     torch._C._get_tracing_state,
 )
 def nothing_special(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """Subclasses of tensors, modes, transforms and tracers are refused before they could matter."""
+    """Transforms and tracers are refused before they could matter."""
     return NONE if not arguments and not keywords else FALSE
 
 

@@ -38,9 +38,18 @@ def is_saved(machine: Machine, example: torch.Tensor) -> bool:
         return True
 
 
-def saves(function: Any, memory: int) -> bool:
+def saves(function: Any, memory: int | None) -> bool:
+    """Whether one of autograd's functions keeps a tensor in this memory."""
     saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
     return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
+
+
+def is_view_of_outside(machine: Machine, example: torch.Tensor) -> bool:
+    """If what it is a view of is to require grad later, autograd makes the history of a view that was written anew."""
+    if not (example.is_floating_point() and example._is_view()):
+        return False
+    outside = (value.example for value in machine.outside.by_identity.values() if isinstance(value, TensorValue))
+    return any(example._base is base for each in outside for base in (each, each._base))
 
 
 def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
@@ -49,7 +58,7 @@ def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: K
     if not isinstance(tensor, TensorValue):
         raise machine.throw(TypeError, f"{name} requires a Tensor, not {tensor.python_type.__name__}")
     example = tensor.example
-    if tensor.object is not None or example.requires_grad or is_saved(machine, example):
+    if tensor.object is not None or example.requires_grad or is_saved(machine, example) or is_view_of_outside(machine, example):
         raise Break(TensorAttribute(name))
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import gradients, made_classes, tensor_data
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
@@ -24,7 +25,16 @@ from dynascope.capture.protocols.classes import MISSING, descriptor_source, is_d
 from dynascope.capture.protocols.presence import MODULE_TABLES
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import DELETED, ConstantValue, DictValue, FunctionValue, InstanceValue, TensorValue, Value
+from dynascope.capture.values import (
+    DELETED,
+    HEAP_TYPE,
+    ConstantValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    TensorValue,
+    Value,
+)
 from dynascope.guards.source import DictionaryAttributeSource
 
 if TYPE_CHECKING:
@@ -48,6 +58,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if isinstance(value, ConstantValue) and is_made(value.value):
         made_classes.put(machine, value.value, name, item)
         return None
+    if isinstance(value, ConstantValue) and is_class_with_values(value.value):
+        set_in_class(machine, value, name, item)
+        return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     entry = lookup(value.cls, "__setattr__")
@@ -56,6 +69,26 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if isinstance(entry, types.FunctionType):
         return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
     return set_plain(machine, value, name, item)
+
+
+def is_class_with_values(cls: Any) -> bool:
+    """A class of the program's, whose attributes are set as those of any class."""
+    return (
+        isinstance(cls, type)
+        and bool(cls.__flags__ & HEAP_TYPE)
+        and not is_library_name(cls.__module__)
+        and lookup(type(cls), "__setattr__") is type.__setattr__
+    )
+
+
+def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value) -> None:
+    """`Counter.calls = 3`. What a class does is not changed: neither methods nor descriptors, nor what Python asks a class for."""
+    item = machine.realize(item)
+    before = lookup(value.value, name)
+    is_plain = not hasattr(type(before), "__get__") and not hasattr(item.python_type, "__get__")
+    if name.startswith("__") or not is_plain or isinstance(item, ConstantValue) and isinstance(item.value, type):
+        raise Break(UnsupportedAttribute(value.value.__name__, name))
+    machine.journal.set_item(machine.global_writes, (id(value.value), name), (value.value, item))
 
 
 def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
+from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
     MISSING,
     descriptor_source,
@@ -64,6 +66,7 @@ from dynascope.capture.values import (
 from dynascope.capture.world import note
 from dynascope.guards.guard import HasNoKey
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, ModuleMemberSource
+from dynascope.guards.state_calls import CallReturns, Setting
 from dynascope.guards.world import ABSENT, look_up
 
 if TYPE_CHECKING:
@@ -159,9 +162,25 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
         own = instance_attribute(machine, value, name)
         if own is not None:
             return own
+    if (written := written_in_class(machine, cls, name)) is not None:
+        guard_not_shadowed(machine, value, name)
+        return written
     if entry is not MISSING:
         guard_not_shadowed(machine, value, name)
         return bind(machine, value, name, entry)
+    return None
+
+
+def written_in_class(machine: Machine, cls: type, name: str) -> Value | None:
+    """What the program has put into a class, where the class has the name from there."""
+    if not machine.global_writes:
+        return None
+    for base in cls.__mro__:
+        written = machine.global_writes.get((id(base), name))
+        if written is not None:
+            return written[1]
+        if name in base.__dict__:
+            return None
     return None
 
 
@@ -254,6 +273,8 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
             return instance_as_dictionary(machine, value)
         if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
             return slot_member(machine, value, name)
+        if value.tensor is not None:
+            return overriding.attribute(machine, value, name)
     if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
         return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
@@ -369,7 +390,7 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
     if entry is not MISSING and name not in own:
         if isinstance(entry, types.FunctionType):
             return MethodValue(member(machine, type(thing), name, value), value)
-        if isinstance(entry, property):
+        if isinstance(entry, property) and not isinstance(entry.fget, types.BuiltinFunctionType):
             return machine.call(property_part(machine, value, name, "fget"), [value])
     if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
         raise missing(machine, value, name)
@@ -425,6 +446,9 @@ def computed_by_module(machine: Machine, value: ConstantValue, name: str, found:
     entry = lookup(kind, name)
     if kind is not types.ModuleType and entry is not MISSING:
         return bind(machine, value, name, entry)
+    if issubclass(kind, ConfigModule) and type(found) in (bool, int, float, str, type(None)):
+        machine.guards.add_state(CallReturns(Setting(value.value, name), found))
+        return ConstantValue(found)
     getter = lookup(kind, "__getattr__")
     if isinstance(getter, types.FunctionType):
         return machine.call(member(machine, kind, "__getattr__", value), [value, ConstantValue(name)])
@@ -436,6 +460,8 @@ def computed_by_module(machine: Machine, value: ConstantValue, name: str, found:
 def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     """`cls.name`: the class's own entries, then its metaclass's."""
     cls = value.value
+    if (written := written_in_class(machine, cls, name)) is not None:
+        return written
     entry = lookup(cls, name)
     if is_made(cls) and name in ("__dict__", "__annotations__", "__annotate__") and (entry is MISSING or name == "__dict__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
@@ -579,6 +605,8 @@ def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
 def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
     from dynascope.capture.calls.tensors import attribute
 
+    if machine.overriding.asks_modes and isinstance(lookup(torch.Tensor, name), types.GetSetDescriptorType):
+        return overriding.attribute(machine, value, name)
     return attribute(machine, value, name)
 
 

@@ -10,7 +10,14 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.values import DescriptorValue, Value
+from dynascope.capture.values import (
+    ConstantValue,
+    DescriptorValue,
+    FunctionValue,
+    MethodValue,
+    PartialValue,
+    Value,
+)
 from dynascope.capture.world import note
 from dynascope.guards.source import (
     AttributeSource,
@@ -46,6 +53,13 @@ def lookup(cls: type, name: str) -> Any:
             return entry
     note(cls, name, ABSENT)
     return MISSING
+
+
+def is_callable(value: Value) -> bool:
+    if isinstance(value, ConstantValue):
+        return callable(value.value)
+    kinds = (FunctionValue, MethodValue, PartialValue)
+    return isinstance(value, kinds) or lookup(value.python_type, "__call__") is not MISSING
 
 
 def lookup_in_made(cls: type, name: str) -> Any:

@@ -48,7 +48,7 @@ def slice_of(start: Value, stop: Value) -> SliceValue:
 
 def get(machine: Machine, container: Value, key: Value) -> Any:
     container = machine.known(container)
-    if isinstance(container, TensorValue):
+    if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
         from dynascope.capture.calls.tensors import apply_function
 
         return apply_function(machine, operator.getitem, [container, key], {})
@@ -70,7 +70,8 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
     if lookup(cls, name) is MISSING:
         verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
         raise machine.throw(TypeError, f"{cls.__name__!r} object {verb.get(name, 'does not support item deletion')}")
-    if not has_python_method(cls, name) and contents_of(machine, container) is None:
+    is_known = issubclass(cls, torch.Tensor) or contents_of(machine, container) is not None
+    if not has_python_method(cls, name) and not is_known:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     return machine.call(member(machine, cls, name, container), [container, *arguments])
 
@@ -190,7 +191,7 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
         return None
     if isinstance(container, ListValue):
         return set_list_item(machine, container, key, value)
-    if isinstance(container, TensorValue):
+    if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
         from dynascope.capture.calls.tensors import apply_function
 
         apply_function(machine, operator.setitem, [container, key, value], {})
@@ -244,11 +245,19 @@ def replace(machine: Machine, container: MutableValue, items: Any) -> None:
     machine.write(container)
 
 
+def key_in_set(machine: Machine, item: Value) -> Any:
+    """A set that is looked for in a set is taken for the frozenset of its items."""
+    item = machine.realize(item)
+    return frozenset(item.items) if isinstance(item, SetValue) else hash_key(machine, item)
+
+
 def contains(machine: Machine, container: Value, item: Value) -> bool:
     from dynascope.capture.protocols.truth import truth
 
     container = machine.known(container)
-    if isinstance(container, (DictValue, SetValue)):
+    if isinstance(container, SetValue):
+        return key_in_set(machine, item) in container.items
+    if isinstance(container, DictValue):
         return hash_key(machine, item) in container.items
     if isinstance(container, (ListValue, TupleValue)):
         return any(are_equal(machine, each, item) for each in container.items)

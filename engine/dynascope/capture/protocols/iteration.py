@@ -55,7 +55,7 @@ def iterator(machine: Machine, value: Value) -> Value:
         return iterator_over(value, known)
     if isinstance(value, (IteratorValue, GeneratorValue, ZipValue, CountValue)):
         return value
-    if isinstance(value, TensorValue):
+    if isinstance(value, TensorValue) and not machine.overriding.asks_modes:
         return IteratorValue(rows(machine, value))
     if isinstance(value, ArrayValue):
         from dynascope.capture.calls import numpy_arrays
@@ -83,7 +83,7 @@ def is_iterable(value: Value) -> bool:
 
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
-    if has_python_method(cls, "__iter__") or contents_of(machine, value) is not None:
+    if has_python_method(cls, "__iter__") or issubclass(cls, torch.Tensor) or contents_of(machine, value) is not None:
         made = machine.realize(machine.call_now(member(machine, cls, "__iter__", value), [value]))
         if lookup(made.python_type, "__next__") is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))

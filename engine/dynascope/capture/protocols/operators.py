@@ -26,19 +26,24 @@ from dynascope.capture.values import (
     ArrayValue,
     ConditionValue,
     ConstantValue,
+    CountValue,
     DictValue,
     DictViewValue,
     FunctionValue,
+    GeneratorValue,
     InstanceDictionaryValue,
     InstanceValue,
+    IteratorValue,
     ListValue,
     MethodValue,
     NotConstant,
     SetValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
+    ZipValue,
     boolean,
     constant_of,
 )
@@ -120,7 +125,7 @@ def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     if kinds == (ConstantValue, ConstantValue):
         return of_constants(machine, op, left, right)
     if TensorValue in kinds:
-        if InstanceValue in kinds:
+        if InstanceValue in kinds or machine.overriding.asks_modes:
             return by_methods(machine, op, left, right)
         return of_tensors(machine, op, left, right)
     if SymbolicNumber in kinds:
@@ -241,6 +246,7 @@ def is_made_by_statement(cls: type) -> bool:
 HEAP_TYPE = 1 << 9
 
 
+NUMBERS = (int, float, bool, complex)
 # What `object` itself answers to every comparison: NotImplemented.
 UNANSWERED = (object.__ne__, object.__lt__, object.__le__, object.__gt__, object.__ge__)
 
@@ -254,6 +260,8 @@ def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> 
             continue
         if not isinstance(instance, (InstanceValue, ConstantValue)) and not callable(entry):
             continue
+        if isinstance(other, InstanceValue) and instance.python_type in NUMBERS and not issubclass(other.cls, NUMBERS):
+            continue  # a number in C has no answer to an object
         result = machine.realize(machine.call_now(method_value(machine, instance, name), [instance, other]))
         if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
             return result
@@ -269,7 +277,7 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
         from dynascope.capture.calls import numpy_arrays
 
         return numpy_arrays.unary(machine, op, value)
-    if isinstance(value, TensorValue):
+    if isinstance(value, TensorValue) and not machine.overriding.asks_modes:
         from dynascope.capture.calls.tensors import apply_function
 
         return apply_function(machine, op.function, [value], {})
@@ -333,7 +341,10 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
         )
     if isinstance(left, (SetValue, DictViewValue)) and isinstance(right, (SetValue, DictViewValue)):
         return key_set(machine, left) == key_set(machine, right)
-    containers = (ListValue, TupleValue, DictValue, SetValue, FunctionValue, MethodValue)
+    if isinstance(left, SliceValue) and isinstance(right, SliceValue):
+        return all(are_equal(machine, a, b) for a, b in zip(left.parts, right.parts, strict=True))
+    containers = (ListValue, TupleValue, DictValue, SetValue, SliceValue, FunctionValue, MethodValue)
+    containers += (IteratorValue, GeneratorValue, ZipValue, CountValue)  # which equal nothing but themselves
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):

@@ -21,6 +21,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
 )
 from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower.numbers import passed_as_number
+from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
@@ -28,11 +29,20 @@ from dynascope.loops.numbers import RESERVED, number_name
 from dynascope.sizes import Root, Size, is_constant, leaves
 
 
-def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None) -> LoopProgram:
-    """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call."""
+def lower(
+    graph: fx.GraphModule, example_inputs: Any = None, options: Any = None, repeats: Repeats | None = None
+) -> LoopProgram:
+    """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call.
+
+    Of `repeats` those in the middle are left out: whoever reads them reads what stands for them.
+    """
     state = _LoweringState(_writes_in_place(graph), _roots(graph))
+    stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
+        if node in stand_ins:
+            state.values[node] = state.values[stand_ins[node]]
+            continue
         if node.op == "placeholder":
             state.add_input(node)
         elif node.op == "get_attr":
@@ -42,7 +52,7 @@ def lower(graph: fx.GraphModule, example_inputs: Any = None, options: Any = None
         elif node.op == "output":
             outputs = tuple(state.resolve(value) for value in _flat_outputs(node.args[0]))
     return LoopProgram(
-        _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants
+        _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants, repeats
     )
 
 

@@ -1,0 +1,142 @@
+"""Notebooks and IPython: a cell whose `torch.compile` is ours, with the report below it.
+
+    %load_ext dynascope
+
+    %%dynascope
+    model = torch.compile(model)
+    model(x)
+
+In a notebook the report is a page with the annotated cell, what broke and pictures of the graphs; in a terminal its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynascope import recording
+from dynascope.report.facts import CompileReport
+from dynascope.report.html_page import html_fragment
+from dynascope.report.terminal import Page, report_text
+
+MAGIC = "dynascope"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext dynascope` calls."""
+    cells = Cells(shell)
+    shell.register_magic_function(cells.run, "cell", MAGIC)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CellReport:
+    """The last value of a cell, shown as a notebook or a terminal shows it."""
+
+    report: CompileReport
+    page: Page
+    number: int
+
+    def __repr__(self) -> str:
+        return report_text(self.report, self.page).strip("\n")
+
+    def _repr_html_(self) -> str:
+        return html_fragment(self.report, f"cell-{self.number}-")
+
+
+class Cells:
+    """Each cell is a file by its number, whose text `linecache` knows: so its lines have a place."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def run(self, line: str, cell: str) -> None:
+        """%%dynascope [--guards] [--annotate] [--quiet] [--backend NAME] [--dynamic] [--json PATH]"""
+        options = _options(line)
+        if options is None:
+            return
+        number = self._shell.execution_count
+        file = f"cell_{number}.py"
+        recorder = recording.Recorder(file)
+        recorder.program_asks(True)
+        before = recording.use(recorder)
+        try:
+            with _served(_chosen(options)), self._named(file, cell):
+                self._shell.run_cell(cell)
+        finally:
+            recording.use(before)
+        report = recorder.report()
+        if options.json:
+            from dynascope.report.store import write_report
+
+            write_report(report, Path(options.json))
+        if not options.quiet:
+            from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+            display(CellReport(report, Page(guards=options.guards, annotate=options.annotate), number))
+
+    @contextmanager
+    def _named(self, file: str, cell: str) -> Iterator[None]:
+        """The cell's code says that it is of that file. The magic has a line in it, so that lines count as the notebook counts them."""
+        text = f"# %%{MAGIC}\n{cell}"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        compiler = self._shell.compile
+        ast_parse, cache = compiler.ast_parse, compiler.cache
+
+        def parse(source: str, filename: str = file, symbol: str = "exec") -> Any:
+            return ast_parse(f"\n{source}" if filename == file else source, filename, symbol)
+
+        compiler.ast_parse, compiler.cache = parse, lambda *arguments, **settings: file
+        try:
+            yield
+        finally:
+            compiler.ast_parse, compiler.cache = ast_parse, cache
+
+
+def _options(line: str) -> argparse.Namespace | None:
+    parser = argparse.ArgumentParser(prog=f"%%{MAGIC}", exit_on_error=False, add_help=False)
+    for name in ("--guards", "--annotate", "--quiet", "--dynamic"):
+        parser.add_argument(name, action="store_true")
+    parser.add_argument("--backend")
+    parser.add_argument("--json")
+    try:
+        options, unknown = parser.parse_known_args(shlex.split(line))
+    except (argparse.ArgumentError, ValueError) as error:
+        print(f"%%{MAGIC}: {error}")
+        return None
+    if unknown:
+        print(f"%%{MAGIC}: {unknown[0]} is no option of this magic: {Cells.run.__doc__}")
+        return None
+    return options
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, Any]:
+    chosen = {"dynamic": options.dynamic or None, "backend": options.backend}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+@contextmanager
+def _served(chosen: dict[str, Any]) -> Iterator[None]:
+    """`torch.compile` is ours for the time of the cell. What it compiled then stays so."""
+    import torch
+
+    from dynascope import api
+    from dynascope.capture.layers import note_registrations
+
+    note_registrations()
+
+    def compile(model: Any = None, **settings: Any) -> Any:
+        return api.torch_compile(model, **{**settings, **chosen})
+
+    before = torch.compile
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        if torch.compile is compile:
+            torch.compile = before

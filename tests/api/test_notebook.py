@@ -1,0 +1,82 @@
+"""The cell magic, with a shell that does what IPython's does with a cell."""
+
+import ast
+import sys
+import types
+
+import dynascope
+import pytest
+import torch
+
+CELL = """\
+@torch.compile
+def chosen(x):
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    return y
+
+result = chosen(torch.ones(3))
+"""
+
+
+class Compiler:
+    def cache(self, transformed, number=0, raw_code=None):
+        return f"<ipython-input-{number}>"
+
+    def ast_parse(self, source, filename="<unknown>", symbol="exec"):
+        return ast.parse(source, filename, symbol)
+
+
+class Shell:
+    def __init__(self):
+        self.compile, self.execution_count, self.magics, self.names = Compiler(), 7, {}, {"torch": torch}
+
+    def register_magic_function(self, function, kind, name):
+        self.magics[kind, name] = function
+
+    def run_cell(self, cell):
+        name = self.compile.cache(cell, self.execution_count, raw_code=cell)
+        exec(compile(self.compile.ast_parse(cell, filename=name), name, "exec"), self.names)
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    shown = []
+    display = types.ModuleType("IPython.display")
+    display.display = shown.append
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    found = Shell()
+    found.shown = shown
+    dynascope.load_ipython_extension(found)
+    return found
+
+
+@pytest.mark.compiler
+@pytest.mark.expects("data-dependent-branch")
+def test_a_cell_is_compiled_and_told_of_on_its_lines(shell):
+    theirs = torch.compile
+    shell.magics["cell", "dynascope"]("", CELL)
+    assert shell.names["result"].tolist() == [3, 3, 3] and torch.compile is theirs
+    (shown,) = shell.shown
+    assert "--> cell_7.py:5:8" in repr(shown) and "if y.sum() > 0:" in repr(shown)
+    assert "`y = torch.where(y.sum() > 0, y + 1, y)`" in " ".join(repr(shown).split())
+    page = shown._repr_html_()
+    assert 'id="cell-7-L5"' in page and 'href="#cell-7-k0"' in page and "<svg" in page
+    assert shell.compile.cache("1", 8) == "<ipython-input-8>"
+
+
+def test_an_option_that_is_none_is_said_and_nothing_runs(shell, capsys):
+    shell.magics["cell", "dynascope"]("--nosuch", "raise ValueError")
+    assert "--nosuch is no option" in capsys.readouterr().out and not shell.shown
+
+
+@pytest.mark.compiler
+def test_the_report_of_a_cell_that_raises_is_shown_and_torch_has_its_own_again(shell, tmp_path):
+    theirs = torch.compile
+    with pytest.raises(ZeroDivisionError):
+        shell.magics["cell", "dynascope"]("--quiet", "torch.compile(lambda x: x + 1)(torch.ones(2))\n1 / 0")
+    assert torch.compile is theirs
+    shell.magics["cell", "dynascope"](f"--quiet --json {tmp_path / 'r.json'}", CELL.replace("if y.sum() > 0", "if len(y) > 0"))
+    assert (tmp_path / "r.json").exists() and not shell.shown

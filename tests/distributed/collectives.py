@@ -1,0 +1,176 @@
+"""Started by the test: two processes run functions with collectives, eagerly and compiled, and rank 0 prints what it found."""
+
+import datetime
+import json
+import os
+import socket
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+import torch.multiprocessing as mp
+
+
+def reduced(x):
+    return functional.all_reduce(x * 2, "sum", dist.group.WORLD).cos() + x
+
+
+def reduced_by_name(x):
+    return functional.all_reduce(x.sin(), "SUM", "0") * 3
+
+
+def reduced_over_ranks(x):
+    return functional.all_reduce(x.sin(), "max", [0, 1]) * 3
+
+
+def gathered(x):
+    return functional.all_gather_tensor(x.sin(), 0, dist.group.WORLD).exp()
+
+
+def gathered_by_columns(x):
+    return functional.all_gather_tensor_autograd(x.sin(), 1, dist.group.WORLD) * 2
+
+
+def scattered(x):
+    return functional.reduce_scatter_tensor(x.sin(), "sum", 0, dist.group.WORLD) * 2
+
+
+def exchanged(x):
+    return functional.all_to_all_single(x.sin(), [2, 2], [2, 2], dist.group.WORLD).cos()
+
+
+def late_wait(x):
+    first = torch.ops._c10d_functional.all_reduce(x * 2, "sum", "0")
+    between = (x @ x.T).relu()
+    second = torch.ops._c10d_functional.all_reduce(between, "sum", "0")
+    first = torch.ops._c10d_functional.wait_tensor(first)
+    return first.sum() + torch.ops._c10d_functional.wait_tensor(second)
+
+
+def in_place(x):
+    y = x.detach() * 2
+    dist.all_reduce(y)
+    dist.all_reduce(y, op=dist.ReduceOp.MAX, group=dist.group.WORLD)
+    return y + 1
+
+
+def of_an_argument(x):
+    x = x.detach()
+    dist.all_reduce(x)
+    return x * 2
+
+
+def into_a_tensor(x):
+    y = x.detach().sin()
+    found = torch.empty(2 * y.shape[0], y.shape[1])
+    dist.all_gather_into_tensor(found, y)
+    part = torch.empty_like(y)
+    dist.reduce_scatter_tensor(part, found)
+    return found.cos(), part
+
+
+def into_a_list(x):
+    y = x.detach().sin()
+    found = [torch.empty_like(y) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, y)
+    return torch.cat(found).cos() * (dist.get_rank() + 1)
+
+
+def unread(x):
+    functional.all_reduce(x, "sum", dist.group.WORLD)
+    return x * 2
+
+
+def norm(x):
+    """As programs average a loss: nothing of it is differentiated."""
+    with torch.no_grad():
+        total = x.square().sum()
+        dist.all_reduce(total)
+    return x / total.sqrt()
+
+
+WHOLE = (
+    *(reduced, reduced_by_name, reduced_over_ranks, gathered, gathered_by_columns, scattered, exchanged, late_wait),
+    *(in_place, of_an_argument, into_a_tensor, into_a_list, unread, norm),
+)
+
+
+def through_gradients(x):
+    """Eager's gradients go past what is reduced in place: left to Python."""
+    y = x * 2
+    dist.all_reduce(y)
+    return y.sin()
+
+
+def later(x):
+    y = x.detach().sin()
+    work = dist.all_reduce(y, async_op=True)
+    z = x.cos()
+    work.wait()
+    return y + z
+
+
+def on_a_stride(x):
+    y = x.detach().sin()
+    dist.broadcast(y, 0)
+    dist.barrier()
+    return y.cos()
+
+
+PARTS = (through_gradients, later, on_a_stride)
+
+
+def outcome(function, rank, size, requires_grad):
+    x = torch.randn(size, 6, generator=torch.Generator().manual_seed(rank)).requires_grad_(requires_grad)
+    result = function(x)
+    results = result if isinstance(result, tuple) else (result,)
+    if requires_grad and results[0].requires_grad:
+        sum((each * each.detach().sin()).sum() for each in results).backward()
+    return [each.detach() + 0 for each in results], x.grad, x.detach()
+
+
+def compared(function, rank, fullgraph):
+    import dynascope
+
+    compiled = dynascope.compile(function, fullgraph=fullgraph)
+    differs = []
+    for size, requires_grad in ((4, False), (4, True), (4, True), (6, False), (8, False), (8, True)):
+        if size != 4 and function is exchanged:
+            continue
+        if requires_grad and function is reduced_over_ranks:
+            continue  # only sums have gradients
+        expected = outcome(function, rank, size, requires_grad)
+        found = outcome(compiled, rank, size, requires_grad)
+        try:
+            torch.testing.assert_close(found, expected)
+        except AssertionError as error:
+            differs.append(f"{size} {requires_grad}: {error}")
+    return differs
+
+
+def run(rank, port):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "2"}
+    on_gpu = "nccl" in sys.argv
+    if on_gpu:
+        torch.cuda.set_device(rank)
+        torch.set_default_device(f"cuda:{rank}")
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=datetime.timedelta(minutes=5))
+    found = {}
+    for function in (*WHOLE, *PARTS):
+        try:
+            found[function.__name__] = compared(function, rank, function in WHOLE)
+        except Exception as error:
+            found[function.__name__] = [f"{type(error).__name__}: {error}"]
+    gathered = [None, None]
+    dist.all_gather_object(gathered, found)
+    if rank == 0:
+        print(json.dumps({name: [*gathered[0][name], *gathered[1][name]] for name in found}))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    mp.spawn(run, (port,), nprocs=2)

@@ -1,0 +1,74 @@
+"""What the inputs come from is entered by a backward pass only where a result leads there."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+
+
+def ours_and_eagers(program, run):
+    return [run(function) for function in (program, dynascope.compile(program, fullgraph=True))]
+
+
+def program(x, other):
+    return x.sin(), other > x
+
+
+def test_a_function_without_a_derivative():
+    def run(function):
+        x = torch.ones(3, requires_grad=True)
+        result, mask = function(x, x // 2)
+        result.sum().backward()
+        return x.grad, mask
+
+    torch.testing.assert_close(*ours_and_eagers(program, run))
+
+
+def test_hooks_and_what_was_freed():
+    def run(function):
+        x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        other, seen = w.exp(), []
+        other.register_hook(seen.append)
+        other.sum().backward(retain_graph=True)
+        result, _ = function(x, other)
+        result.sum().backward()
+        other.sum().backward()  # nothing of it was freed
+        with pytest.raises(RuntimeError, match="second time"):
+            other.sum().backward()
+        function(x, other)[0].sum().backward()
+        return len(seen), x.grad, w.grad
+
+    torch.testing.assert_close(*ours_and_eagers(program, run))
+
+
+def test_a_second_derivative_beside_a_write():
+    def changed(x, other):
+        other.detach().add_(1)
+        return x.sin() * x
+
+    def run(function):
+        x, w = torch.linspace(0, 1, 3, requires_grad=True), torch.ones(3, requires_grad=True)
+        other = w * 1
+        (first,) = torch.autograd.grad(function(x, other).sum(), x, create_graph=True)
+        first.sum().backward()
+        return x.grad, other.detach()
+
+    torch.testing.assert_close(*ours_and_eagers(changed, run))
+
+
+def test_what_was_detached_is_no_base_of_others():
+    """It requires grad from then on, and they do not."""
+
+    def several(x):
+        made = 1 / x
+        turned = made.t().detach()
+        return made[0], turned, turned[0]
+
+    def run(function):
+        part, turned, row = function(torch.ones(1, 1))
+        turned.requires_grad_()
+        return part.requires_grad, part._is_view(), turned._is_view()
+
+    eagers, ours = ours_and_eagers(several, run)
+    assert ours == eagers

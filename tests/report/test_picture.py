@@ -1,0 +1,71 @@
+"""The picture of a graph: every step, every tensor with its bytes, and places that lead to the source."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from dynascope.report.facts import GraphFact, OperationFact, StepFact, TensorFact
+from dynascope.report.picture import picture
+from dynascope.report.span import Span
+
+AT = Span("model.py", 3, 4, 3, 20)
+
+
+def tensor(name, is_given=False):
+    return TensorFact(name, "f32[32, 64]", 8192, is_given)
+
+
+MUL, ADD = "aten.mul.Tensor", "aten.add.Tensor"
+
+
+def step(name, reads, writes, kernel=None, phase="forward", operators=(MUL,)):
+    operations = tuple(OperationFact(operator, AT) for operator in operators)
+    return StepFact(name, phase, operations, tuple(reads), tuple(writes), kernel)
+
+
+GRAPH = GraphFact(
+    "g0", 4, "dynascope",
+    steps=(
+        step("mul_add", [tensor("x", True)], [tensor("mul"), tensor("late")], "k0", operators=(MUL, MUL, ADD)),
+        step("call_mm", [tensor("mul"), tensor("w", True)], [tensor("mm")]),
+        step("sub<", [tensor("mm"), tensor("late")], [tensor("out")], "k1"),
+        step("other", [tensor("tangent", True)], [tensor("gradient")], "k2", "backward"),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def forward():
+    return ElementTree.fromstring(picture(GRAPH, "forward"))
+
+
+def words(drawn):
+    return [element.text for element in drawn.iter("text")]
+
+
+def test_steps_of_the_phase_are_drawn_with_their_operators(forward):
+    assert {"k0 mul_add", "mm", "k1 sub<"} <= set(words(forward))
+    assert any(text.strip() == "mul ×2 · add" for text in words(forward))
+    assert not any("other" in text for text in words(forward))
+
+
+def test_every_tensor_between_and_around_steps_has_its_bytes(forward):
+    edges = [element.find("title").text for element in forward.iter("g") if element.get("class") == "edge"]
+    assert sorted(edges) == [f"{name} f32[32, 64] 8.0 KiB" for name in ("late", "mm", "mul", "out", "w", "x")]
+
+
+def test_parts_lead_to_their_line_and_to_their_kernel(forward):
+    assert {(e.get("data-file"), e.get("data-line")) for e in forward.iter("g") if e.get("data-file")} == {("model.py", "3")}
+    assert [e.get("data-kernel") for e in forward.iter("g") if e.get("data-kernel")] == ["k0", "k1"]
+    linked = ElementTree.fromstring(picture(GRAPH, "backward", lambda target: f"#{target}"))
+    assert [e.get("href") for e in linked.iter("a")] == ["#k2", "#model.py:3"]
+
+
+def test_a_phase_without_steps_has_no_picture():
+    assert picture(GraphFact("g1", 1, "eager"), "forward") == ""
+
+
+def test_many_tensors_that_wait_stay_beside_each_other():
+    steps = [step(f"s{n}", [], [tensor(f"t{n}")]) for n in range(60)]
+    steps += [step(f"e{n}", [tensor(f"t{n}"), tensor(f"t{59 - n}")], []) for n in range(60)]
+    drawn = ElementTree.fromstring(picture(GraphFact("g0", 1, "dynascope", steps=tuple(steps)), "forward"))
+    assert float(drawn.get("width")) < 1400
