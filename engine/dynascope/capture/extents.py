@@ -223,12 +223,14 @@ class Extents:
 
     def _start(self, scope: Scope) -> None:
         """Worlds that keep to all that was relied on so far."""
-        self._follow_computed()
         if self.known == (len(scope.roots), len(scope.log)):
+            self._follow_computed()
             return
         roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
         if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
             self._begin(Worlds(scope))
+        else:
+            self._follow_computed()
 
     def _follow_computed(self) -> None:
         """Numbers that the program computed since: other worlds may be needed to tell them apart."""
