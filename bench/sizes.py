@@ -1,27 +1,34 @@
 """Sizes that vary: how often models are compiled for ten shapes, and what a call of varying sizes costs beside a static one.
 
     python bench/sizes.py                       all, into RESULTS.md
-    python bench/sizes.py compilations stages   two of: compilations, stages, kernels
+    python bench/sizes.py compilations stages   two of: compilations, uses, stages, kernels
 
 Lengths 7, 8, 9, 16, 33, 64 in batches of 4, then batches 1, 2, 3, 5 of length 16. A compilation is a graph that a backend gets.
+Uses: an int that is 1 to 12 from call to call, in every way that the tests know, upwards and mixed (5, 7, 12, 11, ...): graphs that
+were compiled, ours to kernels' texts and beyond, torch.compile's for `backend="eager"`.
 Stages: seconds from capture to the kernels' text of a call whose batch and length are symbolic, beside the same with static ones.
 Kernels: one warm call of each case of `cpu_kernels.py`, static / symbolic, at the same sizes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import dynascope
 import torch
+from dynascope import pipeline
 from measure import compare
 from results import write_section
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "api"))
 from test_tensors_of_other_sizes import MODELS  # noqa: E402
+from test_uses_of_a_number import MORE, USES, X, outcome, same  # noqa: E402
+from test_uses_of_a_number import PARTS as PARTED
 
 SHAPES = [*((4, length) for length in (7, 8, 9, 16, 33, 64)), *((batch, 16) for batch in (1, 2, 3, 5))]
 
@@ -68,6 +75,80 @@ def warm(name: str) -> str:
     with torch.no_grad():
         measured = compare({"varying": lambda: varying(x), "static": lambda: static(x)})
     return str(measured.ratio("varying", "static"))
+
+
+ORDERS = (list(range(1, 13)), [5, 7, 12, 11, 10, 9, 8, 6, 4, 3, 2, 1])
+LIMIT = 64
+
+
+def count_uses() -> None:
+    """One row for all that need no more than two (and one for the number 1, where it is not the first), a row for each other."""
+    torch._dynamo.config.recompile_limit = LIMIT
+    torch._logging.set_logs(all=50)
+    warnings.simplefilter("ignore")
+    few, rows, different, totals = 0, [], 0, [[0, 0], [0, 0]]
+    for name, use in (USES | PARTED).items():
+        counts = []
+        for at, numbers in enumerate(ORDERS):
+            ours, wrong = graphs_of_ours(use, numbers)
+            theirs = graphs_of_theirs(use, numbers)
+            counts += [ours, theirs]
+            different += wrong
+            totals[at][0] += ours
+            totals[at][1] += theirs
+        few += counts[0] <= 2 and counts[2] <= 3
+        if not (counts[0] <= 2 and counts[2] <= 3):
+            why = "as many parts" if name in PARTED else "a branch" if name in MORE else ""
+            rows.append([name, *map(str, counts), why])
+        print(name, *counts, wrong or "", flush=True)
+    sums = [str(total) for pair in totals for total in pair]
+    rows.insert(0, [f"{few} of {len(USES | PARTED)} uses", "at most 2", "", "at most 3", "", ""])
+    rows.insert(1, ["all, graphs in sum", *sums, ""])
+    columns = ["use", "ours, 1 to 12", "torch.compile", "ours, mixed", "torch.compile", "why more"]
+    values = len(ORDERS) * len(ORDERS[0]) * len(USES | PARTED)
+    note = f"{values} results compared with eager's: {different} different. Mixed orders meet 1 last, which is a case of its own."
+    write_section("Uses of a number", "python bench/sizes.py uses", columns, rows, note)
+
+
+def graphs_of_ours(use, numbers: list[int]) -> tuple[int, int]:
+    """How many graphs were compiled, and how many results are not eager's."""
+    made, compile_graph = [], pipeline.compile_graph
+
+    def counted(*arguments, **keywords):
+        made.append(compile_graph(*arguments, **keywords))
+        return made[-1]
+
+    dynascope.reset()
+    compiled, wrong = dynascope.compile(use, options={"recompile_limit": LIMIT}), 0
+    pipeline.compile_graph = counted
+    try:
+        for n in numbers:
+            torch.manual_seed(0)
+            theirs = outcome(use, n)
+            torch.manual_seed(0)
+            wrong += differs(outcome(compiled, n), theirs)
+    finally:
+        pipeline.compile_graph = compile_graph
+    return len(made), wrong
+
+
+def differs(ours, theirs) -> bool:
+    return isinstance(ours, type) != isinstance(theirs, type) or not same(ours, theirs)
+
+
+def graphs_of_theirs(use, numbers: list[int]) -> int:
+    made = []
+
+    def counting(graph, example_inputs):
+        made.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(use, backend=counting)
+    for n in numbers:
+        with contextlib.suppress(Exception):
+            compiled(X.clone(), n)
+    return len(made)
 
 
 def time_stages() -> None:
@@ -127,7 +208,7 @@ def compare_kernels() -> None:
     write_section("Symbolic kernels", "python bench/sizes.py kernels", columns, rows, "One thread, its processor time.")
 
 
-PARTS = {"compilations": count_compilations, "stages": time_stages, "kernels": compare_kernels}
+PARTS = {"compilations": count_compilations, "uses": count_uses, "stages": time_stages, "kernels": compare_kernels}
 
 
 if __name__ == "__main__":

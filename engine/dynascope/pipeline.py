@@ -109,6 +109,9 @@ class Compilation:
     trace: str = ""
 
 
+MOST_EARLIER = 8
+
+
 @dataclass(eq=False)
 class RegionState:
     """What one region has compiled so far. `symbolic` are the places whose number changed: inputs from now on."""
@@ -123,6 +126,8 @@ class RegionState:
     """Places whose number an operator needs as a constant: never inputs."""
     apart: set[Source] = field(default_factory=set)
     """Sizes of tensors that were taken to be equal to others, and were not."""
+    earlier: dict[Source, tuple[int, ...]] = field(default_factory=dict)
+    """What sizes of tensors were at each compilation, the latest ones."""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
@@ -135,6 +140,10 @@ class RegionState:
 
     refused_under: set[str] = field(default_factory=set)
     """The function modes under which it could not be captured as a whole: there it runs as it was written."""
+
+    def note_sizes(self, seen: Mapping[Source, int]) -> None:
+        for place, size in seen.items():
+            self.earlier[place] = (*self.earlier.get(place, ()), size)[-MOST_EARLIER:]
 
     def stand_aside(self, reason: Reason) -> None:
         """Calls that run as they are written for a while: said once for each reason."""
@@ -251,6 +260,7 @@ def _unfit() -> Reason | None:
 def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again: Again | None) -> hook.Entry | None:
     outcome, graph = _capture_and_compile(state, values, clock)
     if isinstance(outcome, Captured):
+        state.note_sizes(outcome.sizes.seen)
         outcome = outcome.with_relations()
         if graph is not None and graph.has_kernels:
             outcome.warn(values.globals)  # operators that run one by one do so themselves
@@ -364,6 +374,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         symbolic=frozenset(state.symbolic - state.fixed),
         fixed=frozenset(state.fixed),
         apart=frozenset(state.apart),
+        earlier=dict(state.earlier),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
         differentiates=is_own or backend is run_uncompiled,

@@ -374,3 +374,91 @@ def test_what_a_normalization_refuses_at_other_sizes():
     for wrong in ((torch.randn(3, 6), weight), (torch.randn(3, 6), torch.randn(6)), (x, torch.randn(1))):
         with pytest.raises(RuntimeError, match="normalized_shape"):
             compiled(*wrong)
+
+
+def windows(y):
+    return y.shape[2], torch.zeros(y.shape[2])
+
+
+WINDOWS = {
+    4: lambda x: windows(F.max_pool1d(x[None], 4)),
+    8: lambda x: windows(F.avg_pool1d(x[None], 8)),
+    16: lambda x: windows(F.max_pool1d(x[None], 16)),
+}
+
+
+@pytest.mark.parametrize("start", [33, 40, 47])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_sizes_of_windows_where_several_forms_fit_at_first(window, start):
+    program = WINDOWS[window]
+    compiled = dynascope.compile(program, dynamic=True, backend="eager")
+    for length in (start, 48, 50, 63, 64, 65, 79, 80, 81, 100, 112):
+        x = torch.rand(2, length)
+        assert compiled(x)[0] == program(x)[0] == compiled(x)[1].shape[0]
+
+
+def padded_to_what_it_was(x):
+    """As up-sampling networks do, for odd sizes."""
+    halved = F.max_pool1d(x[:, None], 2)
+    doubled = F.conv_transpose1d(F.max_pool1d(halved, 2), torch.ones(1, 1, 2), stride=2)
+    missing = halved.size(2) - doubled.size(2)
+    return torch.cat([F.pad(doubled, [missing // 2, missing - missing // 2]), halved], 1)
+
+
+def padded_to_groups(x):
+    return (F.pad(x, [0, -x.size(1) % 8]).view(x.size(0), -1, 8) + 1).sum(1)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("program", [padded_to_what_it_was, padded_to_groups])
+@pytest.mark.parametrize("start", [24, 23])
+def test_padding_that_is_nothing_at_first(program, start):
+    compiled = dynascope.compile(program, dynamic=True)
+    for length in (start, 24, 22, 21, 27, 16, 23, 25, 26):
+        x = torch.rand(2, length)
+        torch.testing.assert_close(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("length", [17, 24, 32])
+def test_parts_of_equal_number_share_a_graph(length):
+    made = []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    program = lambda x: [part * 2 for part in x.split(16)]  # noqa: E731
+    compiled = dynascope.compile(program, backend=counting, dynamic=True)
+    for rows in (length, 17, 24, 31, 32, 18):
+        x = torch.rand(rows, 3)
+        for ours, theirs in zip(compiled(x), program(x), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert len(made) == 1
+
+
+def test_numbers_in_tuples_of_modules_are_what_they_are():
+    made = []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+    compiled = dynascope.compile(layer, backend=counting, dynamic=True)
+    for batch, length in ((2, 5), (2, 7), (3, 12)):
+        x = torch.rand(batch, length, 8)
+        torch.testing.assert_close(compiled(x), layer(x))
+    assert len(made) == 1
+
+
+def test_sizes_that_differed_once_are_not_taken_to_be_equal():
+    made = []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    compiled = dynascope.compile(lambda x: x * 2, backend=counting)
+    for shape in ((2, 16, 16), (2, 20, 24), (3, 32, 32), (4, 24, 20)):
+        compiled(torch.ones(shape))
+    assert len(made) == 3

@@ -17,6 +17,9 @@ FORMS = {
     "convolution": lambda n, m: (n + 2 - 3) // 2 + 1,
     "half": lambda n, m: m // 2,
     "pooled with dilation": lambda n, m: (n - 2 * 2 - 1) // 3 + 1,
+    "patches": lambda n, m: (n - 16) // 16 + 1,
+    "patches with padding": lambda n, m: (n + 2) // 8,
+    "halved twice and doubled": lambda n, m: 2 * (m // 4),
 }
 
 
@@ -28,15 +31,45 @@ def test_the_form_is_found(form, hints):
     worlds = Worlds(scope)
     compute = FORMS[form]
     found = worlds.expression(tuple(compute(values["n"], values["m"]) for values in worlds.values))
+    while found is None and worlds.grow():  # two forms fitted
+        found = worlds.expression(tuple(compute(values["n"], values["m"]) for values in worlds.values))
     wanted = compute(n, m)
     assert found is not None
-    for first, second in ((2, 3), (9, 10), (31, 64), (100, 99)):
+    for first, second in ((2, 3), (9, 10), (31, 64), (100, 99), (63, 78), (97, 33)):
         values = {"n": first, "m": second}
         from dynascope.sizes import evaluate
 
         number = evaluate(found.expression, values) if isinstance(found, Size) else found
         assert number == (evaluate(wanted.expression, values) if isinstance(wanted, Size) else wanted)
     assert not len(scope.log)
+
+
+@pytest.mark.parametrize("hint", range(40, 60))
+def test_numbers_of_the_program_that_are_the_same_in_all_worlds_get_another_one(hint):
+    scope = Scope()
+    n = scope.root("n", hint, 2)
+    worlds = Worlds(scope, is_brief=True)
+    computed = [n % 4 // 2, n // 2, 2 * (n // 4), n // 4 * 4]
+    worlds.tell_apart(computed)
+    rows = [worlds.row(each) for each in computed]
+    assert len(set(rows)) == 4 and all(len(set(row)) > 1 for row in rows)
+
+
+def test_what_is_dealt_out_evenly():
+    scope = Scope()
+    n = scope.root("n", 2, 2)
+    assert n <= 6
+    worlds = Worlds(scope)
+    found = worlds.expression(tuple(3600 // values["n"] ** 2 for values in worlds.values))
+    assert str(found.expression) == str((3600 // (n * n)).expression)
+
+
+def test_a_few_values_are_all_asked():
+    scope = Scope()
+    n = scope.root("n", 6, 2)
+    assert n >= 6 and n <= 7
+    worlds = Worlds(scope)
+    assert worlds.are_enough and [values["n"] for values in worlds.values] == [6, 7]
 
 
 def test_what_has_no_form_is_not_guessed():

@@ -20,7 +20,7 @@ from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix
-from dynascope.sizes.reach import keep_above, keep_below, keep_dividing
+from dynascope.sizes.reach import keep_above, keep_below, keep_between, keep_dividing
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Extents:
         self.machine = machine
         self.worlds: Worlds | None = None
         self.known = (0, 0)
+        self.computed = 0
+        """How many numbers the program had computed when the worlds were last asked about them."""
         self.nodes: list[dict[fx.Node, Any]] = []
         self.least: dict[tuple, dict[fx.Node, Any]] = {}
         """What each node gives at the least sizes."""
@@ -53,17 +55,20 @@ class Extents:
         now = read(tensor.example)
         if not self.vary:
             return now
-        answers = [now, *self._answers_elsewhere(tensor.node, read)]
-        if len(answers) == 1:
-            return self._fixed(now)
-        if not isinstance(now, tuple):
-            found = self._form(tuple(answers), now)
-        elif any(len(answer) != len(now) for answer in answers):
-            return self._fixed(now)
-        else:
-            found = tuple(self._form(row, row[0]) for row in zip(*answers, strict=True))
-        self._keep_above(tensor.node, read, found)
-        return found
+        is_one = not isinstance(now, tuple)
+        while True:
+            answers = [now, *self._answers_elsewhere(tensor.node, read)]
+            if len(answers) == 1 or (not is_one and any(len(answer) != len(now) for answer in answers)):
+                return self._fixed(now)
+            self.worlds.wanted = None
+            found = tuple(map(self._form, [tuple(answers)] if is_one else zip(*answers, strict=True)))
+            if None not in found or not self._grow():
+                break
+        found = tuple(
+            self._fixed(here) if form is None else form for form, here in zip(found, (now,) if is_one else now, strict=True)
+        )
+        self._keep_above(tensor.node, read, found[0] if is_one else found)
+        return found[0] if is_one else found
 
     def settle(self, nodes: Iterable[fx.Node]) -> None:
         """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls. A node that
@@ -76,26 +81,49 @@ class Extents:
             if (
                 isinstance(example, torch.Tensor)
                 and "sizes" not in node.meta
-                and all(node in made for made in self.nodes)
+                and node in self.nodes[0]
             ):
-                shapes = [example.shape, *(made[node].shape for made in self.nodes)]
-                if len({*map(len, shapes)}) > 1:  # what `out=` resized
+                sizes = self._sizes_of(node, example.shape)
+                if sizes is None:  # what `out=` resized
                     self._fixed(None)
                     continue
-                rows = zip(*shapes, strict=True)
-                sizes = tuple(map(self.worlds.expression, rows))
                 if None not in sizes and any(isinstance(size, Size) for size in sizes):
                     node.meta["sizes"] = sizes
                 if None not in sizes:
                     self._keep_above(node, _shape, sizes)
 
+    def _sizes_of(self, node: fx.Node, shape: torch.Size) -> tuple[Any, ...] | None:
+        while True:
+            shapes = [shape, *self._elsewhere(node, _shape)]
+            if len({*map(len, shapes)}) > 1:
+                return None
+            self.worlds.wanted = None
+            sizes = tuple(map(self._form, zip(*shapes, strict=True)))
+            if len(shapes) == 1 or None not in sizes or not self._grow():
+                return sizes if len(shapes) > 1 else (None,)
+
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
         lengths = self._answers_elsewhere(node, len)
-        if not lengths or any(length != len(now) for length in lengths):
-            self._fixed(None)
-        else:
+        if lengths and all(length == len(now) for length in lengths):
             self._keep_above(node, len, len(now))
+        elif not self._keep_length(node, len(now)):
+            self._fixed(None)
+
+    def _keep_length(self, node: fx.Node, length: int) -> bool:
+        """Whether there are as many for numbers from some least to some largest one, which is then relied on."""
+        scope = self.machine.sizes.scope
+
+        def fits(values: Mapping[str, Any]) -> bool:
+            try:
+                with torch.device("meta"), torch.no_grad():
+                    return len(self._run(node, values, {})) == length
+            except Exception:
+                return False
+
+        varied = [] if self.worlds is None else self.worlds.varied
+        deciding = [name for name in varied if not all(fits({**scope.hints, name: v[name]}) for v in self.worlds.values)]
+        return len(deciding) == 1 and keep_between(scope, deciding[0], fits)
 
     def _keep_above(self, node: fx.Node, read: Callable[[Any], Any], found: Any) -> None:
         """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
@@ -112,11 +140,17 @@ class Extents:
         if self.worlds is not None:
             keep_above(self.machine.sizes.scope, self.worlds.varied, fits, self.worlds.steps)
 
-    def _form(self, row: tuple, now: Any) -> Any:
-        if all(type(answer) is type(now) and answer == now for answer in row):
-            return now
-        found = self.worlds.expression(row) if type(now) is int else None
-        return self._fixed(now) if found is None else found
+    def _form(self, row: tuple) -> Any:
+        if all(type(answer) is type(row[0]) and answer == row[0] for answer in row):
+            return row[0]
+        return self.worlds.expression(row) if type(row[0]) is int and not self.worlds.wanted else None
+
+    def _grow(self) -> bool:
+        """Whether there is a world more, as two forms fitted."""
+        if self.worlds is None or not self.worlds.grow():
+            return False
+        self.nodes.append({})
+        return True
 
     def _fixed(self, now: Any) -> Any:
         scope = self.machine.sizes.scope
@@ -190,14 +224,29 @@ class Extents:
     def _start(self, scope: Scope) -> None:
         """Worlds that keep to all that was relied on so far."""
         if self.known == (len(scope.roots), len(scope.log)):
+            self._follow_computed()
             return
         roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
         if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
             self._begin(Worlds(scope))
+        else:
+            self._follow_computed()
+
+    def _follow_computed(self) -> None:
+        """Numbers that the program computed since: other worlds may be needed to tell them apart."""
+        if self.worlds is not None and self.computed != len(self.machine.graph.numbers):
+            self.worlds.tell_apart(self._computed())
+            self.nodes += [{} for _ in range(len(self.worlds.values) - 1 - len(self.nodes))]
+
+    def _computed(self) -> list[Size]:
+        numbers = self.machine.graph.numbers
+        self.computed = len(numbers)
+        return [node.meta["size"] for node in numbers.values() if "size" in node.meta]
 
     def _begin(self, worlds: Worlds) -> None:
         self.worlds = worlds if worlds.are_enough else None
-        worlds.learn(node.meta["size"] for node in self.machine.graph.graph.nodes if "size" in node.meta)
+        worlds.tell_apart(self._computed())
+        worlds.learn(self._computed())
         self.nodes = [{} for _ in worlds.values[1:]]
 
     def _run(self, wanted: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:

@@ -187,11 +187,16 @@ class Machine:
         return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
 
     def _is_built_in(self, source: Source) -> bool:
-        """A module's own numbers are what it is made of, defaults are a function's: they vary only where they were seen to."""
+        """A module's own numbers (`stride` of a layer, its `config.heads`) are what it is made of, defaults are a function's: they
+        vary only where they were seen to."""
         base = getattr(source, "base", None)
-        if isinstance(base, AttributeSource) and base.name in ("__defaults__", "__kwdefaults__"):
-            return True
-        return base is not None and isinstance(base.read(self.values), torch.nn.Module)
+        while isinstance(base, Source):
+            if isinstance(base, AttributeSource) and base.name in ("__defaults__", "__kwdefaults__"):
+                return True
+            if isinstance(base.read(self.values), torch.nn.Module):
+                return True
+            base = getattr(base, "base", None)
+        return False
 
     # The loop
 

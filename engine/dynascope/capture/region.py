@@ -6,7 +6,7 @@ CodeRegion(resume_code, "f", parent=..., resumed_at=Span)     the rest of it, af
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -61,6 +61,8 @@ class CaptureOptions:
     fixed: frozenset[Source] = frozenset()
     apart: frozenset[Source] = frozenset()
     """Sizes of tensors that were equal to others once, and then were not."""
+    earlier: Mapping[Source, tuple[int, ...]] = field(default_factory=dict)
+    """What sizes of tensors were at earlier captures: those that differed then are not taken to be equal now."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True

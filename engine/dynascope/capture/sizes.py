@@ -18,7 +18,7 @@ from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, Source
 from dynascope.report.span import UserStack
-from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, roots_of
+from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, known, roots_of
 from dynascope.sizes.expression import INFINITY, of_root
 
 MOST = 2**63 - 1
@@ -39,8 +39,10 @@ class Sizes:
         self.scope = Scope(user_stack)
         self.graph = graph
         self.places: dict[str, tuple[Source, UserStack]] = {}
-        self.extents: dict[int, Size] = {}
-        """Of tensors, by their values at hand."""
+        self.extents: dict[tuple[int, ...], Size] = {}
+        """Of tensors, by their values at hand and at earlier captures."""
+        self.seen: dict[Source, int] = {}
+        """Every size of a tensor from outside, as it is."""
         self.counts: dict[tuple, Size] = {}
         """How many are true in a mask, by its node and version."""
         self.layouts: dict[Relation, UserStack] = {}
@@ -57,9 +59,9 @@ class Sizes:
         self.graph.number_input(size, source)
         return size
 
-    def extent(self, hint: int, source: Source, apart: bool) -> Size:
-        """A tensor's size or stride. Those that are equal now are one root, but for those that are to be told apart."""
-        shared = None if apart else self.extents.get(hint)
+    def extent(self, hint: int, source: Source, apart: bool, earlier: tuple[int, ...] = ()) -> Size:
+        """A tensor's size or stride. Those that are equal now and always were are one root, but for those to be told apart."""
+        shared = None if apart else self.extents.get((hint, *earlier))
         if shared is not None:
             self.follows(source, shared)
             return shared
@@ -68,7 +70,7 @@ class Sizes:
         self.places[name] = source, self.scope.where()
         self.graph.number_input(size, source)
         if not apart:
-            self.graph.journal.set_item(self.extents, hint, size)
+            self.graph.journal.set_item(self.extents, (hint, *earlier), size)
         return size
 
     def late(self, kind: type, hint: int | float, low: float) -> Size:
@@ -102,7 +104,7 @@ class Sizes:
         """A function of numbers of which some vary; None where it is none, or raises for the numbers at hand."""
         if not any(isinstance(value, SymbolicNumber) for value in values) or not is_function_of_numbers(function):
             return None
-        if function in (operator.pow, operator.ipow) and self.is_late(values[-1]):
+        if function in (operator.pow, operator.ipow) and self.is_late(values[-1]) and not known(">=", values[-1].size, 0):
             return None  # whether it is an int hangs on the sign
         numbers = [number_in(value) for value in values]
         if any(kind_of(number) is None for number in numbers):

@@ -46,6 +46,7 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     """Makes the roots, and says what they rely on. None where nothing varies."""
     if machine.options.dynamic is False:
         return None
+    machine.sizes.seen.update((ExtentSource(source, "size", d), size) for d, size in enumerate(tensor.shape))
     varying = [d for d, size in enumerate(tensor.shape) if size >= LEAST and _varies(machine, tensor, source, d)]
     steps = {
         d
@@ -58,7 +59,8 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     marks = marks_of(tensor)
     for d in varying:
         place = ExtentSource(source, "size", d)
-        sizes[d] = machine.sizes.extent(sizes[d], place, place in machine.options.apart)
+        earlier = machine.options.earlier.get(place, ())
+        sizes[d] = machine.sizes.extent(sizes[d], place, place in machine.options.apart, earlier)
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low
         _ = high is None or sizes[d] <= high

@@ -18,7 +18,7 @@ from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, Varyi
 from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
-from dynascope.sizes.reach import is_possible, keep_above, keep_dividing
+from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_dividing
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
 
 USUAL = 2
@@ -54,11 +54,13 @@ def for_all_sizes(program: Program, record: Run) -> Any:
         scope.binding = relied_on
 
     def recorded(worlds: Worlds) -> Any:
-        try:
-            return _in_worlds(worlds, program, run)
-        except DifferentiationRefused:
-            scope.log.take_back(relied_on)
-        return None
+        while True:
+            try:
+                return _in_worlds(worlds, program, run)
+            except DifferentiationRefused:
+                scope.log.take_back(relied_on)
+            if not worlds.grow():
+                return None
 
     tried = None
     for is_brief, reaches_down in ((True, True), (False, True), (False, False)):
@@ -68,7 +70,8 @@ def for_all_sizes(program: Program, record: Run) -> Any:
             return found
         tried = worlds.values
     needed = _sizes_needed(names, program, scope, run)
-    for search in (partial(_dividing, run), _within_extents) if needed else ():
+    searches = (partial(_dividing, run), _within_extents, partial(_below, run))
+    for search in searches if needed else ():
         if (found := search(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
             return found
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
@@ -85,15 +88,35 @@ def _dividing(
         return None
     shapes = [getattr(node.meta.get("example_value"), "shape", ()) for node in program.graph.graph.nodes]
 
-    def runs(values: Mapping[str, Any]) -> bool:
-        try:
-            _run_at(values, program, run, Trail(Worlds(scope, ())))
-        except DifferentiationRefused:
-            return False
-        return True
+    return _relying(scope, recorded, lambda: keep_dividing(scope, name, shapes, partial(_runs, program, scope, run)))
 
+
+def _below(
+    run: Run, program: Program, scope: Scope, needed: Collection[str], recorded: Callable[[], Any | None]
+) -> Any | None:
+    """Where the program runs with numbers up to some largest one, whatever it is: what is recorded for those."""
+    (name, *others) = needed
+    if others:
+        return None
+    return _relying(scope, recorded, lambda: keep_below(scope, name, partial(_runs, program, scope, run)))
+
+
+def _runs(program: Program, scope: Scope, run: Run, values: Mapping[str, Any]) -> bool:
+    try:
+        _run_at(values, program, run, Trail(Worlds(scope, ()), (), _usual(program)))
+    except DifferentiationRefused:
+        return False
+    return True
+
+
+def _usual(program: Program) -> int:
+    return STEPS_OF_A_NODE * (len(program.graph.graph.nodes) + 1)
+
+
+def _relying(scope: Scope, recorded: Callable[[], Any | None], rely: Callable[[], bool]) -> Any | None:
+    """What is recorded where that can be relied on which `rely` logs."""
     relied_on, binding = len(scope.log), scope.binding
-    if not keep_dividing(scope, name, shapes, runs):
+    if not rely():
         return None
     scope.binding = len(scope.log)
     found = recorded()
@@ -153,7 +176,9 @@ def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
 def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
     if not worlds.are_enough:
         raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
-    worlds.learn(node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta)
+    computed = [node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta]
+    worlds.tell_apart(computed)
+    worlds.learn(computed)
 
     def count() -> int:
         at_hand = Trail(worlds)
@@ -161,9 +186,8 @@ def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
         return len(at_hand.observations)
 
     trails: list[Trail] = []
-    usual = STEPS_OF_A_NODE * (len(program.graph.graph.nodes) + 1)
     for values in worlds.values[1:]:
-        trails.append(Trail(worlds, most=len(trails[0].observations)) if trails else Trail(worlds, (), usual, count))
+        trails.append(Trail(worlds, most=len(trails[0].observations)) if trails else Trail(worlds, (), _usual(program), count))
         _run_at(values, program, run, trails[-1])
     worlds.scope.worlds = worlds
     trail = Trail(worlds, trails)

@@ -65,7 +65,7 @@ class Trail:
         """Raises `DifferentiationRefused` where two things that are one here are different in another world."""
         numbers = (int(are_different),)
         self.observations.append(numbers)
-        self.found.append(())
+        self.found.append(None if self.others and are_different else numbers)
         if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
             raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
 

@@ -70,6 +70,28 @@ def keep_below(scope: Scope, name: str, runs: Callable[[Values], bool]) -> bool:
     return True
 
 
+def keep_between(scope: Scope, name: str, fits: Callable[[Values], bool]) -> bool:
+    """Relies on a root being neither so small nor so large that `fits` is no longer true. False where it is true of hardly any but
+    the one at hand, or of all."""
+    hint, root = scope.hints[name], scope.roots[name]
+
+    def farthest(way: int) -> int:
+        def is_taken(distance: int) -> bool:
+            values = {**scope.hints, name: hint + way * distance}
+            return hint + way * distance >= LEAST and is_possible(scope, values) and fits(values)
+
+        step = 1
+        while step < FARTHEST and is_taken(step):
+            step *= 2
+        return hint + way * (bisect_left(range(step // 2, step), True, key=lambda each: not is_taken(each + 1)) + step // 2)
+
+    least, most = farthest(-1), farthest(1)
+    if hint < LEAST or least == most or most - hint >= FARTHEST // 2:
+        return False
+    size = scope.root(name, hint, root.low, root.high)
+    return bool(size >= least and size <= most)
+
+
 def keep_dividing(scope: Scope, name: str, shapes: Iterable[Sequence[int]], runs: Callable[[Values], bool]) -> bool:
     """Relies on a root dividing a size, or the number of elements, of one of `shapes`, where the program runs with its divisors and
     not with the numbers between. False where that is not what it needs."""

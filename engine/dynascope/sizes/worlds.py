@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from dynascope.sizes.expression import evaluate
 from dynascope.sizes.reach import lowest
 from dynascope.sizes.relations import divided_by_root, is_true_of
-from dynascope.sizes.size import Scope, Size, hint_of
+from dynascope.sizes.size import Scope, Size, hint_of, roots_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
 INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
@@ -44,6 +44,8 @@ STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
+MOST_ADDED, MOST_RESIDUES = 8, 65
+FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
 
 Row = tuple[int | float, ...]
 
@@ -64,11 +66,16 @@ class Worlds:
         self.scope, self.steps, self.is_brief = scope, steps, is_brief
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
         self.varied = free if varied is None else list(varied)
+        self.wanted: dict[str, Any] | None = None
+        """Where forms differ that fit the last row all."""
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
+        self.are_all = False
+        """Whether no other values keep to what was relied on: a form that fits is right, however few they are."""
         for found in (self._primes_away(), self._other(COUNT - 1)) if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
-        if reaches_down and self.are_enough:
+        self.are_all = not self.are_enough and self._take_all()
+        if reaches_down and self.are_enough and not self.are_all:
             least = lowest(scope, {name: self._below(name) for name in self.varied})
             if least not in self.values:
                 self.values[-1] = least
@@ -76,10 +83,22 @@ class Worlds:
     def _below(self, name: str) -> range:
         return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
 
+    def _take_all(self) -> bool:
+        """Where one root has a few values to take: all of them."""
+        (name, *others) = self.varied or ("",)
+        if others or name not in self._most or self._most[name] - self.scope.roots[name].low > MOST_KNOWN:
+            return False
+        numbers = range(int(max(self.scope.roots[name].low, USUAL)), self._most[name] + 1)
+        possible = [values for number in numbers if self._is_possible(values := {**self.scope.hints, name: number})]
+        if not 1 < len(possible) <= COUNT or self.scope.hints not in possible:
+            return False
+        self.values = [dict(self.scope.hints), *(values for values in possible if values != self.scope.hints)]
+        return True
+
     @property
     def are_enough(self) -> bool:
         """Whether rows tell forms apart: no value of the roots but the hints may satisfy what was relied on."""
-        return len(self.values) == (BRIEF if self.is_brief else COUNT)
+        return self.are_all or len(self.values) >= (BRIEF if self.is_brief else COUNT)
 
     @property
     def are_possible(self) -> bool:
@@ -153,6 +172,59 @@ class Worlds:
             root.low <= values[name] <= root.high for name, root in self.scope.roots.items() if root.kind is int
         ) and all(is_true_of(relation, values) for relation, _ in islice(self.scope.log, self.scope.binding))
 
+    def tell_apart(self, sizes: Iterable[Any]) -> None:
+        """Adds a world where two numbers that the program computed, or one and a constant, are the same in all so far and differ in
+        others: `n % 4` is 0 in many."""
+        met: dict[Row, Any] = {}
+        for size in sizes:
+            if not isinstance(size, Size) or size.kind is not int or len(self.values) >= COUNT + MOST_ADDED:
+                continue
+            row = self.row(size)
+            other = row[0] if row.count(row[0]) == len(row) else met.setdefault(row, size)
+            if other is size or (found := self._where_different(size, other)) is None:
+                continue
+            self._add(found)
+            met = {}
+
+    def want(self, size: Size, low: int, high: int, divisor: int) -> bool:
+        """Notes the world where `(size + offset) // divisor` is not the same for offsets from `low` to `high`, as near to half of them as
+        can be. False where there is none."""
+        near, best = self.values[min(1, len(self.values) - 1)], None
+        for name in (root.name for root in roots_of([size]) if root.name in self.varied):
+            for distance in range(1, MOST_RESIDUES):
+                values = {**near, name: near[name] + distance * self.steps.get(name, 1)}
+                jump = -evaluate(size.expression, values) % divisor
+                jump += (low - jump + divisor) // divisor * divisor  # the least above `low`
+                if jump <= high and self._is_possible(values):
+                    best = min(best or (high, {}), (abs(2 * jump - low - high), values), key=lambda pair: pair[0])
+        self.wanted = best and best[1]
+        return bool(self.wanted)
+
+    def grow(self) -> bool:
+        """Whether a form could not be told from others: then there is a world more, in which it can."""
+        if self.wanted is None or len(self.values) >= COUNT + MOST_ADDED:
+            return False
+        self._add(self.wanted)
+        return True
+
+    def _add(self, values: dict[str, Any]) -> None:
+        self.values.append(values)
+        self.wanted = None
+        for name in ("_known", "_known_floats"):
+            self.__dict__.pop(name, None)
+
+    def _where_different(self, size: Size, other: Any) -> dict[str, Any] | None:
+        difference = size - other
+        if not isinstance(difference, Size):
+            return None
+        near = self.values[min(1, len(self.values) - 1)]
+        for name in (root.name for root in roots_of([difference]) if root.name in self.varied):
+            for distance in range(1, MOST_RESIDUES):
+                values = {**near, name: near[name] + distance * self.steps.get(name, 1)}
+                if self._is_possible(values) and evaluate(difference.expression, values):
+                    return values
+        return None
+
     # From numbers to expressions
 
     @cached_property
@@ -207,7 +279,11 @@ class Worlds:
         known = self._known.get(row) if integers else self._known_floats.get(row)
         if known is None:
             forms = FORMS_OF_FLOATS if not integers else SURE_FORMS if self.is_brief else FORMS
-            known = next((found for form in forms if (found := form(self, row)) is not None), None)
+            self.wanted = None
+            for form in forms:
+                known = form(self, row)
+                if known is not None or self.wanted is not None:
+                    break
             if known is not None:
                 self.learn([known])
         return known
@@ -286,13 +362,40 @@ def _sum(worlds: Worlds, row: Row) -> Any:
 
 
 def _quotient(worlds: Worlds, row: Row) -> Any:
-    """(known + offset) // divisor, as convolutions and pooling give."""
+    """(known + offset) // divisor, as convolutions and pooling give. Where several offsets fit another world is wanted, which tells
+    them apart."""
     for other, size in list(worlds._known.items())[:64]:
         for divisor in DIVISORS:
-            for offset in range(divisor * row[0] - other[0], divisor * (row[0] + 1) - other[0]):
-                found = worlds._unless_wrong((size + offset) // divisor, row)
-                if found is not None:
-                    return found
+            low = max(divisor * number - value for number, value in zip(row, other, strict=True))
+            high = min(divisor * (number + 1) - 1 - value for number, value in zip(row, other, strict=True))
+            if low < high and worlds.want(size, low, high, divisor):
+                return None
+            if low <= high:
+                return (size + (0 if low <= 0 <= high else low)) // divisor
+    return None
+
+
+def _multiple(worlds: Worlds, row: Row) -> Any:
+    """A number of times (known + offset) // divisor, as what was halved and is doubled again."""
+    for factor in FACTORS_OF_QUOTIENTS:
+        if all(number % factor == 0 for number in row):
+            found = _quotient(worlds, tuple(number // factor for number in row))
+            if found is not None or worlds.wanted is not None:
+                return None if found is None else found * factor
+    return None
+
+
+def _share(worlds: Worlds, row: Row) -> Any:
+    """number // known, or // the product of two known, as what is dealt out evenly gives."""
+    known = [pair for pair in list(worlds._known.items())[:64] if all(pair[0])]
+    for at, (first, left) in enumerate(known):
+        dealt = [number * value for number, value in zip(row, first, strict=True)]
+        if dealt.count(dealt[0]) == len(dealt):
+            return dealt[0] // left
+        for second, right in known[at:]:
+            whole = dealt[0] * second[0]
+            if all(part * value == whole for part, value in zip(dealt, second, strict=True)):
+                return whole // (left * right)
     return None
 
 
@@ -319,4 +422,4 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
 SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _sum, _quotient)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _sum, _quotient, _share, _multiple)

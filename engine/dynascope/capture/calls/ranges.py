@@ -2,16 +2,20 @@
 
     x.fill_(n)        n = 3, x of uint8        ->  `n <= 255` and `n >= -255` are relied on: for others torch raises
 
-Torch's own operators are asked, with a number that no smaller type holds: an addition takes it, what fills a tensor does not.
+Torch's own operators are asked, with a number that no smaller type holds: an addition takes it, what fills a tensor does not. Only
+where the number is an element to them: one that counts (a window of 2**62) is never tried.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from dynascope.capture.reasons import TorchCallFails
 from dynascope.capture.signals import Break
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 FAR = {int: 2**62, float: 1e300}
 SMALL = 8
+ELEMENTS = ("number", "float", "number]", "float]")
 HOLD_ALL = {int: (torch.int64, torch.bool), float: (torch.float64, torch.bool)}
 
 
@@ -54,14 +59,56 @@ def _overflows(machine: Machine, target: Callable[..., Any], arguments: Any, nam
         apart[at] = number
     else:
         by_name[at] = number
+
+    def ask() -> None:
+        with _OnlyElements(number):
+            target(*apart, **by_name)
+
     try:
         with torch.no_grad(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
-            machine.in_plain_mode(lambda: target(*apart, **by_name))
+            machine.in_plain_mode(ask)
     except RuntimeError as error:
         return "without overflow" in str(error)
     except Exception:
         return False
     return False
+
+
+class _OnlyElements(TorchFunctionMode):
+    """Refuses a call that takes the number as anything but an element, by its schemas."""
+
+    def __init__(self, number: Any) -> None:
+        super().__init__()
+        self.number = number
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        given: list[tuple[Any, Any]] = [*enumerate(args), *(kwargs or {}).items()]
+        for place, item in given:
+            if _contains(item, self.number) and not _is_element(func, place):
+                raise NotImplementedError
+        with self if hasattr(func, "__code__") else contextlib.nullcontext():
+            return func(*args, **(kwargs or {}))
+
+
+def _contains(item: Any, number: Any) -> bool:
+    if type(item) in (list, tuple):
+        return any(_contains(each, number) for each in item)
+    return type(item) is type(number) and item == number
+
+
+def _is_element(function: Any, place: int | str) -> bool:
+    """Whether some overload takes a number there, or Python's own arithmetic or assignment does."""
+    name = getattr(function, "__name__", "")
+    return name.startswith("__") or hasattr(function, "__code__") or place in _places_of_elements(name)
+
+
+@functools.cache
+def _places_of_elements(name: str) -> frozenset[int | str]:
+    packet = getattr(torch.ops.aten, name, None)
+    schemas = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet is not None else []
+    arguments = [(at, each) for schema in schemas for at, each in enumerate(schema.arguments)]
+    taken = [(at, each.name) for at, each in arguments if str(each.type).removeprefix("Optional[") in ELEMENTS]
+    return frozenset(place for pair in taken for place in pair)
 
 
 def _small(example: Any) -> Any:

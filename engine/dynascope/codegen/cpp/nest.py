@@ -59,6 +59,12 @@ class Nest:
         return is_multiple(self.lane.extent, self.lanes)
 
     @property
+    def ends_in_part(self) -> bool:
+        """Whether whole steps of the lane loop are followed by one of part of the lanes, for some sizes."""
+        few = not isinstance(self.lane.extent, Size) and self.lane.extent < self.lanes
+        return not self.fills_lanes and not self.overlaps and not few
+
+    @property
     def items(self) -> Extent:
         """How many parallel items a kernel call is divided into."""
         if self.blocked:

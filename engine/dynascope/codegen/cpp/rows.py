@@ -137,20 +137,32 @@ class RowEmitter(ValueWriter):
         if clipped:
             self._line(f"const long last = {end} < {extent} ? {end} : {extent};")
             end = "last"
-        self._open_lanes(begin, end)
+        closing, calls = self._open_lanes(begin, end)
         self._one_row()
-        self._close()
+        self._close(closing)
+        self._lines_of(calls)
         if clipped:
             self._close()
 
-    def _open_lanes(self, begin: str, end: str) -> None:
+    def _open_lanes(self, begin: str, end: str) -> tuple[str, list[str]]:
+        """Opens a loop over the lanes; gives its end and the lines that follow it. Where the last step may be of part of the lanes
+        it is a function of one step: the whole ones are compiled knowing that they are whole."""
         lane, lanes = self.nest.lane, self.nest.lanes
+        if self.nest.ends_in_part:
+            at, step = f"{lane}_at", f"{lane}_step"
+            self._open(f"const auto {step} = [&](const long {lane}, const long n) __attribute__((always_inline))")
+            return "};", [
+                f"long {at} = {begin};",
+                f"for (; {at} + {lanes} <= {end}; {at} += {lanes}) {step}({at}, {lanes});",
+                f"if ({at} < {end}) {step}({at}, {end} - {at});",
+            ]
         counter = f"{lane}_at" if self.nest.overlaps else lane
         self._open(f"for (long {counter} = {begin}; {counter} < {end}; {counter} += {lanes})")
         if self.nest.overlaps:
             self._line(f"const long {lane} = {self._last_start(counter)};")
             self._line(f"const long again = {counter} - {lane};")
         self._count(self.nest.overlaps)
+        return "}", []
 
     def _last_start(self, counter: str) -> str:
         """The last step begins where all of its lanes are elements; it goes over some of them again."""
@@ -209,9 +221,17 @@ class RowEmitter(ValueWriter):
             self.kept[value] = self._scratch_name(value)
         for item in accumulators:
             if not item.flush:
-                self._lines_of(item.merged_parts(copies))
+                self._lines_of(self._merged_parts(item, copies))
             self._lines_of(item.end)
             self.names[item.value] = item.name
+
+    def _merged_parts(self, item: Accumulator, copies: int) -> list[str]:
+        """Of rows whose length varies, only where they are so long that several parts were used."""
+        lines = item.merged_parts(copies)
+        if not lines or not isinstance(self.nest.columns[-1].extent, Size):
+            return lines
+        stride = self.nest.lanes if self.nest.columns[-1] == self.nest.lane else 1
+        return [f"if ({sizes.text(self.nest.columns[-1].extent)} >= {copies * stride}) {{ {' '.join(lines)} }}"]
 
     def _copies(self, wanted: list[int], accumulators: list[Accumulator]) -> int:
         """How many parts each accumulator has: several where a short step would wait for the one before."""
@@ -246,16 +266,18 @@ class RowEmitter(ValueWriter):
             if item.flush:
                 self._lines_of(item.more_parts(copies))
         after = [
-            line for item in accumulators if item.flush for line in (*item.merged_parts(copies), *item.flush)
+            line for item in accumulators if item.flush for line in (*self._merged_parts(item, copies), *item.flush)
         ]  # fmt: skip
         if copies > 1:
             loops = self._open_step(symbol, accumulators, copies, first, end)
             return [*closings, ("};", [*loops, *after])]
-        if symbol == self.nest.lane:
-            self._open_lanes(first, end)
-        else:
+        if symbol != self.nest.lane:
             self._open(f"for (long {symbol} = {first}; {symbol} < {end}; {symbol}++)")
-        return [*closings, ("}", after)]
+            return [*closings, ("}", after)]
+        if not self.nest.ends_in_part:
+            return [*closings, (self._open_lanes(first, end)[0], after)]
+        self._open("")
+        return [*closings, ("}", after), self._open_lanes(first, end)]
 
     def _open_step(
         self, symbol: Symbol, accumulators: list[Accumulator], copies: int, first: str, end: str
@@ -265,22 +287,31 @@ class RowEmitter(ValueWriter):
         stride = self.nest.lanes if is_lane else 1
         again = is_lane and self.nest.overlaps
         parts = "".join(f", {item.part.kind}& {item.part.name}" for item in accumulators)
-        extra = ", const long again" if again else ""
+        in_part = is_lane and self.nest.ends_in_part
+        extra = ", const long again" if again else ", const long n" if in_part else ""
         self._open(f"const auto {step} = [&](const long {symbol}{extra}{parts}) __attribute__((always_inline))")
-        if is_lane:
+        if is_lane and not in_part:
             self._count(self.nest.overlaps)
 
         def call(place: str, number: int, repeated: str) -> str:
             own = "".join(f", {item.part.copy(number)}" for item in accumulators)
-            return f"{step}({place}{', ' + repeated if again else ''}{own});"
+            return f"{step}({place}{', ' + repeated if again or in_part else ''}{own});"
 
-        several = " ".join(call(f"{at} + {k * stride}" if k else at, k, "0") for k in range(copies))
+        whole = str(stride) if in_part else "0"
+        several = " ".join(call(f"{at} + {k * stride}" if k else at, k, whole) for k in range(copies))
         place = self._last_start(at) if again else at
         one = call(place, 0, f"{at} - ({place})")
         return [
             f"long {at} = {first};",
             f"for (; {at} + {copies * stride} <= {end}; {at} += {copies * stride}) {{ {several} }}",
-            f"for (; {at} < {end}; {at} += {stride}) {one}",
+            *(
+                [
+                    f"for (; {at} + {stride} <= {end}; {at} += {stride}) {call(at, 0, whole)}",
+                    f"if ({at} < {end}) {call(at, 0, f'{end} - {at}')}",
+                ]
+                if in_part
+                else [f"for (; {at} < {end}; {at} += {stride}) {one}"]
+            ),
         ]  # fmt: skip
 
     # -- which values where ----------------------------------------------------------------------------------------
