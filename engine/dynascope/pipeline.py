@@ -396,8 +396,8 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
             if numbers := numbers_among(captured.example_inputs):
                 raise NumberNeeded(numbers) from error
             return _failed(captured, state, error)
+    captured = replace(captured, module=written(captured.module))
     numbers, original = numbers_among(captured.example_inputs), captured.module
-    captured = replace(captured, module=written(original))
     if _look() is not None:
         # A backend may change the graph that it is given.
         captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))

@@ -21,6 +21,7 @@ __all__ = [
     "expected",
     "explain",
     "list_backends",
+    "load_ipython_extension",
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",
@@ -82,6 +83,10 @@ def explain(target, *arguments, **named):
 
 def list_backends():
     return []
+
+
+def load_ipython_extension(shell):
+    raise RuntimeError(NEEDS)
 
 
 def reset():

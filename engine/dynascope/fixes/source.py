@@ -33,8 +33,10 @@ class Source:
         around = [
             node
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.expr) and (node.lineno, node.col_offset) <= first and last <= end_of(node)
-        ]
+            # A field of a formatted text has a place of its own from Python 3.12 on; it is no expression by itself.
+            if isinstance(node, ast.expr) and not isinstance(node, ast.FormattedValue)
+            and (node.lineno, node.col_offset) <= first and last <= end_of(node)
+        ]  # fmt: skip
         return min(around, key=_extent, default=None)
 
     def parent(self, node: ast.AST) -> ast.AST | None:

@@ -344,7 +344,7 @@ class Operation:
             with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside_on_meta(self.target):
                 target = torch.Tensor.to if self.name in MOVES else self.target
                 result = self.machine.in_plain_mode(lambda: target(*arguments, **keywords))
-        except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError, AssertionError) as error:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
