@@ -236,6 +236,10 @@ def _compile_kernels(
 ) -> CompiledGraph:
     late = frozenset(name for node in part.inputs if "late" in node.meta and "size" in node.meta for name in part.roots)
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
+    if unknown and shown is None:
+        # What lies otherwise than densely is not described at other sizes: the parts are those of these sizes.
+        if numbers := tuple(at for at, node in enumerate(examples) if "size" in node.meta):
+            raise NumberNeeded(numbers)
     try:
         if unknown:
             raise NumberNeeded(())
