@@ -134,8 +134,8 @@ def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores 
     for at, node in enumerate(nodes):
         if node.op in ("placeholder", "output") or is_computed_number(node):
             continue
-        if node.target is operator.getitem and not isinstance(node.args[0].meta.get("example_value"), torch.Tensor):
-            levels[node] = levels.get(node.args[0], latest)
+        if node.target is operator.getitem and not isinstance(node.all_input_nodes[0].meta.get("example_value"), torch.Tensor):
+            levels[node] = levels.get(node.all_input_nodes[0], latest)
             continue
         step = sum(border < at for border in borders)
         earliest = max((levels[each] for each in node.all_input_nodes if each in levels), default=0)

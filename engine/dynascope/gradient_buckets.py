@@ -24,7 +24,7 @@ def borders_of_buckets(graph: fx.GraphModule) -> list[int]:
     module = parallel.DistributedDataParallel._get_active_ddp_module() if parallel is not None else None
     if module is None or not torch.is_grad_enabled():
         return []
-    first = min(module.bucket_bytes_cap, torch.distributed._DEFAULT_FIRST_BUCKET_BYTES)
+    first = min(module.bucket_bytes_cap, torch.distributed._DEFAULT_FIRST_BUCKET_BYTES)  # pyright: ignore[reportPrivateImportUsage]
     return _borders(graph, first, module.bucket_bytes_cap)
 
 
