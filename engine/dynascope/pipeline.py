@@ -291,7 +291,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         elif graph is not None and outcome.graph is not None:
             freed = outcome.graph.freed
             function = with_freed_history(graph.function, freed) if freed else graph.function
-            function = _checked(function, outcome.graph, state)
+            function = _checked(function, replace(outcome.graph, module=graph.torch_graph), state)
             run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.writes_inputs)
         code = assemble(
             outcome,
