@@ -55,7 +55,8 @@ def _load() -> None:
     if importlib.util.find_spec("numpy") is not None:
         importlib.import_module("numpy.random")
     hook.is_native()
-    explained = dynascope.explain(dynascope.compile(_first_program, backend=GraphCompilers()), torch.ones(2, requires_grad=True))
+    # Without a gradient: nothing of autograd or of a device may have begun here, where trials are forked from.
+    explained = dynascope.explain(dynascope.compile(_first_program, backend=GraphCompilers()), torch.ones(2))
     assert isinstance(explained, Explanation)
     to_json(explained.report)
     dynascope.reset()
