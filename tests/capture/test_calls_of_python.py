@@ -49,6 +49,8 @@ CALLS = {
     "counted from half": lambda: raised_by(enumerate, [1], 2.5),
     "repeated in vain": lambda: raised_by(itertools.repeat, 1, 2j),
     "combinations of a number": lambda: raised_by(itertools.combinations, (1, 2), "a"),
+    "turned by text": lambda: raised_by(collections.deque([1, 2]).rotate, "a"),
+    "combinations of none": lambda: [raised_by(f, (1, 2), None) for f in (itertools.combinations, itertools.permutations)],
     "a method of another class": lambda: raised_by(list.index, (), 1),
     "joined by what has no items": lambda: raised_by(" ".join, 1),
     "an attribute whose name is a number": lambda: raised_by(getattr, [], 2.5),

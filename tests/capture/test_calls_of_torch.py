@@ -25,6 +25,19 @@ def test_calls_that_differed_once(seed):
     assert differs(seed) is None
 
 
+@pytest.mark.parametrize("name", ["any", "all"])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_no_dimensions_reduce_nothing(name, keepdim):
+    function = getattr(torch, name)
+
+    def program(x):
+        return function(x - 1, (), keepdim=keepdim), function(x, dim=(0, 1))
+
+    x = torch.tensor([[0.0, 1.0], [2.0, 1.0]])
+    ours, theirs = dynascope.compile(program)(x), program(x)
+    assert all(map(torch.equal, ours, theirs))
+
+
 def test_comparisons_by_their_methods_are_in_the_graph():
     def program(x):
         return x.__lt__(0.5), x.__eq__(x)

@@ -375,12 +375,16 @@ def _extreme(a: Value, dimensions: Any = (), keep: Any = False) -> Layout:
     return fresh(reduced_sizes(a.sizes, wrap_dimensions(dimensions, a.rank), keep), a.dtype, a.device)
 
 
+def reduces_nothing(dimensions: Any) -> bool:
+    return isinstance(dimensions, (list, tuple)) and not dimensions
+
+
 @rule(*overloads("any.dim", "any.dims", "all.dim", "all.dims"))
 def _any(a: Value, dimensions: Any = None, keep: Any = False) -> Layout:
+    """No dimensions are none here, where they are all of them for other reductions."""
+    reduced = wrap_dimensions([dimensions] if isinstance(dimensions, int) else dimensions, a.rank)
     return fresh(
-        reduced_sizes(
-            a.sizes, wrap_dimensions([dimensions] if isinstance(dimensions, int) else dimensions, a.rank), keep
-        ),
+        a.sizes if reduces_nothing(dimensions) else reduced_sizes(a.sizes, reduced, keep),
         torch.uint8 if a.dtype == torch.uint8 else torch.bool,
         a.device,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.containers import clear, count, method, place_of, reverse, without
+from dynascope.capture.calls.iterators import index_in
 from dynascope.capture.calls.objects import holding
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import meaning
@@ -101,7 +102,7 @@ def taken(machine: Machine, value: ListValue, at: int) -> Value:
 @method(DEQUE)
 def rotate(machine: Machine, value: ListValue, steps: Value = ConstantValue(1)) -> Value:  # noqa: B008
     turned = collections.deque(value.items)
-    turned.rotate(machine.object_of(steps))
+    turned.rotate(index_in(machine, steps))
     items.replace(machine, value, list(turned))
     return NONE
 

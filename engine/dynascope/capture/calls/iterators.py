@@ -192,7 +192,10 @@ def _combination(function: Any) -> None:
     def combine(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         """Combinations of the values themselves, taken as opaque."""
         given = arguments if function is itertools.product else arguments[:1]
-        numbers = [None if is_none(each) else index_in(machine, each) for each in map(machine.known, arguments[len(given) :])]
+        numbers = [
+            None if is_none(each) and function is itertools.permutations else index_in(machine, each)
+            for each in map(machine.known, arguments[len(given) :])
+        ]
         named = {name: index_in(machine, value) for name, value in keywords.items() if name in ("r", "repeat")}
         if len(named) < len(keywords) or any(number is not None and number < 0 for number in (*numbers, *named.values())):
             raise Break(ProgramRaises("ValueError", machine.expression()))

@@ -296,6 +296,8 @@ def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, .
     tensor = arguments[0]
     if given.pop("dim", None) is not None or not given.keys() <= set(names) or not tensor.dim() or tensor.requires_grad:
         return None
+    if not all(type(each) is bool for each in given.values()):
+        return None
     has_inverse, has_counts = bool(given.get("return_inverse")), bool(given.get("return_counts"))
 
     def made(arguments: tuple, keywords: Mapping[str, Any], count: int) -> Any:

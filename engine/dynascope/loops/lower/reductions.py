@@ -132,9 +132,11 @@ rule(aten.argmax.default)(_place_rule("argmax"))
 rule(aten.argmin.default)(_place_rule("argmin"))
 
 
-def _truth_rule(kind: str) -> Callable[[Lowering], Lowered]:
-    def apply(call: Lowering) -> Lowered:
+def _truth_rule(kind: str) -> Callable[[Lowering], Lowered | NotLowered]:
+    def apply(call: Lowering) -> Lowered | NotLowered:
         source = call.arguments[0]
+        if call.operand(1, "dim") in ([], ()):
+            return NotLowered("no dimensions, which reduce nothing")
         nest = reduction_nest(call, source, call.operand(1, "dim"))
         return call.finish(nest, nest.reduce(kind, element(call, nest, source).cast(torch.bool)))
 
