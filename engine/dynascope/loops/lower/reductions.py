@@ -174,6 +174,8 @@ def mean_and_variance(nest: NestBuilder, x: Scalar, count: Extent, divisor: Any)
 @rule(aten.logsumexp.default)
 def log_sum_exp(call: Lowering) -> Lowered | NotLowered:
     source = call.arguments[0]
+    if call.operand(1, "dim") in ([], ()):
+        return NotLowered("no dimensions, which eager refuses when it runs")
     nest = reduction_nest(call, source, call.arguments[1])
     x = element(call, nest, source).cast(compute_dtype(call.results[0].dtype))
     greatest = nest.reduce("max", x)
