@@ -462,3 +462,18 @@ def test_sizes_that_differed_once_are_not_taken_to_be_equal():
     for shape in ((2, 16, 16), (2, 20, 24), (3, 32, 32), (4, 24, 20)):
         compiled(torch.ones(shape))
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_copy_is_a_view_at_the_size_where_it_can_be_one(dynamic):
+    """What is turned and given the turned sizes is itself where both sizes are one, and shares its memory."""
+
+    def turned(x):
+        return x.reshape(x.shape[::-1])
+
+    compiled = dynascope.compile(turned, dynamic=dynamic)
+    for rows in (4, 3, 6, 9, 6):
+        x = torch.arange(6 * rows).reshape(6, rows).t()
+        ours, theirs = compiled(x), turned(x)
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+        assert (ours.data_ptr() == x.data_ptr()) == (theirs.data_ptr() == x.data_ptr())

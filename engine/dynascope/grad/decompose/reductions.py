@@ -9,7 +9,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.pointwise import HALF, wide
-from dynascope.grad.shapes import slice_bounds, wrap_dimension, wrap_dimensions
+from dynascope.grad.shapes import inferred_sizes, slice_bounds, viewed_strides, wrap_dimension, wrap_dimensions
 from dynascope.grad.tape import Value
 from dynascope.grad.views import reshape
 
@@ -54,6 +54,10 @@ def _slice_backward(
 
 
 def _unsafe_view(b: B, x: Value, sizes: Sequence[int]) -> Value:
+    """What torch's `reshape` makes of a copy. That there is no view without one is asked of sizes that vary, and so relied on."""
+    if x.step is not None and x.step.target is aten.clone.default and x.layout.varies:
+        copied = x.step.arguments[0].layout
+        viewed_strides(copied.sizes, copied.strides, inferred_sizes(sizes, copied.element_count))
     return reshape(b, x, sizes)
 
 
