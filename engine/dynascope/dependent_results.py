@@ -89,13 +89,10 @@ def without_a_way(graph: fx.GraphModule, shown: Collection[fx.Node]) -> fx.Node 
     """The first node after which a part should begin, and cannot: what differentiates inside a graph follows histories in it, and
     stays with what they come from."""
     nodes = list(graph.graph.nodes)
-    last = max((at for at, node in enumerate(nodes) if node.target is gradients), default=-1)
+    last = max((at for at, node in enumerate(nodes) if node.target is gradients), default=None)
+    if last is None:
+        return None
     return next((nodes[border] for border in _borders(nodes, _had(nodes, shown)) if border < last), None)
-
-
-def levels_between(graph: fx.GraphModule, borders: Sequence[int]) -> dict[fx.Node, int]:
-    """The part that each operation belongs to, of those that end at these places."""
-    return _levels(list(graph.graph.nodes), borders, None)
 
 
 class _Befores:

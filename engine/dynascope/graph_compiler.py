@@ -252,8 +252,8 @@ def _compile_kernels(
         of_inputs, order = [part.inputs[at] for at in needed.positions], list(examples)
         if of_inputs and all(node in examples for node in of_inputs):
             raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
-        stack = part.nodes[0].meta.get("user_stack", ())
-        note = VaryingNumberNeeded(part.nodes[0].name, late).explain(stack[-1].span if stack else None, stack)
+        first = part.nodes[0]
+        note = _explained(VaryingNumberNeeded(first.name, late), first)
         return CompiledGraph(part.graph.forward, part.graph, notes=(note,))
 
 

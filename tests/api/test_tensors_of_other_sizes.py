@@ -11,6 +11,16 @@ from dynascope import pipeline
 from torch import nn
 
 
+def kept_in(made):
+    """A backend that compiles nothing and keeps each graph that it is given."""
+
+    def keep(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    return keep
+
+
 class Perceptron(nn.Module):
     def __init__(self):
         super().__init__()
@@ -328,12 +338,7 @@ def test_a_loss_over_part_of_the_results():
 def test_twenty_lengths_and_one_entry_each_for_0_and_1(name, dynamic, most):
     make, given = MODELS[name]
     model, made = make().eval(), []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    compiled = dynascope.compile(model, backend=counting, dynamic=dynamic)
+    compiled = dynascope.compile(model, backend=kept_in(made), dynamic=dynamic)
     with torch.no_grad():
         for length in (*range(5, 25), 1, 0, 2, 3, 1, 0, 40):
             x = given(4, length)
@@ -422,13 +427,8 @@ def test_padding_that_is_nothing_at_first(program, start):
 @pytest.mark.parametrize("length", [17, 24, 32])
 def test_parts_of_equal_number_share_a_graph(length):
     made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
     program = lambda x: [part * 2 for part in x.split(16)]  # noqa: E731
-    compiled = dynascope.compile(program, backend=counting, dynamic=True)
+    compiled = dynascope.compile(program, backend=kept_in(made), dynamic=True)
     for rows in (length, 17, 24, 31, 32, 18):
         x = torch.rand(rows, 3)
         for ours, theirs in zip(compiled(x), program(x), strict=True):
@@ -438,13 +438,8 @@ def test_parts_of_equal_number_share_a_graph(length):
 
 def test_numbers_in_tuples_of_modules_are_what_they_are():
     made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
-    compiled = dynascope.compile(layer, backend=counting, dynamic=True)
+    compiled = dynascope.compile(layer, backend=kept_in(made), dynamic=True)
     for batch, length in ((2, 5), (2, 7), (3, 12)):
         x = torch.rand(batch, length, 8)
         torch.testing.assert_close(compiled(x), layer(x))
@@ -453,12 +448,7 @@ def test_numbers_in_tuples_of_modules_are_what_they_are():
 
 def test_sizes_that_differed_once_are_not_taken_to_be_equal():
     made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    compiled = dynascope.compile(lambda x: x * 2, backend=counting)
+    compiled = dynascope.compile(lambda x: x * 2, backend=kept_in(made))
     for shape in ((2, 16, 16), (2, 20, 24), (3, 32, 32), (4, 24, 20)):
         compiled(torch.ones(shape))
     assert len(made) == 3

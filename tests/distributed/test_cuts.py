@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from dynascope.dependent_results import levels_between
+from dynascope.dependent_results import parts_by_histories
 from dynascope.gradient_buckets import _borders
 from torch import fx, nn
 
@@ -21,8 +21,7 @@ def graph_of(*operations):
 
 
 def _levels(graph, first, others):
-    borders = _borders(graph, first, others)
-    return levels_between(graph, borders) if borders else None
+    return parts_by_histories(graph, (), _borders(graph, first, others)) or None
 
 
 def weight():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
+from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.contents import contents_of
@@ -60,7 +60,8 @@ def method(*classes: type) -> Callable[[Any], Any]:
             try:
                 return function(machine, *values, **keywords)
             except TypeError:
-                if takes(function, len(values) + 1, tuple(keywords)):
+                # CPython tells no signature of some methods; those here take the same.
+                if accepts(function, len(values) + 1, tuple(keywords)):
                     raise
                 raise Break(ProgramRaises("TypeError", machine.expression())) from None
 
@@ -70,15 +71,6 @@ def method(*classes: type) -> Callable[[Any], Any]:
         return function
 
     return register
-
-
-def takes(function: Any, count: int, names: tuple[str, ...]) -> bool:
-    """CPython tells no signature of some methods; those here take the same."""
-    try:
-        inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
-    except TypeError:
-        return False
-    return True
 
 
 @method(list)
