@@ -1,9 +1,8 @@
-"""On a machine with a GPU: are the Triton kernels right, how fast are they, what does a launch cost?
+"""On a machine with a GPU: are the Triton kernels right, how long does a training step take, what does a launch cost?
 
-    PYTHONPATH=engine python bench/gpu_check.py [right|models|fast|host|all]
+    PYTHONPATH=engine python bench/gpu_check.py [right|models|host|all]
 
-One JSON object a line. `share` is of the copy bandwidth measured in the same run; inputs rotate so that the cache does
-not flatter, and the contestants take turns.
+One JSON object a line. How fast kernels are, `gpu_kernels.py` tells.
 """
 
 from __future__ import annotations
@@ -438,91 +437,6 @@ def check_assertion():
         say(case="index out of range", ok="assert" in str(error), error=str(error).splitlines()[0])
 
 
-# ---- fast ----
-
-
-def fast_cases():
-    def rotate(make, count=4):
-        return [make() for _ in range(count)]
-
-    row = (16384, 4096)
-    wide = lambda: [normal(*row, dtype=BF16), normal(4096, dtype=BF16), normal(*row, dtype=BF16)]  # noqa: E731
-    return [
-        ("copy f32", lambda x: x.clone(), rotate(lambda: [normal(1 << 27)], 2)),
-        ("softmax bf16", lambda x: torch.softmax(x, -1), rotate(lambda: [normal(*row, dtype=BF16)])),
-        ("softmax f32", lambda x: torch.softmax(x, -1), rotate(lambda: [normal(*row)])),
-        (
-            "layer norm bf16",
-            lambda x, w, b: F.layer_norm(x, (4096,), w, b),
-            rotate(lambda: [normal(*row, dtype=BF16), normal(4096, dtype=BF16), normal(4096, dtype=BF16)]),
-        ),
-        ("rms norm bf16", lambda x, w, r: rms(x, r, w), rotate(wide)),
-        ("gelu chain bf16", bias_gelu, rotate(wide)),
-        ("add f32", lambda x, y: x + y, rotate(lambda: [normal(*row), normal(*row)])),
-        ("sum f32", lambda x: x.sum(), rotate(lambda: [normal(1 << 27)], 3)),
-        ("column sum f32", lambda x: x.sum(0), rotate(lambda: [normal(*row)])),
-        ("argmax bf16", lambda x: x.argmax(-1), rotate(lambda: [normal(*row, dtype=BF16)])),
-        ("cross entropy f32", cross_entropy, rotate(lambda: [normal(2048, 50304), tokens(2048, 50304)], 3)),
-        ("transpose add f32", lambda x, y: x.t() + y, rotate(lambda: [normal(8192, 8192), normal(8192, 8192)])),
-    ]
-
-
-def moved(inputs, outputs):
-    return sum(t.numel() * t.element_size() for t in [*inputs, *outputs] if isinstance(t, torch.Tensor))
-
-
-def timed(function, sets, calls=12):
-    """Seconds of the device per call: the queue is filled while the device sleeps."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(6_000_000)
-    start.record()
-    for number in range(calls):
-        function(*sets[number % len(sets)])
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1e3 / calls
-
-
-def copy_bandwidth():
-    source, target = normal(1 << 28), normal(1 << 28)
-    return 2 * (1 << 30) / statistics.median(timed(target.copy_, [(source,)]) for _ in range(5))
-
-
-def measure_fast(compiled):
-    bandwidth = copy_bandwidth()
-    say(bench="copy", bandwidth=round(bandwidth / 1e9))
-    for name, function, sets in fast_cases():
-        try:
-            measure_one(name, function, sets, bandwidth, compiled)
-        except Exception as error:
-            say(bench=name, error=f"{type(error).__name__}: {str(error)[-800:]}")
-        torch.cuda.empty_cache()
-
-
-def measure_one(name, function, sets, bandwidth, compiled):
-    ours = build(function, sets[0])
-    ours.allocate = lambda b: torch.empty_strided(b.sizes, b.strides, dtype=b.dtype, device=b.device)
-    rivals = {"eager": function, "dynascope": ours}
-    if compiled:
-        torch._dynamo.reset()
-        rivals["compile"] = torch.compile(function)
-    outputs = as_tuple(function(*sets[0]))
-    size = moved(sets[0], outputs)
-    for rival in rivals.values():
-        rival(*sets[0])
-    times = {rival: [] for rival in rivals}
-    for _ in range(7):
-        for rival, call in rivals.items():
-            times[rival].append(timed(call, sets))
-    shares = {rival: round(size / statistics.median(ts) / bandwidth, 3) for rival, ts in times.items()}
-    say(
-        bench=name,
-        kernels=len(ours.kernels),
-        microseconds=round(1e6 * statistics.median(times["dynascope"]), 1),
-        **shares,
-    )
-
-
 # ---- host ----
 
 
@@ -592,8 +506,6 @@ def main():
         check_circumstances()
     if wanted in ("models", "all"):
         check_models(compiled="--no-compile" not in sys.argv)
-    if wanted in ("fast", "all"):
-        measure_fast(compiled="--no-compile" not in sys.argv)
     if wanted in ("right", "all"):
         check_assertion()
 

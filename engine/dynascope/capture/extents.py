@@ -70,12 +70,15 @@ class Extents:
         self._keep_above(tensor.node, read, found[0] if is_one else found)
         return found[0] if is_one else found
 
-    def settle(self, nodes: Iterable[fx.Node]) -> None:
-        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls. A node that
-        nobody reads counts: for other sizes it may raise."""
+    def check_runs(self, nodes: Iterable[fx.Node]) -> None:
+        """Fixes the numbers that these nodes do not run with others of. One that nobody reads counts: for other sizes it may raise."""
         for node in nodes if self.vary else ():
             if self._answers_elsewhere(node, _shape):
                 self._keep_above(node, _shape, None)
+
+    def settle(self, nodes: Iterable[fx.Node]) -> None:
+        """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""
+        self.check_runs(nodes)
         for node in self.machine.graph.graph.nodes if self.worlds is not None else ():
             example = node.meta.get("example_value")
             if (

@@ -138,6 +138,13 @@ class GraphBuilder:
         others = self.setters | self.left_out.keys()
         return [node for node in self.graph.nodes if not node.users and node.op != "placeholder" and node not in others]
 
+    def left_over(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
+        """Operations that nothing needs. None beside numbers out of tensors: asked about other sizes, these would have to be known."""
+        if any("late" in node.meta for node in self.graph.nodes):
+            return []
+        needed = {*outputs, *self.kept}
+        return [node for node in self.last_operations() if node not in needed]
+
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
         node.meta["example_value"] = example

@@ -376,6 +376,8 @@ class Session:
         outputs += tuple(machine.graph.raising(outputs))
         if self.options.settled:
             machine.extents.settle((*outputs, *machine.graph.last_operations()))
+        else:  # what compiles the graph tries the others at other sizes
+            machine.extents.check_runs(machine.graph.left_over(outputs))
         freed = self.freed(outputs)
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
