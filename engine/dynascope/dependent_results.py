@@ -9,6 +9,10 @@ way from `y` to `h`. So what others are computed from is the last thing that a p
 
 So operations that lead to other histories are other parts. What leads where is read off the histories that the capture's meta
 tensors have.
+
+    h = encoder(x); y = head(h); g = gradients(y, w, retain); return h, y, g      part 0: h     part 1: y     then autograd's own pass
+
+Where gradients are taken inside after such a place, autograd takes them, through the nodes of the parts.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from torch import fx
 
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import functions_of, storage_of
-from dynascope.graph_parts import is_computed_number, is_ordered
+from dynascope.graph_parts import is_computed_number, is_ordered, run_apart
 
 ACCUMULATES = "AccumulateGrad"
 """Autograd's function at the end of a history."""
@@ -36,10 +40,15 @@ def parts_by_histories(
     """The part that each operation belongs to; empty where one is enough. `shown` are what the program gets, `others` places in the
     order of the nodes after which another part begins besides."""
     nodes = list(graph.graph.nodes)
-    had = _had(nodes, shown)
-    borders, befores = sorted({*_borders(nodes, had), *others}), _Befores(nodes)
+    inside = [node for node in nodes if node.target is gradients]
+    apart = inside if _first_cut(nodes, shown) is not None else []
+    for node in apart:
+        run_apart(node)
+    had = _had(nodes, {*shown, *(end for node in apart for end in node.all_input_nodes)})
+    after = {at for at, node in enumerate(nodes) if node in apart}
+    borders, befores = sorted({*_borders(nodes, had), *others, *after}), _Befores(nodes)
     differ = len({befores.of(example) for _, example, _ in had}) > 1
-    if not differ or any(node.target is gradients for node in nodes):  # which follows histories that this would cut
+    if not differ or (inside and not apart):  # which follow histories that this would cut
         befores = None
     if not borders and befores is None:
         return {}
@@ -86,9 +95,15 @@ def _borders(nodes: Sequence[fx.Node], had: Iterable[Had]) -> list[int]:
 
 
 def without_a_way(graph: fx.GraphModule, shown: Collection[fx.Node]) -> fx.Node | None:
-    """The first node after which a part should begin, and cannot: what differentiates inside a graph follows histories in it, and
-    stays with what they come from."""
+    """The first node after which a part should begin, and cannot: gradients that are differentiated again lead to what eager saved
+    of a result by way of the result, and in parts past it (`grad/second_derivative.py`)."""
     nodes = list(graph.graph.nodes)
+    has_second = any(node.target is gradients and node.args[-1] for node in nodes)
+    return _first_cut(nodes, shown) if has_second else None
+
+
+def _first_cut(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> fx.Node | None:
+    """The first node at the end of a part after which gradients are taken, which then are not in one part with all they follow."""
     last = max((at for at, node in enumerate(nodes) if node.target is gradients), default=None)
     if last is None:
         return None

@@ -123,7 +123,7 @@ def compile_graph(
     if has_late_numbers(graph):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
     if (node := without_a_way(graph, shown)) is not None:
-        reason = OutputNotReproducible(node.name, "another is computed from it, and gradients are taken inside")
+        reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph)):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)

@@ -68,8 +68,8 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
         own = [node for node in levels if levels[node] == level]
-        parts.append(Part(True, [node for node in own if not is_late(node)]))
-        parts.append(Part(False, [node for node in own if is_late(node)]))
+        parts.append(Part(True, [node for node in own if not runs_apart(node)]))
+        parts.append(Part(False, [node for node in own if runs_apart(node)]))
     results = results_of(graph)
     parts.append(Part(False, [node for node in results if is_computed_number(node)]))
     parts = [part for part in parts if not all(map(sets_grad_mode, part.nodes))]
@@ -113,6 +113,16 @@ def late_root(size: Size) -> Size:
 
 def is_late(node: fx.Node) -> bool:
     return "late" in node.meta
+
+
+def run_apart(node: fx.Node) -> None:
+    """From now on the node, and what takes one of its results, is no part of kernels."""
+    for each in (node, *(user for user in node.users if user.target is operator.getitem)):
+        each.meta["apart"] = True
+
+
+def runs_apart(node: fx.Node) -> bool:
+    return is_late(node) or "apart" in node.meta
 
 
 def is_computed_number(node: fx.Node) -> bool:
@@ -226,6 +236,8 @@ def describe(part: Part, scope: Scope) -> None:
     """Says of what operators with late results give what it is for all sizes, asking at several."""
     worlds = None
     for node in part.nodes:
+        if "apart" in node.meta and scope.roots:
+            node.meta["unknown"] = True
         late = node.meta.get("late_result")
         if late is None:
             continue

@@ -396,3 +396,17 @@ def test_two_to_the_power_of_how_many_there_are():
     for count in range(5):
         x = torch.tensor([1.0] * count + [-1.0, -2.0])
         assert torch.equal(compiled(x), program(x))
+
+
+@pytest.mark.expects("leaf-inside")
+def test_a_view_made_without_gradients_that_is_written_after_the_number_is_known():
+    @torch.no_grad()
+    def program(x):
+        turned = x.mT
+        scaled = turned * x.sum().item()
+        turned.mul_(scaled)
+        return scaled
+
+    x, y = (torch.ones(2, 3, requires_grad=True) for _ in range(2))
+    torch.testing.assert_close(dynascope.compile(program)(x), program(y))
+    torch.testing.assert_close(x, y)

@@ -25,7 +25,9 @@ import dynascope
 import torch
 from dynascope.command.explain import codes
 
-DEFECTS = "internal-failure", "engine-error"
+DEFECTS = ("internal-failure", "engine-error", "guard-raises", "guard-fails-at-once", "kernel-generation-failed",
+           "compilation-failed", "kernels-not-built", "backend-failed")  # fmt: skip
+"""What no call may meet, as in `tests/differential/tensor_checking.py`. Breaks and refusals are the program's own."""
 SUBJECTS: dict[type, list[str]] = {
     list: ["[3, 1, 2]", "[]", "[[1], 'a', None]", "[x, 1]"],
     tuple: ["(3, 1, 2)", "()", "('a', (1,), x)"],

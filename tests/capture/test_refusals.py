@@ -17,6 +17,11 @@ f32, f64, i64, i32, boolean, c64 = torch.float32, torch.float64, torch.int64, to
 REFUSED: dict[str, tuple[Callable, tuple]] = {
     "float - True": (lambda x: x - True, (ones(f32),)),
     "True - float": (lambda x: True - x, (ones(f32),)),
+    "float.__sub__(True)": (lambda x: x.__sub__(True), (ones(f32),)),
+    "int.__ipow__": (lambda x: x.__ipow__(-1), (ones(i64),)),
+    "tanhshrink of bool": (lambda x: F.tanhshrink(x), (ones(boolean),)),
+    "softsign of bool": (lambda x: F.softsign(x), (ones(boolean),)),
+    "einsum of bool": (lambda x: torch.einsum("ij,jk->ik", x, x), (ones(boolean, 3, 3),)),
     "float - bool": (lambda x, y: x - y, (ones(f32), ones(boolean))),
     "sub_": (lambda x: x.clone().sub_(True), (ones(f32),)),
     "alpha": (lambda x: torch.add(x, 1, alpha=True), (ones(i64),)),

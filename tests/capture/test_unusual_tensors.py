@@ -107,3 +107,24 @@ def test_a_conversion_to_what_it_is_gives_the_same_tensor(name):
 
     x = torch.ones(3)
     assert dynascope.compile(f, backend="eager")(x)[:3] == f(x)[:3]
+
+
+@pytest.mark.expects("foreign-call", "tensor-subclass")
+def test_integers_that_are_filled_from_what_requires_grad():
+    """Autograd gives them a history, and refuses what reads them."""
+
+    def filled(x, number):
+        x[:, 0] = number
+        return x
+
+    def read(x, number):
+        x[:, 0] = number
+        return x[0] + 1
+
+    def play(function):
+        return function(torch.ones(2, 1, dtype=torch.int64).expand(2, 1), torch.ones((), requires_grad=True))
+
+    assert play(dynascope.compile(filled)).requires_grad is play(filled).requires_grad
+    for function in (read, dynascope.compile(read)):
+        with pytest.raises(RuntimeError, match="Autograd not support dtype: Long"):
+            play(function)

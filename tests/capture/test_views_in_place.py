@@ -62,6 +62,17 @@ def test_the_view_counts_as_a_write():
     assert compiled(program)(torch.ones(2, 3))._version == program(torch.ones(2, 3))._version == 2
 
 
+def test_the_program_reads_how_often_it_was_written():
+    def program(x):
+        y = x + 1
+        y.t_()
+        before = y._version
+        y.add_(1)
+        return before, y._version
+
+    assert compiled(program)(torch.ones(2, 3)) == program(torch.ones(2, 3)) == (1, 2)
+
+
 def test_autograd_refuses_what_it_refuses_in_eager():
     def one_of_several(x):
         y = (x * 2).split(2)

@@ -88,3 +88,43 @@ def test_another_view_of_what_is_written():
 
     eagers, ours = ours_and_eagers(written, run)
     assert ours == eagers == (True, True)
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+@pytest.mark.parametrize("enters", ["y", "h", "both", "grad"])
+def test_gradients_taken_inside_after_a_result_that_others_are_computed_from(accumulates, enters):
+    """Autograd's own pass goes through the parts; each is compiled, for all sizes."""
+
+    def program(x, w, v):
+        h = (x @ w).tanh()
+        y = (h @ v).sin()
+        if accumulates:
+            y.sum().backward(retain_graph=True)
+            return h, y
+        return h, y, *torch.autograd.grad(y.sum(), (w, h), retain_graph=True)
+
+    def play(function, rows):
+        torch.manual_seed(rows)
+        x, w, v = torch.randn(rows, 3), torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+        h, y, *found = function(x, w, v)
+        h.retain_grad()
+        if enters == "grad":
+            found += torch.autograd.grad(y.sum(), h)
+        for each in {"y": [y], "h": [h], "both": [y, h]}.get(enters, []):
+            each.sum().backward(retain_graph=True)
+        return [h, y, *found, h.grad, w.grad, v.grad]
+
+    compiled = dynascope.compile(program)
+    for rows in (2, 4, 5):
+        torch.testing.assert_close(play(compiled, rows), play(program, rows))
+
+
+def test_they_are_kernels():
+    def program(x, w):
+        h = (x @ w).tanh()
+        y = h.sin() * 2
+        (g,) = torch.autograd.grad(y.sum(), (w,), retain_graph=True)
+        return h, y, g * 2
+
+    explanation = dynascope.explain(program)(torch.ones(2, 3), torch.ones(3, 3, requires_grad=True))
+    assert len(explanation.report.kernels) >= 3

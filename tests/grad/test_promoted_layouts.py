@@ -88,3 +88,25 @@ def test_elements_at_indices_lie_as_the_indices_do(what, transposed, rows):
     found, wanted = dynascope.compile(BY_INDEX[what])(a, b), BY_INDEX[what](a, b)
     torch.testing.assert_close(found, wanted)
     assert found.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64])
+def test_a_complex_operand_keeps_how_exact_the_tensor_is(dtype):
+    def program(x, zero_dimensions):
+        return x * (1 + 2j), x * zero_dimensions
+
+    x, zero_dimensions = torch.ones(2, dtype=dtype), torch.tensor(1 + 2j)
+    found = dynascope.compile(program)(x, zero_dimensions)
+    assert [each.dtype for each in found] == [each.dtype for each in program(x, zero_dimensions)]
+
+
+def test_complex_numbers_are_of_the_default_type():
+    def program(x):
+        return x * (1 + 2j)
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert dynascope.compile(program)(torch.arange(3)).dtype == program(torch.arange(3)).dtype == torch.complex128
+    finally:
+        torch.set_default_dtype(before)

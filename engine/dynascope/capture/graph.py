@@ -156,7 +156,10 @@ class GraphBuilder:
         self.journal.record(lambda: self.kept.discard(node))
 
     def counts_write(self, node: fx.Node) -> None:
-        """The tensor counts as written once more: graphs that run operator by operator have eager's versions."""
+        """The tensor counts as written once more, and so does what stands for it: graphs that run operator by operator have
+        eager's versions."""
+        if not node.meta["example_value"].is_inference():
+            torch.autograd.graph.increment_version(node.meta["example_value"])
         counted = self.call("call_function", torch.autograd.graph.increment_version, (node,), {})
         self.describe(counted, None, None)
         self.keep(counted)

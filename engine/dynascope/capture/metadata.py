@@ -57,6 +57,8 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
         return "named tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
         return "quantized tensor"
+    if tensor.requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):  # as an integer view that was filled does
+        return "tensor of integers that requires grad"
     if tensor.requires_grad and not _has_history(tensor):
         return "view whose history cannot be told"
     return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"

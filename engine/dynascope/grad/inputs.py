@@ -50,13 +50,21 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         strides = node.meta.get("strides") or example.stride()
         device = node.meta["device"] if example.device == META else example.device
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, device)
-        return InputFacts(
-            layout, example.storage_offset(), example.requires_grad, example.is_leaf, not example.is_inference()
-        )
+        offset, counts_versions = example.storage_offset(), not example.is_inference()
+        return InputFacts(layout, offset, example.requires_grad, _is_leaf(example), counts_versions)
     if type(example) in (int, float):
         size = node.meta.get("size")
         return scope.root(node.name, example) if size is None else size
     return example
+
+
+def _is_leaf(example: torch.Tensor) -> bool:
+    """Autograd refuses to say of a view that was made without gradients and written later in the program, which it was not yet
+    when the graph, a part of that, begins."""
+    try:
+        return example.is_leaf
+    except RuntimeError:
+        return not example.requires_grad
 
 
 def scope_of(inputs: Sequence[Input]) -> Scope | None:

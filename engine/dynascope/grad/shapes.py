@@ -152,7 +152,8 @@ def _category(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 
-_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, complex: torch.complex64}
+_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64}
+"""Of the other numbers the default is asked."""
 
 
 def promoted(operands: Sequence[Any]) -> torch.dtype:
@@ -164,6 +165,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
         else:
             kind = operand.kind if isinstance(operand, Size) else type(operand)
             rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
+            dtype = dtype.to_complex() if kind is complex else dtype
         present = dtypes[rank]
         dtypes[rank] = dtype if present is None else torch.promote_types(present, dtype)
     return functools.reduce(_combine, dtypes[1:], dtypes[0])  # type: ignore[arg-type, return-value]
@@ -172,6 +174,8 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
 def _combine(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
     if higher is None or lower is None:
         return higher if lower is None else lower
+    if higher.is_floating_point and lower.is_complex:
+        return higher.to_complex()
     return torch.promote_types(higher, lower) if _category(lower) > _category(higher) else higher
 
 

@@ -175,7 +175,8 @@ def _join(a: Any, b: Any) -> torch.Tensor | int | float:
 
 
 def _dtype_of_number(number: Any) -> torch.dtype:
-    return {bool: torch.bool, int: torch.int64, complex: torch.complex64}.get(type(number), torch.get_default_dtype())
+    default = torch.get_default_dtype()
+    return {bool: torch.bool, int: torch.int64, complex: default.to_complex()}.get(type(number), default)
 
 
 @functools.cache

@@ -5,21 +5,24 @@ that several elements share.
     writes_unevenly(expanded, ())                                   True
 
 The types are tried once for each kind of call, on tensors of zeros (of one element where they are large), and once more with a
-gradient where one is asked for. The answer is the words of the error, or None. Only
-torch's own operators are tried, and of those only what checks its operands: an operator of the program may do anything, and
-kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may reach anything.
+gradient where one is asked for. The answer is the words of the error, or None. Only torch's own operators are tried (of a
+function that torch has in Python, those that it comes down to), and of those only what checks its operands: an operator of the
+program may do anything, and kernels that follow offsets into other tensors, or exchange rows by a matrix factor's pivots, may
+reach anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import torch
 
+from dynascope.capture.operators_called import operators_called
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.torch_warnings import noted
 
@@ -61,8 +64,7 @@ def is_harmless(target: Callable) -> bool:
     packet = _operator(target)
     if packet is None or packet.__name__.startswith("_") and not packet.__name__.startswith("__"):
         return False
-    schemas = [overload._schema for overload in _overloads(target)]
-    return not any(_UNCHECKED_OPERANDS.search(argument.name) for schema in schemas for argument in schema.arguments)
+    return not any(map(_reaches, _overloads(target)))
 
 
 def _operator(target: Callable) -> Any:
@@ -77,7 +79,9 @@ def _operator(target: Callable) -> Any:
         name = _PYTHON_NAMES.get(name) or _PYTHON_NAMES.get(name.removeprefix("i")) or name
         candidates = (name, name.removeprefix("i"))
     elif module == "torch" or module.startswith("torch."):
-        candidates = (name, name.removesuffix("_"), f"{name}_loss")
+        plain = name.strip("_") if name.startswith("__") else name
+        others = (_PYTHON_NAMES.get(each) or each for each in (plain, plain.removeprefix("r"), plain.removeprefix("i")))
+        candidates = (name, name.removesuffix("_"), f"{name}_loss", *(others if plain != name else ()))
     else:
         candidates = ()
     found = (getattr(torch.ops.aten, name, None) for name in candidates)
@@ -93,8 +97,6 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
         not tensors
         or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
         or (lower is None and _are_usual(tensors, arguments, device) and not _is_for_integers(target))
-        or not is_harmless(target)
-        or (device.type != "cpu" and _draws(target))
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
@@ -103,7 +105,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     signature = (target, _kinds(arguments), named, lower, device, differentiates, are_few)
     if signature not in _tried:
         _tried[signature] = None
-        for makes in (_zeros, _one_element) if are_few else (_one_element,):
+        for makes in _ways_to_try(target, arguments, keywords, device, are_few):
             try:
                 _tried[signature] = _try(_Trial(target, arguments, keywords, device, makes), differentiates)
                 break
@@ -112,9 +114,28 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     return _tried[signature]
 
 
-def _draws(target: Callable) -> bool:
-    """Whether it draws random numbers: a GPU stops for good where it cannot draw from zeros."""
-    return any(torch.Tag.nondeterministic_seeded in overload.tags for overload in _overloads(target))
+def _ways_to_try(
+    target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device, are_few: bool
+) -> Sequence[Callable]:
+    """What to put in the operands' places; nothing where the function is not to be run."""
+    overloads = _overloads(target)
+    harmless = is_harmless(target)
+    if _operator(target) is None and isinstance(target, FunctionType) and target.__module__.startswith("torch."):
+        overloads = operators_called(target, arguments, keywords) or []
+        harmless = bool(overloads) and all(each.namespace == "aten" and not _reaches(each) for each in overloads)
+    if not harmless or (device.type != "cpu" and _draws(overloads)):
+        return ()
+    return (_zeros, _one_element) if are_few else (_one_element,)
+
+
+def _reaches(overload: torch._ops.OpOverload) -> bool:
+    """Whether an operand says where in another one to read or write, which its kernel does not check."""
+    return any(_UNCHECKED_OPERANDS.search(argument.name) for argument in overload._schema.arguments)
+
+
+def _draws(overloads: Iterable[torch._ops.OpOverload]) -> bool:
+    """Whether one draws random numbers: a GPU stops for good where it cannot draw from zeros."""
+    return any(torch.Tag.nondeterministic_seeded in overload.tags for overload in overloads)
 
 
 def is_pointwise(target: Callable) -> bool:

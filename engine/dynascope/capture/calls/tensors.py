@@ -243,6 +243,8 @@ class Operation:
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written) or self.writes_what_it_reads():
             raise Break(OverlappingWrite(self.machine.expression()))
+        if self.gives_history_to_integers(written):
+            raise Break(ForeignCall(self.machine.expression(), "integers get a gradient's history"))
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
@@ -266,6 +268,13 @@ class Operation:
             region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
             return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
         return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
+
+    def gives_history_to_integers(self, written: list[TensorValue]) -> bool:
+        """Integers that are filled from a tensor of no dimensions require grad, which makes autograd refuse what reads them. Meta
+        tensors are not filled but copied to, and say nothing."""
+        integers = (not (each.example.is_floating_point() or each.example.is_complex()) for each in written)
+        numbers = (each.example.requires_grad and not each.example.dim() for each in self.tensors)
+        return torch.is_grad_enabled() and any(integers) and any(numbers)
 
     def writes_what_it_reads(self) -> bool:
         """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
