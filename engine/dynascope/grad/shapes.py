@@ -165,14 +165,20 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
             kind = operand.kind if isinstance(operand, Size) else type(operand)
             rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
         present = dtypes[rank]
-        dtypes[rank] = dtype if present is None else torch.promote_types(present, dtype)
+        dtypes[rank] = dtype if present is None else _common(present, dtype)
     return functools.reduce(_combine, dtypes[1:], dtypes[0])  # type: ignore[arg-type, return-value]
 
 
 def _combine(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
     if higher is None or lower is None:
         return higher if lower is None else lower
-    return torch.promote_types(higher, lower) if _category(lower) > _category(higher) else higher
+    return _common(higher, lower) if _category(lower) > _category(higher) else higher
+
+
+@functools.cache
+def _common(first: torch.dtype, second: torch.dtype) -> torch.dtype:
+    with torch._C._DisableTorchDispatch():  # a recording would take the question for an operator of the program's
+        return torch.promote_types(first, second)
 
 
 def floating(dtype: torch.dtype) -> torch.dtype:
