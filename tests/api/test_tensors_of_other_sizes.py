@@ -373,6 +373,45 @@ def test_a_cache_that_grows(compilations):
 
 
 @pytest.mark.compiler
+class FixedCache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(2, 32, 8))
+
+    def forward(self, x, position):
+        self.cache[:, position : position + x.size(1)] = x
+        keys = self.cache[:, : position + x.size(1)]
+        return F.softmax(x @ keys.transpose(1, 2), -1) @ keys
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_cache_of_one_size_that_is_filled(dynamic, compilations):
+    """The batch must be the cache's own; that does not fix the position too."""
+    model = FixedCache()
+    compiled = dynascope.compile(copy.deepcopy(model), dynamic=dynamic)
+    for position in (0, *range(4, 12)):
+        x = torch.rand(2, 1 if position else 4, 8)
+        torch.testing.assert_close(compiled(x, position), model(x, position))
+    assert len(compilations) <= 3
+
+
+@pytest.mark.compiler
+def test_windows_of_images(compilations):
+    """As many windows as a product of three says."""
+
+    def attend(x):
+        batch, height, width, channels = x.shape
+        windows = x.view(batch, height // 4, 4, width // 4, 4, channels).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, channels)
+        return F.softmax(windows @ windows.transpose(1, 2), -1) @ windows
+
+    compiled = dynascope.compile(attend)
+    for shape in ((2, 8, 12, 6), (3, 12, 16, 6), (5, 20, 8, 6), (4, 16, 24, 6)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(compiled(x), attend(x))
+    assert len(compilations) == 2
+
+
 def test_a_loss_over_part_of_the_results():
     """The backward pass for it is recorded when it is first asked for, at another size than the rest."""
 
