@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import torch
 
+from dynascope.sizes import evaluate, is_size, roots_of
+
 Backend = Callable[[Any, list], Callable]
 
 DEFAULT = "dynascope"
@@ -192,8 +194,8 @@ def numbers_among(example_inputs: tuple) -> tuple[int, ...]:
 def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) -> Callable:
     """A graph some of whose inputs are numbers that vary, through a backend that might take its examples for constants.
 
-    The backend gets what torch.compile's backends get: fake tensors of fixed sizes, and torch's symbols for the numbers.
-    Raises `SymbolFixed` where it relied on a number's value, and whatever the backend raises.
+    The backend gets what torch.compile's backends get: fake tensors, and torch's symbols for the numbers, in which the tensors' sizes
+    are written too. Raises `SymbolFixed` where it relied on a number's value, and whatever the backend raises.
     """
     from torch._guards import TracingContext, tracing
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -201,15 +203,22 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
 
     shapes = ShapeEnv()
     fake_mode = FakeTensorMode(shape_env=shapes)
-    inputs = [
-        fake_mode.from_tensor(example, static_shapes=True)
-        if isinstance(example, torch.Tensor)
-        else _symbol(shapes, at, example)
-        for at, example in enumerate(example_inputs)
-    ]
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    for node, given in zip(placeholders, inputs, strict=True):
-        node.meta["example_value"] = given
+    extents = [extent for node in placeholders for extent in _extents(node)]
+    counted = {root.name for root in roots_of(extents)}
+    inputs: list[Any] = []
+    symbols: dict[str, Any] = {}
+    for at, (node, example) in enumerate(zip(placeholders, example_inputs, strict=True)):
+        if isinstance(example, torch.Tensor):
+            inputs.append(example)
+            continue
+        root = str(node.meta.get("size", node.name))
+        inputs.append(_symbol(shapes, at, example, is_size=root in counted))
+        symbols[root] = inputs[-1]
+    for at, (node, given) in enumerate(zip(placeholders, inputs, strict=True)):
+        if isinstance(given, torch.Tensor):
+            inputs[at] = _fake(fake_mode, given, node, symbols)
+        node.meta["example_value"] = inputs[at]
     with tracing(TracingContext(fake_mode)):
         compiled = backend(graph, inputs)
     if shapes.guards or shapes.replacements:
@@ -217,16 +226,35 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
     return compiled
 
 
+def _extents(node: Any) -> tuple[Any, ...]:
+    return *node.meta.get("sizes", ()), *node.meta.get("strides", ())
+
+
+def _fake(fake_mode: Any, example: torch.Tensor, node: Any, symbols: Mapping[str, Any]) -> torch.Tensor:
+    """A tensor without memory, its sizes and strides written in the symbols."""
+    if not any(map(is_size, _extents(node))):
+        return fake_mode.from_tensor(example, static_shapes=True)
+    sizes, strides = (
+        [evaluate(extent.expression, symbols) if is_size(extent) else extent for extent in node.meta.get(kind, at_hand)]
+        for kind, at_hand in (("sizes", example.shape), ("strides", example.stride()))
+    )
+    with fake_mode:
+        made = torch.empty_strided(sizes, strides, dtype=example.dtype, device=example.device)
+        return made.requires_grad_(example.requires_grad)
+
+
 class SymbolFixed(RuntimeError):
     """A backend's code serves only some values of a number that varies; the message says which."""
 
 
-def _symbol(shapes: Any, position: int, number: int | float) -> Any:
+def _symbol(shapes: Any, position: int, number: int | float, is_size: bool) -> Any:
+    """A size is 2 or more, as the entry's guards say."""
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic
 
     source = ConstantSource(f"number_{position}")
-    made = shapes.create_unspecified_symbol(number, source, dynamic_dim=DimDynamic.DYNAMIC)
+    make = shapes.create_symbol if is_size and number >= 2 else shapes.create_unspecified_symbol
+    made = make(number, source, dynamic_dim=DimDynamic.DYNAMIC)
     create = shapes.create_symintnode if isinstance(number, int) else shapes.create_symfloatnode
     return create(made, hint=number, source=source)
 

@@ -23,6 +23,7 @@ import threading
 import time
 import types
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -110,6 +111,9 @@ class Compilation:
 
 
 MOST_EARLIER = 8
+MOST_REFUSALS = 3
+"""A number may have to be a constant at one value (`n = 2` where a tensor has two rows) and not at others, so a place is tried again,
+but not for ever: each time costs recordings in vain."""
 
 
 @dataclass(eq=False)
@@ -122,8 +126,8 @@ class RegionState:
     guards: list[tuple[Guard, ...]] = field(default_factory=list)
     entries: list[tuple[Mapping[str, Any], hook.Entry]] = field(default_factory=list)
     symbolic: set[Source] = field(default_factory=set)
-    fixed: set[Source] = field(default_factory=set)
-    """Places whose number an operator needs as a constant: never inputs."""
+    refusals: Counter[Source] = field(default_factory=Counter)
+    """How often an operator needed the number at a place as a constant."""
     apart: set[Source] = field(default_factory=set)
     """Sizes of tensors that were taken to be equal to others, and were not."""
     earlier: dict[Source, tuple[int, ...]] = field(default_factory=dict)
@@ -140,6 +144,11 @@ class RegionState:
 
     refused_under: set[str] = field(default_factory=set)
     """The function modes under which it could not be captured as a whole: there it runs as it was written."""
+
+    @property
+    def fixed(self) -> frozenset[Source]:
+        """Places whose number operators need as a constant: never inputs."""
+        return frozenset(place for place, times in self.refusals.items() if times >= MOST_REFUSALS)
 
     def note_sizes(self, seen: Mapping[Source, int]) -> None:
         for place, size in seen.items():
@@ -360,7 +369,9 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             numbers = needed.positions or numbers_among(outcome.graph.example_inputs)
             if not numbers:
                 raise
-            state.fixed.update(outcome.graph.sources[position] for position in numbers)
+            places = frozenset(outcome.graph.sources[position] for position in numbers)
+            state.refusals.update(places)
+            constant |= places
         except OperatorsUnsupported as unsupported:
             state.excluded |= unsupported.operators
 
@@ -372,7 +383,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
         symbolic=frozenset(state.symbolic - state.fixed),
-        fixed=frozenset(state.fixed),
+        fixed=state.fixed,
         apart=frozenset(state.apart),
         earlier=dict(state.earlier),
         excluded=frozenset(state.excluded),

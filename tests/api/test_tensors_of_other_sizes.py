@@ -101,6 +101,62 @@ class Normed(nn.Module):
         return F.softmax(self.norm(x), -1)
 
 
+class Encoder(nn.Module):
+    """As BERT: embeddings of words, places and segments, a mask that is added, what the first word says of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places, self.segments = nn.Embedding(50, 16), nn.Embedding(128, 16), nn.Embedding(2, 16)
+        self.qkv, self.out, self.pool = nn.Linear(16, 48), nn.Linear(16, 16), nn.Linear(16, 16)
+        self.norms, self.rest = nn.ModuleList(nn.LayerNorm(16) for _ in range(3)), Perceptron()
+
+    def forward(self, words):
+        batch, length = words.shape
+        places = torch.arange(length, device=words.device)[None]
+        x = self.norms[0](self.words(words) + self.places(places) + self.segments(torch.zeros_like(words)))
+        unseen = (1.0 - (words != 0)[:, None, None, :].float()) * torch.finfo(x.dtype).min
+        q, k, v = (part.view(batch, length, 4, 4).permute(0, 2, 1, 3) for part in self.qkv(x).chunk(3, -1))
+        mixed = F.softmax(q @ k.transpose(-1, -2) / 2 + unseen, -1) @ v
+        x = self.norms[1](x + self.out(mixed.permute(0, 2, 1, 3).contiguous().view(batch, length, 16)))
+        x = self.norms[2](x + self.rest(x))
+        return torch.tanh(self.pool(x[:, :1])) + x
+
+
+class Decoder(nn.Module):
+    """As LLaMA: rotated places, fewer keys than queries, a causal mask, norms of mean squares, a gate."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(50, 16), nn.Linear(16, 50, bias=False)
+        self.q, self.kv, self.out = nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+        self.gate, self.up, self.down = nn.Linear(16, 32), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.scales = nn.ParameterList(nn.Parameter(torch.ones(16)) for _ in range(3))
+        self.register_buffer("frequencies", 1.0 / (10000 ** (torch.arange(0, 4, 2).float() / 4)))
+
+    def forward(self, words):
+        batch, length = words.shape
+        x = self.words(words)
+        angles = torch.outer(torch.arange(length).float(), self.frequencies).repeat(1, 2)
+        q = rotated(self.q(normed(x, self.scales[0])).view(batch, length, 4, 4).transpose(1, 2), angles)
+        k, v = self.kv(normed(x, self.scales[0])).view(batch, length, 4, 4).transpose(1, 2).chunk(2, 1)
+        k, v = rotated(k, angles).repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+        mask = torch.full((length, length), float("-inf")).triu(1)
+        mixed = F.softmax(q @ k.transpose(-1, -2) / 2 + mask, -1) @ v
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, 16))
+        y = normed(x, self.scales[1])
+        x = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return self.head(normed(x, self.scales[2]))
+
+
+def normed(x, scale):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * scale
+
+
+def rotated(x, angles):
+    left, right = x.chunk(2, -1)
+    return x * angles.cos() + torch.cat((-right, left), -1) * angles.sin()
+
+
 def sequences(batch, length):
     return torch.rand(batch, length, 16)
 
@@ -113,6 +169,8 @@ MODELS = {
     "perceptron": (Perceptron, sequences),
     "convolutions": (Convolutions, lambda batch, length: torch.rand(batch, 3, length + 4, 16)),
     "language": (Language, words),
+    "encoder": (Encoder, words),
+    "decoder": (Decoder, words),
     "attention": (Attention, sequences),
     "rotary": (Rotary, sequences),
     "normed": (Normed, sequences),
@@ -315,6 +373,45 @@ def test_a_cache_that_grows(compilations):
 
 
 @pytest.mark.compiler
+class FixedCache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(2, 32, 8))
+
+    def forward(self, x, position):
+        self.cache[:, position : position + x.size(1)] = x
+        keys = self.cache[:, : position + x.size(1)]
+        return F.softmax(x @ keys.transpose(1, 2), -1) @ keys
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_cache_of_one_size_that_is_filled(dynamic, compilations):
+    """The batch must be the cache's own; that does not fix the position too."""
+    model = FixedCache()
+    compiled = dynascope.compile(copy.deepcopy(model), dynamic=dynamic)
+    for position in (0, *range(4, 12)):
+        x = torch.rand(2, 1 if position else 4, 8)
+        torch.testing.assert_close(compiled(x, position), model(x, position))
+    assert len(compilations) <= 3
+
+
+@pytest.mark.compiler
+def test_windows_of_images(compilations):
+    """As many windows as a product of three says."""
+
+    def attend(x):
+        batch, height, width, channels = x.shape
+        windows = x.view(batch, height // 4, 4, width // 4, 4, channels).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, channels)
+        return F.softmax(windows @ windows.transpose(1, 2), -1) @ windows
+
+    compiled = dynascope.compile(attend)
+    for shape in ((2, 8, 12, 6), (3, 12, 16, 6), (5, 20, 8, 6), (4, 16, 24, 6)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(compiled(x), attend(x))
+    assert len(compilations) == 2
+
+
 def test_a_loss_over_part_of_the_results():
     """The backward pass for it is recorded when it is first asked for, at another size than the rest."""
 

@@ -218,6 +218,7 @@ PARTS = {
 DIFFERENT_PARTS = {"split": 8, "first of the split": 8}
 """Numbers that give equally many parts share a graph."""
 MORE = {"slice of four times": 3, "pixel_shuffle": 6, "branch": 3, "branch on a remainder": 3, "one of some": 4, "while": 4, "reshape": 3}
+MORE |= {"matmul of views": 3, "norm": 3}
 """An entry for each side, or for where it does not run."""
 X = torch.arange(24.0) / 10
 GRID = torch.arange(576.0).view(24, 24) / 10
@@ -251,11 +252,12 @@ def test_as_many_as_there_are_parts(name):
 DIFFERENTIATED = ["slice", "slice from the end", "index", "math.log", "math.sin", "quantile", "lerp", "narrow", "zeros", "clamp"]
 DIFFERENTIATED += ["slice step", "columns by steps", "unfold by steps", "divided evenly", "divided evenly, last", "unflatten evenly"]
 DIFFERENTIATED += ["groups", "average of windows", "largest of windows", "largest of windows by one", "tril_indices", "triu_indices"]
+DIFFERENTIATED += ["matmul of views", "norm"]  # not at the first number: the next ones are tried too
 DIFFERENTIATED += ["slice of four times", "conv padding", "window of largest", "upsampled"]
 DIFFERENTIATED += ["diagonal of a square", "one_hot", "one_hot summed", "pool", "avg_pool", "unflatten", "view", "reshape"]
 
 
-BOUNDED = {"slice of four times": 1, "reshape": 1, "columns by steps": 4}
+BOUNDED = {"slice of four times": 1, "reshape": 1, "columns by steps": 4, "norm": 1}
 """Graphs more in a mixed order: for where it is cut and where not, for where it does not run, for steps of which no form is found."""
 MIXED = [5, 7, 12, 11, 10, 9, 8, 6, 4, 3, 2, 1]
 

@@ -68,6 +68,38 @@ def test_other_backends_do_not_bake_a_number_in(backend, values):
         assert torch.equal(compiled(torch.ones(2), value), scaled(torch.ones(2), value))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["aot_eager", through_aot_autograd])
+def test_other_backends_do_not_bake_a_size_in(backend, dynamic):
+    """Gradients of sums are expanded to sizes that no node of the graph names."""
+
+    def weighted(x):
+        return (x.softmax(0) * x).sum() + x.mean()
+
+    compiled = dynascope.compile(weighted, backend=backend, dynamic=dynamic)
+    for size in (12, 18, 15, 7, 2):
+        found = []
+        for function in (compiled, weighted):
+            x = (torch.arange(6.0 * size).view(size, 6) / 10).requires_grad_()
+            function(x).backward()
+            found.append(x.grad)
+        torch.testing.assert_close(*found)
+
+
+def test_a_backend_that_reads_its_example_s_size_is_compiled_for_each():
+    made = []
+
+    def baking(graph, inputs):
+        size = int(inputs[-1].shape[0])
+        made.append(size)
+        return lambda *given: [each / size for each in graph.forward(*given)]
+
+    compiled = dynascope.compile(lambda x: x.sum(0), backend=baking, dynamic=True)
+    for size in (2, 3, 4, 5):
+        torch.testing.assert_close(compiled(torch.ones(size, 2)), torch.ones(2))
+    assert set(made) >= {2, 3, 4, 5}
+
+
 def test_a_backend_that_reads_its_example_number_is_compiled_for_each():
     def baking(graph, inputs):
         number = next((int(given) for given in inputs if not isinstance(given, torch.Tensor)), None)

@@ -11,6 +11,7 @@ FORMS = {
     "line": lambda n, m: 3 * m - 5,
     "product": lambda n, m: n * m,
     "product with a number": lambda n, m: 12 * n * m,
+    "product of three": lambda n, m: 3 * n * n * m,
     "square": lambda n, m: n * n,
     "sum": lambda n, m: n + m,
     "difference": lambda n, m: n - m + 3,

@@ -57,7 +57,15 @@ from dynascope.capture.values import (
     Value,
 )
 from dynascope.guards.global_state import function_state
-from dynascope.guards.source import AttributeSource, FrameValues, GlobalSource, ItemSource, MadeSource, Source
+from dynascope.guards.source import (
+    AttributeSource,
+    ConstantSource,
+    FrameValues,
+    GlobalSource,
+    ItemSource,
+    MadeSource,
+    Source,
+)
 from dynascope.report.span import Layer, Span, UserStack
 
 Step = Callable[["Machine", Frame, Any], Any]
@@ -182,8 +190,8 @@ class Machine:
         return source.read(self.values)
 
     def is_symbolic(self, source: Source) -> bool:
-        if self.options.dynamic is False or source in self.options.fixed:
-            return False
+        if self.options.dynamic is False or source in self.options.fixed or isinstance(source, ConstantSource):
+            return False  # a constant is known with the name that found it (`math.pi`)
         return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
 
     def _is_built_in(self, source: Source) -> bool:

@@ -70,6 +70,8 @@ def for_all_sizes(program: Program, record: Run) -> Any:
             return found
         tried = worlds.values
     needed = _sizes_needed(names, program, scope, run)
+    if len(needed) > 1 and (rigid := _rigid(needed, program, scope, run)) and rigid != needed:
+        raise DifferentiationRefused(VaryingNumberNeeded("the program", rigid))  # others may vary then, within some range
     searches = (partial(_dividing, run), _within_extents, partial(_below, run))
     for search in searches if needed else ():
         if (found := search(program, scope, needed, lambda: recorded(Worlds(scope, names)))) is not None:
@@ -99,6 +101,18 @@ def _below(
     if others:
         return None
     return _relying(scope, recorded, lambda: keep_below(scope, name, partial(_runs, program, scope, run)))
+
+
+def _rigid(needed: Collection[str], program: Program, scope: Scope, run: Run) -> frozenset[str]:
+    """Of the numbers that alone change what the program does, those that it runs with no neighbour of: one must equal a size of
+    another tensor, where another only is not to lead beyond an end."""
+    hints = scope.hints
+
+    def moves(name: str) -> bool:
+        near = [number for number in (hints[name] + 1, hints[name] - 1) if number >= USUAL]
+        return any(_runs(program, scope, run, {**hints, name: number}) for number in near)
+
+    return frozenset(name for name in needed if not moves(name))
 
 
 def _runs(program: Program, scope: Scope, run: Run, values: Mapping[str, Any]) -> bool:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import torch
 
+from dynascope.sizes import Size, fix
+
 aten = torch.ops.aten
 Kind = Literal["plain", "view", "same", "mutating", "composite", "reading"]
 
@@ -56,6 +58,37 @@ def traits(operator: Any) -> Traits:
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"):
         return Traits("composite")
     return Traits("view" if operator.is_view or operator in UNDECLARED_VIEWS else "plain")
+
+
+@functools.cache
+def dimension_places(operator: Any) -> tuple[int | str, ...]:
+    """Where it takes a dimension: an int that is no size, by the schema's types, and that its name calls one. By place and name."""
+    places: list[int | str] = []
+    for place, argument in enumerate(operator._schema.arguments):
+        kind, name = str(argument.real_type), argument.name
+        if "SymInt" not in kind and "int" in kind and ("dim" in name or "axis" in name or name in ("source", "destination")):
+            places += [place, name]
+    return tuple(places)
+
+
+def with_known_dimensions(operator: Any, arguments: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A dimension says what is computed, a size only how much of it: numbers that vary are what they are now there, and that is
+    relied on."""
+    for place in dimension_places(operator):
+        if isinstance(place, str):
+            if _varies(keywords.get(place)):
+                keywords = keywords | {place: _fixed(keywords[place])}
+        elif place < len(arguments) and _varies(arguments[place]):
+            arguments = (*arguments[:place], _fixed(arguments[place]), *arguments[place + 1 :])
+    return arguments, keywords
+
+
+def _varies(data: Any) -> bool:
+    return isinstance(data, Size) or (isinstance(data, (list, tuple)) and any(isinstance(each, Size) for each in data))
+
+
+def _fixed(data: Any) -> Any:
+    return fix(data) if isinstance(data, Size) else [fix(each) if isinstance(each, Size) else each for each in data]
 
 
 def _functional_form(operator: Any, is_out: bool) -> Any:

@@ -23,7 +23,7 @@ from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
-from dynascope.grad.operators import Traits, traits
+from dynascope.grad.operators import Traits, traits, with_known_dimensions
 from dynascope.grad.reasons import (
     AutocastActive,
     DataDependentResult,
@@ -164,6 +164,8 @@ class Recorder(TorchDispatchMode):
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)
+        if self.trail is not None:
+            args, kwargs = with_known_dimensions(func, args, kwargs)
         if func in _CONVERTED_INSIDE and autocast.is_simulated():
             raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
         if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):

@@ -167,7 +167,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
             rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
             dtype = dtype.to_complex() if kind is complex else dtype
         present = dtypes[rank]
-        dtypes[rank] = dtype if present is None else torch.promote_types(present, dtype)
+        dtypes[rank] = dtype if present is None else _common(present, dtype)
     return functools.reduce(_combine, dtypes[1:], dtypes[0])  # type: ignore[arg-type, return-value]
 
 
@@ -176,7 +176,13 @@ def _combine(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dty
         return higher if lower is None else lower
     if higher.is_floating_point and lower.is_complex:
         return higher.to_complex()
-    return torch.promote_types(higher, lower) if _category(lower) > _category(higher) else higher
+    return _common(higher, lower) if _category(lower) > _category(higher) else higher
+
+
+@functools.cache
+def _common(first: torch.dtype, second: torch.dtype) -> torch.dtype:
+    with torch._C._DisableTorchDispatch():  # a recording would take the question for an operator of the program's
+        return torch.promote_types(first, second)
 
 
 def floating(dtype: torch.dtype) -> torch.dtype:

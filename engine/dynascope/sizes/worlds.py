@@ -43,6 +43,7 @@ LEAST_FACTOR = 3
 STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
+FEW_KNOWN = 24
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 MOST_ADDED, MOST_RESIDUES = 8, 65
 FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
@@ -344,6 +345,16 @@ def _product(worlds: Worlds, row: Row) -> Any:
     return None
 
 
+def _product_of_three(worlds: Worlds, row: Row) -> Any:
+    """The product of three known, times a number: so many windows in rows, in columns, in a batch."""
+    for first, left in list(worlds._known.items())[:FEW_KNOWN]:
+        if all(value and number % value == 0 for value, number in zip(first, row, strict=True)):
+            found = _product(worlds, tuple(number // value for value, number in zip(first, row, strict=True)))
+            if found is not None:
+                return worlds._unless_wrong(found * left, row)
+    return None
+
+
 def _sum(worlds: Worlds, row: Row) -> Any:
     """The sum or difference of two known, plus a number."""
     known = list(worlds._known.items())[:64]
@@ -422,4 +433,4 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
 SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _sum, _quotient, _share, _multiple)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _product_of_three, _sum, _quotient, _share, _multiple)
