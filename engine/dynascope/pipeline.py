@@ -67,9 +67,9 @@ from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsup
 from dynascope.guards.check import compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.global_state import modes_asleep
-from dynascope.guards.guard import Equals, Guard
+from dynascope.guards.guard import Equals, Guard, LengthIs
 from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import ExtentSource, FrameValues, Source
+from dynascope.guards.source import ExtentSource, FrameValues, LengthSource, Source
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.graph_modules import written
@@ -494,6 +494,9 @@ def _note_what_varies(state: RegionState, guards: tuple[Guard, ...], values: Fra
         if isinstance(predicate, Equals):
             if not guard.holds(values):
                 state.symbolic.update(source for source in guard.sources if is_number(source, values))
+        elif isinstance(predicate, LengthIs):
+            if not guard.holds(values):
+                state.symbolic.update(map(LengthSource, guard.sources))
         elif isinstance(predicate, TensorMatches):
             (source,) = guard.sources
             with suppress(Exception):

@@ -126,6 +126,17 @@ def test_arrays_of_several_sizes_and_layouts():
             assert_alike(call(a), program(a))
 
 
+def test_an_item_of_the_arrays_own_type_is_set():
+    def program(a):
+        found, total = np.zeros_like(a), 0.0
+        for at in reversed(range(len(a))):
+            total = a[at] + 0.9 * total
+            found[at] = total
+        return found
+
+    assert_alike(dynascope.compile(program)(FLOATS[0]), program(FLOATS[0]))
+
+
 @pytest.mark.expects("foreign-call")
 def test_what_has_no_counterpart_is_one_break():
     def program(x):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.protocols.contents import is_deque
 from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
@@ -125,6 +126,8 @@ def call(rebuilder: Rebuilder, function: Any, *constants: Any) -> None:
 
 def changed_tail(value: ListValue) -> list[Value] | None:
     """What was appended, when nothing else happened to the list."""
+    if value.is_unread:
+        return value.added
     before = value.original
     if len(value.items) >= len(before) and all(a is b for a, b in zip(before, value.items, strict=False)):
         return value.items[len(before) :]
@@ -140,7 +143,7 @@ def changed_items(value: DictValue) -> list[tuple[Value, Value]] | None:
 
 
 def written_to_list(value: ListValue) -> Iterable[Value]:
-    tail = None if value.instance is not None and value.instance.cls is collections.deque else changed_tail(value)
+    tail = changed_tail(value) if value.is_unread or not is_deque(value) else None
     return value.items if tail is None else tail
 
 
@@ -152,12 +155,13 @@ def written_to_dictionary(value: DictValue) -> Iterable[Value]:
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
-    if value.instance is not None and value.instance.cls is collections.deque:
+    if is_deque(value) and not value.is_unread:
         rebuilder.fill_deque(value)
         return
     if value.instance is not None:
         # Whatever a subclass makes of `[]`.
-        builder.load_function(list.extend if tail is not None else list.__setitem__)
+        extend = collections.deque.extend if is_deque(value) else list.extend
+        builder.load_function(extend if tail is not None else list.__setitem__)
         rebuilder.load(value)
         if tail is None:
             builder.load_constant(slice(None))

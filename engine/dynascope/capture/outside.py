@@ -24,7 +24,7 @@ from dynascope.capture.protocols import outside_iterators
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
-from dynascope.capture.reasons import FirstImport, KeysByIdentity, TensorSubclass
+from dynascope.capture.reasons import FirstImport, ForeignValue, KeysByIdentity, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
@@ -186,9 +186,12 @@ class Outside:
 
     def _list(self, object: list, source: Source) -> Value:
         self.guard_type(object, source)
-        self.machine.guards.add(source, LengthIs(len(object)))
-        items = [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
-        return self.remember(object, ListValue(items, source, object))
+
+        def look() -> list[Value]:
+            self.machine.guards.add(source, LengthIs(len(object)))
+            return [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
+
+        return self.remember(object, ListValue(look, source, object))
 
     def _tuple(self, object: tuple, source: Source) -> Value:
         self.guard_type(object, source)
@@ -200,14 +203,9 @@ class Outside:
         """What an object of a subclass of `base` holds, read as `base` does; its type is guarded already."""
         object, source = instance.object, instance.source
         if base is collections.deque:
-            self.machine.guards.add(source, LengthIs(len(object)))
-            self.machine.guards.add(AttributeSource(source, "maxlen"), Equals(object.maxlen))
-            items = [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
-            value: DictValue | ListValue = ListValue(items, source, object)
+            value: DictValue | ListValue = ListValue(lambda: self._of_deque(object, source), source, object)
         elif base is list:
-            self.machine.guards.add(source, LengthIs(list.__len__(object)))
-            items = [self.lazy(item, ItemSource(source, at, base)) for at, item in enumerate(list.__iter__(object))]
-            value = ListValue(items, source, object)
+            value = ListValue(lambda: self._of_list_subclass(object, source), source, object)
         else:
             value = self._filled(object, source, base, lambda key: ItemSource(source, key, base))
             if base is types.MappingProxyType:
@@ -215,6 +213,17 @@ class Outside:
         value.instance = instance
         self.by_identity["contents", id(object)] = value
         return value
+
+    def _of_deque(self, object: collections.deque, source: Source) -> list[Value]:
+        if object.maxlen != len(object):  # it may grow: its length would be another at each call
+            raise Break(ForeignValue("deque", self.machine.expression()))
+        self.machine.guards.add(source, LengthIs(len(object)))
+        self.machine.guards.add(AttributeSource(source, "maxlen"), Equals(object.maxlen))
+        return [self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object)]
+
+    def _of_list_subclass(self, object: list, source: Source) -> list[Value]:
+        self.machine.guards.add(source, LengthIs(list.__len__(object)))
+        return [self.lazy(item, ItemSource(source, at, list)) for at, item in enumerate(list.__iter__(object))]
 
     def _filled(self, object: dict, source: Source, cls: type, place: Callable[[Any], Source]) -> DictValue:
         # Keys whose hash is the user's own code are refused before anything asks for it.

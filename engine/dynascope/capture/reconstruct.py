@@ -67,6 +67,7 @@ from dynascope.guards.source import (
     ItemSource,
     KeyedItemSource,
     KeySource,
+    LengthSource,
     LocalSource,
     MadeSource,
     ModeSource,
@@ -217,6 +218,11 @@ class Rebuilder:
         self.load_source(source.base)
         self.builder.load_constant(source.position)
         self.builder.call(2)
+
+    def load_length(self, source: LengthSource) -> None:
+        self.builder.load_function(len)
+        self.load_source(source.base)
+        self.builder.call(1)
 
     def load_keyed_item(self, source: KeyedItemSource) -> None:
         self.builder.load_function(dict.__getitem__)
@@ -571,6 +577,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
     KeySource: Rebuilder.load_key,
+    LengthSource: Rebuilder.load_length,
     KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
     ReducedSource: Rebuilder.load_reduced,

@@ -187,15 +187,47 @@ class MutableValue(Value):
 
 
 class ListValue(MutableValue):
-    """A list. `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this."""
+    """A list. `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this.
 
-    __slots__ = ("instance", "items", "original")
+    One from outside is not looked into before `items` are asked for: `look` guards its length then, and gives what it held.
+    Until then `added` is what was put at its end, whatever it holds: a log that grows is the same program at each call.
+    """
+
+    __slots__ = ("_items", "added", "instance", "look", "original")
     python_type = list
 
-    def __init__(self, items: list[Value], source: Source | None = None, object: Any = None) -> None:
+    def __init__(
+        self,
+        items: list[Value] | Callable[[], list[Value]],
+        source: Source | None = None,
+        object: Any = None,
+    ) -> None:
         super().__init__(source, object)
-        self.items, self.original = items, items if source is None else list(items)
+        self.look = items if callable(items) else None
+        self._items: list[Value] = [] if callable(items) else items
+        self.original = self._items if source is None else list(self._items)
+        self.added: list[Value] = []
         self.instance: InstanceValue | None = None
+
+    @property
+    def is_unread(self) -> bool:
+        return self.look is not None
+
+    @property
+    def items(self) -> list[Value]:
+        if self.look is not None:
+            self.original = self.look()
+            self._items, self.look = [*self.original, *self.added], None
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Value]) -> None:
+        self._items = items
+
+    def add(self, item: Value) -> Callable[[], Any]:
+        """Puts it at the end. What is given back takes it away again."""
+        (self._items if self.look is None else self.added).append(item)
+        return lambda: (self._items if self.look is None else self.added).pop()
 
 
 class TupleValue(Value):

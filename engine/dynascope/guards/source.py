@@ -184,6 +184,19 @@ class ExtentSource(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class LengthSource(Source):
+    """`len(base)`, of a container in C."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"len({self.base.expression()})"
+
+    def read(self, values: FrameValues) -> Any:
+        return len(self.base.read(values))
+
+
+@dataclass(frozen=True, slots=True)
 class TypeSource(Source):
     """`type(base)`."""
 

@@ -13,7 +13,7 @@ from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.calls.signatures import accepts
-from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols import items, lists, operators
 from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
@@ -75,8 +75,7 @@ def method(*classes: type) -> Callable[[Any], Any]:
 
 @method(list)
 def append(machine: Machine, value: ListValue, item: Value) -> Value:
-    machine.journal.append(value.items, item)
-    machine.write(value)
+    lists.add(machine, value, [item])
     return NONE
 
 
@@ -86,8 +85,14 @@ def extend(machine: Machine, value: ListValue, more: Value) -> Any:
     known = known_elements(machine, machine.known(more))
     if known is None:
         return equivalents.enter(machine, equivalents.list_extend_by, [value, more])
-    items.replace(machine, value, [*value.items, *known])
+    lists.add(machine, value, known)
     return NONE
+
+
+@method(list)
+def __iadd__(machine: Machine, value: ListValue, more: Value) -> Value:
+    machine.finish(extend(machine, value, more))
+    return value.instance or value
 
 
 def position(machine: Machine, at: Value) -> int:
@@ -380,7 +385,7 @@ _protocol(_ALL, "__setitem__", lambda machine, *parts: items.set(machine, *parts
 _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 _protocol(_ALL, "__iter__", iterator)
-_protocol(_ALL, "__len__", lambda machine, value: ConstantValue(len(value.items)))
+_protocol(_ALL, "__len__", lambda machine, value: lists.length(machine, value))
 _protocol((tuple, frozenset), "__init__", lambda machine, *parts: NONE)
 
 

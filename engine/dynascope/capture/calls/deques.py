@@ -1,6 +1,6 @@
 """`collections.deque`: an object whose contents are a list, with an end that falls off where it has a greatest length.
 
-One from outside that may still grow is left to Python (`contents_of`).
+One from outside that may still grow is left to Python, but for what is put at its end (`Outside.contents`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dynascope.capture.calls.iterators import index_in
 from dynascope.capture.calls.objects import holding
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.protocols import items
+from dynascope.capture.protocols import items, lists
 from dynascope.capture.protocols.contents import longest
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ProgramRaises
@@ -60,9 +60,17 @@ def put(machine: Machine, value: ListValue, held: list[Value], *, at_left: bool 
     return NONE
 
 
+def put_at_end(machine: Machine, value: ListValue, more: list[Value]) -> Value:
+    """Of one from outside that may still grow nothing else is known."""
+    if value.is_unread and longest(value) != len(value.object):
+        lists.add(machine, value, more)
+        return NONE
+    return put(machine, value, [*value.items, *more])
+
+
 @method(DEQUE)
 def append(machine: Machine, value: ListValue, item: Value) -> Value:
-    return put(machine, value, [*value.items, item])
+    return put_at_end(machine, value, [item])
 
 
 @method(DEQUE)
@@ -72,7 +80,13 @@ def appendleft(machine: Machine, value: ListValue, item: Value) -> Value:
 
 @method(DEQUE)
 def extend(machine: Machine, value: ListValue, more: Value) -> Value:
-    return put(machine, value, [*value.items, *elements(machine, more)])
+    return put_at_end(machine, value, elements(machine, more))
+
+
+@method(DEQUE)
+def __iadd__(machine: Machine, value: ListValue, more: Value) -> Value:
+    put_at_end(machine, value, elements(machine, more))
+    return value.instance or value
 
 
 @method(DEQUE)
@@ -130,7 +144,7 @@ def copy(machine: Machine, value: ListValue) -> Value:
 
 @method(DEQUE)
 def __len__(machine: Machine, value: ListValue) -> Value:
-    return ConstantValue(len(value.items))
+    return lists.length(machine, value)
 
 
 @method(DEQUE)

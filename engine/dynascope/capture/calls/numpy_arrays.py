@@ -269,7 +269,7 @@ def set_item(machine: Machine, array: ArrayValue, key: Value, value: Value) -> N
     if array.is_number or not is_operand(machine, value):
         raise foreign(machine)
     kind = kind_of(machine, value)
-    weak = numpy.result_type(given.dtype, kind(0) if kind in (int, float) else kind)
+    weak = numpy.result_type(given.dtype, kind(0) if kind is int or kind is float else kind)
     if weak != given.dtype:
         raise foreign(machine, "it converts what it is given")
     asked(machine, operator.setitem, given, index_of(machine, key), as_numpy(machine, value))

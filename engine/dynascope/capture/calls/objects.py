@@ -16,7 +16,7 @@ from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols import attribute_changes, attributes
+from dynascope.capture.protocols import attribute_changes, attributes, lists
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
@@ -57,7 +57,7 @@ SIZED = (ListValue, TupleValue, DictValue, SetValue)
 def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.known(arguments[0])
     if isinstance(value, SIZED):
-        return ConstantValue(len(value.items))
+        return lists.length(machine, value)
     if isinstance(value, DictViewValue):
         return ConstantValue(len(value.dictionary.items))
     if isinstance(value, TensorValue) and not machine.overriding.asks_modes:

@@ -39,6 +39,8 @@ def compute(
     """The result as a constant. What the function raises, the program raises."""
     try:
         result = function(*arguments, **(keywords or {}))
+    except Break:  # a question that the capture was asked on the way
+        raise
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     if result is True:

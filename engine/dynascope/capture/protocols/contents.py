@@ -29,6 +29,10 @@ def base_in_c(cls: type) -> type | None:
     return None if base is list and isinstance(lookup(cls, "__len__"), types.FunctionType) else base
 
 
+def is_deque(contents: ListValue) -> bool:
+    return contents.instance is not None and contents.instance.cls is collections.deque
+
+
 def longest(contents: ListValue) -> int | None:
     """The greatest length of a deque that holds this."""
     instance = contents.instance
@@ -42,7 +46,5 @@ def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
     if value.contents is None and value.object is not None and (base := base_in_c(value.cls)) is not None:
         if base is types.MappingProxyType and not is_fixed(value.source):
             return None
-        if base is collections.deque and value.object.maxlen != len(value.object):
-            return None  # it may grow: its length would be another at each call
         value.contents = machine.outside.contents(value, base)
     return value.contents

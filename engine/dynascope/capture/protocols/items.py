@@ -9,7 +9,7 @@ import torch
 
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
-from dynascope.capture.protocols import attribute_changes
+from dynascope.capture.protocols import attribute_changes, lists
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
@@ -83,6 +83,8 @@ def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value
         if isinstance(sequence, ListValue):
             return ListValue(list(items))
         return TupleValue(tuple(items), torch.Size if sequence.cls is torch.Size else tuple)
+    if isinstance(sequence, ListValue) and (item := lists.from_end(machine, sequence, index)) is not None:
+        return item
     try:
         return sequence.items[index]
     except IndexError:

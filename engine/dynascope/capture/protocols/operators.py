@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls.pure import compute
+from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
@@ -424,8 +425,7 @@ def _concatenate(machine: Machine, left: Any, right: Any) -> Value:
 def _extend(machine: Machine, left: ListValue, right: Any) -> Value:
     from dynascope.capture.protocols.iteration import elements
 
-    machine.journal.set(left, "items", left.items + elements(machine, right))
-    machine.write(left)
+    lists.add(machine, left, elements(machine, right))
     return left
 
 

@@ -82,6 +82,8 @@ def _is_new(value: Value) -> bool:
     """Whether it is, or holds, an object from outside that torch asks, and that nothing has looked at yet."""
     if isinstance(value, LazyValue):
         return is_special(type(value.object))
+    if isinstance(value, ListValue) and value.is_unread:
+        return any(is_special(type(item)) for item in value.object) or any(map(_is_new, value.added))
     return isinstance(value, (ListValue, TupleValue)) and any(map(_is_new, value.items))
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynascope.capture.calls.pure import compute
+from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
@@ -39,7 +40,9 @@ def truth(machine: Machine, value: Value) -> bool:
         return compute(machine, bool, (value.value,)).value
     if isinstance(value, (ArrayValue, TensorValue)):
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
-    if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)):
+    if isinstance(value, ListValue):
+        return lists.is_filled(machine, value)
+    if isinstance(value, ( TupleValue, DictValue, SetValue)):
         return len(value.items) > 0
     if isinstance(value, DictViewValue):
         return len(value.dictionary.items) > 0
