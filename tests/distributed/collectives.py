@@ -1,15 +1,14 @@
-"""Started by the test: two processes run functions with collectives, eagerly and compiled, and rank 0 prints what it found."""
+"""Started by the test: two processes run functions with collectives, eagerly and compiled, and rank 0 prints what it found.
 
-import datetime
+    python collectives.py [nccl]      on gloo, or on two GPUs of this machine
+"""
+
 import json
-import os
-import socket
-import sys
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-import torch.multiprocessing as mp
+from two_processes import asked_for, start
 
 
 def reduced(x):
@@ -63,7 +62,7 @@ def of_an_argument(x):
 
 def into_a_tensor(x):
     y = x.detach().sin()
-    found = torch.empty(2 * y.shape[0], y.shape[1])
+    found = torch.empty(2 * y.shape[0], y.shape[1], device=y.device)
     dist.all_gather_into_tensor(found, y)
     part = torch.empty_like(y)
     dist.reduce_scatter_tensor(part, found)
@@ -121,8 +120,8 @@ def on_a_stride(x):
 PARTS = (through_gradients, later, on_a_stride)
 
 
-def outcome(function, rank, size, requires_grad):
-    x = torch.randn(size, 6, generator=torch.Generator().manual_seed(rank)).requires_grad_(requires_grad)
+def outcome(function, rank, device, size, requires_grad):
+    x = torch.randn(size, 6, generator=torch.Generator().manual_seed(rank)).to(device).requires_grad_(requires_grad)
     result = function(x)
     results = result if isinstance(result, tuple) else (result,)
     if requires_grad and results[0].requires_grad:
@@ -130,7 +129,7 @@ def outcome(function, rank, size, requires_grad):
     return [each.detach() + 0 for each in results], x.grad, x.detach()
 
 
-def compared(function, rank, fullgraph):
+def compared(function, rank, device, fullgraph):
     import dynascope
 
     compiled = dynascope.compile(function, fullgraph=fullgraph)
@@ -140,8 +139,8 @@ def compared(function, rank, fullgraph):
             continue
         if requires_grad and function is reduced_over_ranks:
             continue  # only sums have gradients
-        expected = outcome(function, rank, size, requires_grad)
-        found = outcome(compiled, rank, size, requires_grad)
+        expected = outcome(function, rank, device, size, requires_grad)
+        found = outcome(compiled, rank, device, size, requires_grad)
         try:
             torch.testing.assert_close(found, expected)
         except AssertionError as error:
@@ -149,28 +148,22 @@ def compared(function, rank, fullgraph):
     return differs
 
 
-def run(rank, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "2"}
-    on_gpu = "nccl" in sys.argv
-    if on_gpu:
-        torch.cuda.set_device(rank)
-        torch.set_default_device(f"cuda:{rank}")
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=datetime.timedelta(minutes=5))
+KNOWN = torch.__version__ >= "2.12"
+"""Before, a process group's methods cannot be told apart, and asking a group is a break."""
+
+
+def run(rank, device):
     found = {}
     for function in (*WHOLE, *PARTS):
         try:
-            found[function.__name__] = compared(function, rank, function in WHOLE)
+            found[function.__name__] = compared(function, rank, device, KNOWN and function in WHOLE)
         except Exception as error:
             found[function.__name__] = [f"{type(error).__name__}: {error}"]
     gathered = [None, None]
     dist.all_gather_object(gathered, found)
     if rank == 0:
         print(json.dumps({name: [*gathered[0][name], *gathered[1][name]] for name in found}))
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    mp.spawn(run, (port,), nprocs=2)
+    start(run, backend=asked_for()[0])

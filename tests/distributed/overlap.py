@@ -1,20 +1,19 @@
 """Started by the test: two processes train under DistributedDataParallel, and rank 0 prints losses and the order of what happened.
 
 An operator in the model notes when its backward pass runs, the hook of the reducer when a bucket of gradients is sent.
+
+    python overlap.py plain tied [nccl]      a line for each kind, on gloo or on two GPUs of this machine
 """
 
 import json
-import os
-import socket
-import sys
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
+from two_processes import asked_for, start
 
 happened = []
 
@@ -70,7 +69,7 @@ class Model(nn.Module):
             elif self.kind == "unused" and number == 1:
                 x = x * 2
             elif self.kind == "autocast" and number == 2:
-                with torch.autocast("cpu", torch.bfloat16):
+                with torch.autocast(x.device.type, torch.bfloat16):
                     x = block(x).float()
             else:
                 x = block(x)
@@ -81,9 +80,9 @@ class Model(nn.Module):
         return self.head(x) + sum(piece.mean() for piece in pieces)
 
 
-def train(rank, compile, kind):
+def train(rank, device, compile, kind):
     torch.manual_seed(0)
-    model = Model(kind)
+    model = Model(kind).to(device)
     reduced = DistributedDataParallel(model, bucket_cap_mb=0.1, find_unused_parameters=kind == "unused")
 
     def send(state, bucket):
@@ -101,7 +100,7 @@ def train(rank, compile, kind):
         happened.clear()
         torch.manual_seed(number)
         size = 8 if kind != "sizes" else 6 + 4 * number
-        loss = step(torch.randn(size, 64)[rank::2]).pow(2).mean()
+        loss = step(torch.randn(size, 64)[rank::2].to(device)).pow(2).mean()
         if kind == "accumulated" and number % 2:
             with reduced.no_sync():
                 loss.backward()
@@ -113,20 +112,16 @@ def train(rank, compile, kind):
     return losses, list(happened)
 
 
-def run(rank, port, kinds):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "2"}
-    dist.init_process_group("gloo")
+def run(rank, device, *kinds):
     import dynascope
 
     for kind in kinds:
-        expected, found = train(rank, lambda target: target, kind), train(rank, dynascope.compile, kind)
+        expected = train(rank, device, lambda target: target, kind)
+        found = train(rank, device, dynascope.compile, kind)
         if rank == 0:
             print(json.dumps([kind, expected, found]), flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    mp.spawn(run, (port, sys.argv[1:]), nprocs=2)
+    backend, kinds = asked_for()
+    start(run, *kinds, backend=backend)

@@ -1,16 +1,14 @@
-"""Started by the test: two processes on gloo train with and without compilation, and rank 0 prints what they found as JSON."""
+"""Started by the test: two processes train with and without compilation, and rank 0 prints what they found as JSON.
 
-import datetime
+    python two_ranks.py ddp fsdp-whole [nccl]      a line for each kind, on gloo or on two GPUs of this machine
+"""
+
 import json
-import os
-import socket
-import sys
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn import functional as F
+from two_processes import asked_for, start
 
 STEPS = 6
 
@@ -36,9 +34,9 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def made(kind, compile, mesh):
+def made(kind, compile, mesh, device):
     torch.manual_seed(0)
-    model = Model()
+    model = Model().to(device)
     if kind == "ddp":
         return compile(nn.parallel.DistributedDataParallel(model)), model
     if kind == "tensor-parallel":
@@ -57,12 +55,12 @@ def made(kind, compile, mesh):
     return (compile(model) if kind == "fsdp-whole" else model), model
 
 
-def losses(kind, compile, mesh, rank):
-    step, model = made(kind, compile, mesh)
+def losses(kind, compile, mesh, rank, device):
+    step, model = made(kind, compile, mesh, device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     found = []
     for number in range(STEPS):
-        x = torch.randn(8, 16, generator=torch.Generator().manual_seed(number))
+        x = torch.randn(8, 16, generator=torch.Generator().manual_seed(number)).to(device)
         loss = step(x if kind == "tensor-parallel" else x[rank::2]).pow(2).mean()
         loss.backward()
         optimizer.step()
@@ -71,27 +69,29 @@ def losses(kind, compile, mesh, rank):
     return found
 
 
-def run(rank, kind, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "2"}
-    dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=5))
-    import dynascope
-    from dynascope import recording
+def run(rank, device, *kinds):
     from torch.distributed.device_mesh import init_device_mesh
 
-    mesh = init_device_mesh("cpu", (2,))
-    expected = losses(kind, lambda target: target, mesh, rank)
+    mesh = init_device_mesh(device.type, (2,))
+    for kind in kinds:
+        found = compared(kind, mesh, rank, device)
+        if rank == 0:
+            print(json.dumps({"kind": kind, **found}), flush=True)
+
+
+def compared(kind, mesh, rank, device):
+    import dynascope
+    from dynascope import recording
+
+    expected = losses(kind, lambda target: target, mesh, rank, device)
     recorder = recording.Recorder()
     recording.use(recorder)
-    found = losses(kind, dynascope.compile, mesh, rank)
+    found = losses(kind, dynascope.compile, mesh, rank, device)
     report = recorder.report()
     breaks = sum(entry.exit == "break" for function in report.functions for entry in function.entries)
-    if rank == 0:
-        print(json.dumps({"expected": expected, "found": found, "graphs": len(report.graphs), "breaks": breaks}))
-    dist.destroy_process_group()
+    return {"expected": expected, "found": found, "graphs": len(report.graphs), "breaks": breaks}
 
 
 if __name__ == "__main__":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    mp.spawn(run, (sys.argv[1], port), nprocs=2)
+    backend, kinds = asked_for()
+    start(run, *kinds, backend=backend)

@@ -83,7 +83,7 @@ def same(found: tuple, expected: tuple, level: str) -> None:
     for ours, eagers in zip(found, expected, strict=True):
         for a, b in zip(ours, eagers, strict=True):
             if isinstance(b, torch.Tensor):
-                torch.testing.assert_close(a, b, msg=lambda text: f"{level}: {text}")  # noqa: B023
+                torch.testing.assert_close(a, b, equal_nan=True, msg=lambda text: f"{level}: {text}")  # noqa: B023
             else:
                 assert type(a) is type(b) and (a == b or a != a), level
 

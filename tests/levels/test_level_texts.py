@@ -100,7 +100,68 @@ def leaf(*sizes, **keywords):
     return torch.randn(*sizes, requires_grad=True, **keywords)
 
 
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2 * ctx.saved_tensors[0]
+
+
+def mapped(x):
+    """Graphs inside of a graph, one inside another."""
+    return torch.func.vmap(torch.func.grad(lambda row: (row * row.sum()).sum()))(x), Squared.apply(x)
+
+
+def differentiated(x):
+    return torch.autograd.grad(x.sin().sum(), x)[0]
+
+
+def constants(x):
+    """More than are written as numbers, and numbers that have no literal."""
+    return x + torch.tensor([number / 7 for number in range(100)]), x[:2] + torch.tensor([float("nan"), float("inf")])
+
+
+def without_dimensions(x):
+    """A prim of `reshape` knows no empty shape."""
+    return x.sum(0, keepdim=True).reshape(()) * 2
+
+
+def of_complex_numbers(x):
+    z = torch.complex(x, x.cos())
+    return z.abs(), torch.view_as_real(torch.sgn(z) * 2), (z * z).real
+
+
+def seen_as_memory(x, weight):
+    """The backward kernel of group normalization reads a tangent as it lies in memory."""
+    rows = (x.transpose(1, 2) @ weight).transpose(1, 2)
+    return F.group_norm((F.group_norm(x, 2).transpose(1, 2) @ weight).transpose(1, 2) + rows, 2).sin()
+
+
+def attention(x):
+    """A random mask has as many elements as what it masks, whatever that is."""
+    heads = x.view(*x.shape[:2], 2, -1).transpose(1, 2)
+    mixed = F.scaled_dot_product_attention(heads, heads, heads, None, 0.25)
+    return mixed.permute(2, 0, 1, 3).reshape(-1, 8).view(x.shape[1], x.shape[0], 8), heads.softmax(-1)
+
+
+def recurrent():
+    torch.manual_seed(0)
+    return nn.LSTM(4, 3)
+
+
 SEEDS = {
+    "mapped": (lambda: mapped, lambda: (leaf(3, 4),)),
+    "differentiated": (lambda: differentiated, lambda: (leaf(3),)),
+    "constants": (lambda: constants, lambda: (leaf(100),)),
+    "without dimensions": (lambda: without_dimensions, lambda: (leaf(5),)),
+    "complex": (lambda: of_complex_numbers, lambda: (leaf(3, 4),)),
+    "memory": (lambda: seen_as_memory, lambda: (leaf(1, 8, 16), leaf(8, 8))),
+    "attention": (lambda: attention, lambda: (leaf(2, 3, 8),)),
+    "recurrent": (recurrent, lambda: (leaf(3, 2, 4),)),
     "mlp": (lambda: MLP(), lambda: (leaf(8, 32),)),
     "net": (lambda: Net(), lambda: (torch.randn(2, 128),)),
     "promotion": (lambda: promoting, lambda: (torch.rand(3), torch.rand(3, 3, dtype=torch.half))),

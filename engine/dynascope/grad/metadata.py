@@ -92,6 +92,8 @@ def _in_worlds(scope: Scope, target: Any, arguments: Any, keywords: Any) -> list
         if not isinstance(first, Layout):
             return first if first is None else form(parts)
         sizes = tuple(form(column) for column in zip(*(part.sizes for part in parts), strict=True))
+        if all(part.strides == contiguous_strides(part.sizes) for part in parts):  # long products are not searched for
+            return Layout(sizes, contiguous_strides(sizes), first.dtype, first.device)
         strides = tuple(form(column) for column in zip(*(part.strides for part in parts), strict=True))
         return Layout(sizes, strides, first.dtype, first.device)
 

@@ -16,7 +16,7 @@ import torch
 from dynascope.grad.metadata import overloads
 from dynascope.grad.shapes import promoted, wrap_dimension, wrap_dimensions
 from dynascope.grad.tape import Layout, Sizes, Step, Value, contiguous_strides
-from dynascope.sizes import same
+from dynascope.sizes import hint_of, same
 
 aten, prims = torch.ops.aten, torch.ops.prims
 Rule = Callable[..., Any]
@@ -32,11 +32,18 @@ def _in_prims(step: Step) -> list[Step]:
     if rule is None or not isinstance(step.outputs[0], Value):
         return [step]
     writer = _Writer(step, step.outputs[0].layout)
-    made = rule(writer, *step.arguments, **step.keywords)
+    try:
+        made = rule(writer, *step.arguments, **step.keywords)
+    except _NoPrims:
+        return [step]
     if made is NotImplemented or not writer.steps or made.step is not writer.steps[-1]:
         return [step]
     writer.steps[-1].outputs = step.outputs
     return writer.steps
+
+
+class _NoPrims(Exception):
+    """The operator stays as it is: no prim does this to operands of these types."""
 
 
 class _Writer:
@@ -58,6 +65,8 @@ class _Writer:
     def converted(self, operand: Any, dtype: torch.dtype) -> Any:
         if not isinstance(operand, Value) or operand.dtype is dtype:
             return operand
+        if operand.dtype.is_complex and not dtype.is_complex:
+            raise _NoPrims  # it would keep the real part alone
         return self.op("convert_element_type", operand, dtype, sizes=operand.sizes, dtype=dtype)
 
     def broadcast(self, operand: Any, sizes: Sizes | None = None) -> Any:
@@ -140,6 +149,14 @@ def _is_infinite(w: _Writer, a: Value) -> Any:
     return w.op("eq", w.op("abs", a, dtype=a.dtype), float("inf")) if a.dtype.is_floating_point else NotImplemented
 
 
+def _absolute(w: _Writer, a: Value) -> Any:
+    return w.op("abs", a)
+
+
+def _of_real_numbers(name: str) -> Rule:
+    return lambda w, a: NotImplemented if a.dtype.is_complex else w.pointwise(name, a)
+
+
 def _square(w: _Writer, a: Value) -> Any:
     return w.pointwise("mul", a, a)
 
@@ -197,7 +214,57 @@ def _variance(w: _Writer, a: Value, dims: Any = None, *, correction: Any = None,
 
 
 def _reshaped(w: _Writer, a: Value, *_: Any) -> Any:
-    return w.op("reshape", a, list(w.result.sizes))
+    if not w.result.sizes:
+        return w.op("squeeze", a, list(range(a.rank)))  # the prim knows no shape without dimensions
+    if same(a.layout.strides, contiguous_strides(a.sizes)):
+        return w.op("reshape", a, list(w.result.sizes))
+    return _regrouped(w, a)
+
+
+def _regrouped(w: _Writer, a: Value) -> Any:
+    """A view in steps that are views themselves: `reshape` copies, and operators that are no prims see how memory lies."""
+    left = [size for size in a.sizes if not _is_one(size)]
+    made = w.op("squeeze", a, [d for d, size in enumerate(a.sizes) if _is_one(size)], sizes=left) if len(left) < a.rank else a
+    wanted = [d for d, size in enumerate(w.result.sizes) if not _is_one(size)]
+    groups = _groups(left, [w.result.sizes[d] for d in wanted])
+    if groups is None:
+        return NotImplemented
+    at = 0
+    for old, new in groups:
+        if len(old) > 1:
+            sizes = (*made.sizes[:at], _product(old), *made.sizes[at + len(old) :])
+            made = w.op("collapse_view", made, at, at + len(old) - 1, sizes=sizes)
+        for number, outer in enumerate(new[:-1]):
+            inner = _product(new[number + 1 :])
+            made = w.op("split_dim", made, at, outer, sizes=(*made.sizes[:at], outer, inner, *made.sizes[at + 1 :]))
+            at += 1
+        at += 1
+    return w.placed(made, w.result.sizes, wanted) if len(wanted) < len(w.result.sizes) or made is a else made
+
+
+def _groups(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[list[Any], list[Any]]] | None:
+    """Neighbouring sizes of both that have the same product, as few as can be; None where what varies does not show it."""
+    found, old, new = [], list(old), list(new)
+    while old and new:
+        left, right = [old.pop(0)], [new.pop(0)]
+        while not same((_product(left),), (_product(right),)):
+            behind, rest = (left, old) if hint_of(_product(left)) < hint_of(_product(right)) else (right, new)
+            if not rest:
+                return None
+            behind.append(rest.pop(0))
+        found.append((left, right))
+    return None if old or new else found
+
+
+def _is_one(size: Any) -> bool:
+    return type(size) is int and size == 1
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    product = sizes[0]
+    for size in sizes[1:]:
+        product = product * size
+    return product
 
 
 def _transposed(w: _Writer, a: Value, order: Any) -> Any:
@@ -251,7 +318,7 @@ def _by_name(*names: str) -> dict[Any, Rule]:
 
 RULES: dict[Any, Rule] = {
     **_by_name(
-        "abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh",
+        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh",
         "erf erfc reciprocal lgamma digamma neg sign floor ceil round trunc bitwise_not atan2 hypot nextafter",
         "mul.Tensor mul.Scalar maximum minimum fmax fmin fmod.Tensor fmod.Scalar remainder.Tensor remainder.Scalar",
         "bitwise_and.Tensor bitwise_and.Scalar bitwise_or.Tensor bitwise_or.Scalar bitwise_xor.Tensor bitwise_xor.Scalar",
@@ -269,7 +336,8 @@ RULES: dict[Any, Rule] = {
     aten.erfinv.default: _pointwise("erf_inv"),
     aten.special_i0.default: _pointwise("bessel_i0"),
     aten.special_i1.default: _pointwise("bessel_i1"),
-    aten.sgn.default: _pointwise("sign"),
+    aten.abs.default: _absolute,
+    aten.sgn.default: _of_real_numbers("sign"),
     aten.isfinite.default: lambda w, a: w.op("isfinite", a),
     aten.signbit.default: lambda w, a: w.op("signbit", a),
     aten.isnan.default: _is_nan,

@@ -8,8 +8,12 @@ def forward(w: f32[64, 32], x: f32[8, 32]) -> tuple:
 
 from __future__ import annotations
 
+import base64
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -46,11 +50,37 @@ HEAD = (
 
 def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:
     """The text, and which of its lines came from which place of the user's. It runs where torch can be imported."""
-    types = sorted({kind for node in module.graph.nodes for kind in _abbreviations_in(node)})
-    lines = [*HEAD, *_imports(module), "", ""]
+    modules = list(_with_inner(module))
+    types = sorted({kind for each in modules for node in each.graph.nodes for kind in _abbreviations_in(node)})
+    lines = [*HEAD, *_imports(modules), "", ""]
     if types:
         lines[len(HEAD) - 1] += f"  # types: {', '.join(types)}"
     links: list[LineLink] = []
+    _add_function(module, name, "", lines, links)
+    return "\n".join(lines) + "\n", tuple(links)
+
+
+def _with_inner(module: fx.GraphModule) -> Iterator[fx.GraphModule]:
+    yield module
+    for node in module.graph.nodes:
+        for inner in _graphs_of(node.target).values():
+            yield from _with_inner(inner)
+
+
+def _graphs_of(target: Any) -> dict[str, fx.GraphModule]:
+    """What a node's target holds that is a graph itself, by the field's name."""
+    if not is_dataclass(target) or isinstance(target, type):
+        return {}
+    values = {field.name: getattr(target, field.name) for field in fields(target)}
+    return {name: value for name, value in values.items() if isinstance(value, fx.GraphModule)}
+
+
+def _add_function(module: fx.GraphModule, name: str, prefix: str, lines: list[str], links: list[LineLink]) -> None:
+    """The functions that its nodes' graphs are, and then itself."""
+    for node in module.graph.nodes:
+        for field, inner in _graphs_of(node.target).items():
+            _add_function(inner, f"{prefix}{node.name}_{field}", f"{prefix}{node.name}_", lines, links)
+            lines.extend(("", ""))
     parameters = [n for n in module.graph.nodes if n.op == "placeholder"]
     lines.append(f"def {name}({', '.join(f'{n.name}{_annotation(n)}' for n in parameters)}) -> tuple:")
     body_start = len(lines)
@@ -65,19 +95,36 @@ def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tup
                 lines.append("")
             lines.append(f"    # {heading}")
             place = heading
-        lines.append("    " + _statement(node, module) + _released(last_use.get(node, ())))
+        lines.append("    " + _statement(node, module, prefix) + _released(last_use.get(node, ())))
         span = _span(node)
         if span is not None:
             links.append(LineLink(len(lines), span))
-    return "\n".join(lines) + "\n", tuple(links)
 
 
-def _imports(module: fx.GraphModule) -> list[str]:
+def _imports(modules: Sequence[fx.GraphModule]) -> list[str]:
     """What the operators are reached by, beyond torch."""
-    targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    nodes = [node for module in modules for node in module.graph.nodes]
+    targets = [node.target for node in nodes if node.op == "call_function"]
     imports = {"import dynascope.graph_compiler" for target in targets if str(target).startswith("dynascope.")}
     imports |= {"from dynascope.random_numbers import filling" for target in targets if hasattr(target, "written_by")}
+    for target in targets:
+        if _graphs_of(target):
+            imports |= {"from dynascope.autograd_functions import Written", f"import {type(target).__module__}"}
+            imports |= {f"import {value.__module__}" for value in vars(target).values() if isinstance(value, FunctionType)}
+        elif (home := _home(target)) is not None:
+            imports.add(f"import {home}")
+    if any(node.op == "get_attr" and _is_long(getattr(module, node.target)) for module in modules for node in module.graph.nodes):
+        imports |= {"import base64", "import zlib"}
     return sorted(imports)
+
+
+def _home(target: Any) -> str | None:
+    """The module that a function's text is reached by, where that is not torch itself."""
+    home = _qualified(target, getattr(target, "__name__", str(target))).rpartition(".")[0]
+    module = getattr(target, "__module__", None)
+    if module is None or home in HOMES or module in ("torch", "_operator") or not home.startswith(module):
+        return None
+    return module
 
 
 def type_of_node(node: fx.Node) -> str:
@@ -123,12 +170,12 @@ def _heading(node: fx.Node) -> str | None:
     return span.quotation() if span is not None else None
 
 
-def _statement(node: fx.Node, module: fx.GraphModule) -> str:
+def _statement(node: fx.Node, module: fx.GraphModule, prefix: str) -> str:
     if node.op == "output":
         return f"return {_text(node.args[0])}"
     if node.op == "get_attr":
         return f"{node.name}{_annotation(node)} = {_constant_text(getattr(module, node.target))}"  # type: ignore[arg-type]
-    return f"{node.name}{_annotation(node)} = {_call(node)}"
+    return f"{node.name}{_annotation(node)} = {_call(node, prefix)}"
 
 
 SIGNS = {
@@ -139,15 +186,30 @@ PREFIXES = {"neg": "-", "invert": "~", "pos": "+"}
 HOMES = {"torch": torch, "torch.nn.functional": torch.nn.functional, "torch._C._nn": torch._C._nn}
 
 
-def _call(node: fx.Node) -> str:
+def _call(node: fx.Node, prefix: str) -> str:
     operands = [_text(argument) for argument in node.args]
     named = [f"{key}={_text(value)}" for key, value in node.kwargs.items()]
     if node.op == "call_method":
         return f"{operands[0]}.{node.target}({', '.join(operands[1:] + named)})"
+    if graphs := _graphs_of(node.target):
+        return f"{_constructor(node.target, graphs, f'{prefix}{node.name}_')}({', '.join(operands + named)})"
     name = getattr(node.target, "__name__", str(node.target))
     if getattr(node.target, "__module__", "") == "_operator":
         return _operator_text(name, operands)
     return f"{_qualified(node.target, name)}({', '.join(operands + named)})"
+
+
+def _constructor(target: Any, graphs: dict[str, fx.GraphModule], prefix: str) -> str:
+    """An object that holds graphs is made of the functions that they were printed as."""
+    given = []
+    for field in fields(target):
+        value = getattr(target, field.name)
+        if field.name in graphs:
+            text = f"Written({prefix}{field.name})"
+        else:
+            text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, FunctionType) else _text(value)
+        given.append(f"{field.name}={text}")
+    return f"{type(target).__module__}.{type(target).__qualname__}({', '.join(given)})"
 
 
 def _operator_text(name: str, operands: list[str]) -> str:
@@ -182,13 +244,32 @@ def _text(data: Any) -> str:
         return "{" + ", ".join(f"{key!r}: {_text(value)}" for key, value in data.items()) + "}"
     if isinstance(data, float) and not math.isfinite(data):
         return "nan" if data != data else "inf" if data > 0 else "-inf"
+    if isinstance(data, complex):
+        return f"complex({_text(data.real)}, {_text(data.imag)})"
     return repr(data)
 
 
+FEW = 64
+LARGEST = 1 << 20
+"""Elements that are written as numbers, and bytes that are written at all."""
+
+
+def _is_long(value: torch.Tensor) -> bool:
+    return value.numel() > FEW and value.nbytes <= LARGEST
+
+
 def _constant_text(value: torch.Tensor) -> str:
-    if value.numel() > 64:
-        return f"torch.empty({list(value.shape)}, dtype={value.dtype})  # a constant of {value.numel()} elements, not shown"
-    return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"
+    place = "" if value.device.type == "cpu" else f", device={value.device!r}"
+    if value.numel() == 0:
+        return f"torch.empty({list(value.shape)}, dtype={value.dtype}{place})"
+    if value.numel() <= FEW:
+        return f"torch.tensor({value.tolist()!r}, dtype={value.dtype}{place})"
+    if value.nbytes > LARGEST:
+        return f"torch.empty({list(value.shape)}, dtype={value.dtype}{place})  # a constant of {value.numel()} elements, not shown"
+    contents = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    packed = base64.b85encode(zlib.compress(contents, 9)).decode()
+    text = f"torch.frombuffer(bytearray(zlib.decompress(base64.b85decode({packed!r}))), dtype={value.dtype}).view({list(value.shape)})"
+    return text if value.device.type == "cpu" else f"{text}.to({value.device!r})"
 
 
 def _last_uses(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:

@@ -239,8 +239,10 @@ class Recorder(TorchDispatchMode):
         value = NotImplemented if decompose is None else decompose(self.builder, self.value(target), *rest, **named)
         if value is NotImplemented:
             device = self.value(target).device
-            place = (list(target.shape), list(target.stride()), target.dtype, device)
-            (value,) = self.builder.write(filling(func), (*place, *rest), named, [layout_of(target, device)])
+            sizes, strides = self.observe((tuple(target.shape), target.stride()))
+            layout = Layout(tuple(sizes), tuple(strides), target.dtype, device)
+            place = (list(sizes), list(strides), target.dtype, device)
+            (value,) = self.builder.write(filling(func), (*place, *rest), named, [layout])
         store(self, target, value, func.name().replace("::", "."))
         return target
 

@@ -187,6 +187,7 @@ class Layer:
 
     def __init__(self, function: Any) -> None:
         self.function, self.__name__, self.__module__ = function, function.__name__, __name__
+        self.__qualname__ = f"BY_NAME[{function.__name__!r}]"
 
     def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
         call = call_of(self.function, arguments)
@@ -196,6 +197,8 @@ class Layer:
 
 
 CALLED = {function: Layer(function) for function in LAYERS}
+BY_NAME = {layer.__name__: layer for layer in CALLED.values()}
+"""As a printed program reaches them."""
 
 LIBRARY.impl("recurrent", _forward, "CompositeExplicitAutograd")
 LIBRARY.impl("recurrent", _forward_meta, "Meta")
