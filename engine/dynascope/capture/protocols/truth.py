@@ -42,7 +42,7 @@ def truth(machine: Machine, value: Value) -> bool:
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, ListValue):
         return lists.is_filled(machine, value)
-    if isinstance(value, ( TupleValue, DictValue, SetValue)):
+    if isinstance(value, (TupleValue, DictValue, SetValue)):
         return len(value.items) > 0
     if isinstance(value, DictViewValue):
         return len(value.dictionary.items) > 0
