@@ -215,3 +215,29 @@ def test_a_token_of_a_cache_is_written_alone(start):
     wanted = write(*inputs)
     Executor(schedule, launchers_for, SMALL)(*inputs)
     torch.testing.assert_close(inputs[0], wanted)
+
+
+@pytest.mark.parametrize("shape", [(3, 40000), (3, 40960), (1, 100_003), (2, 9, 30_000)])
+@pytest.mark.parametrize("shift", [0.0, 300.0])
+def test_variance_reads_once(shape, shift):
+    x = normal(*shape) + shift
+    executor = check(lambda x: (x.var(-1), x.var(-1, correction=0)), x, tolerance={"rtol": 2e-4, "atol": 2e-4})
+    assert executor.kernels[0].text.count(f"tl.load({executor.kernels[0].parameters[0].name} ") == 1
+
+
+def test_variance_of_what_has_none_and_of_infinities():
+    x = torch.zeros(3, 50000)
+    x[1, 7], x[2, 49999] = float("inf"), float("nan")
+    check(lambda x: x.var(-1), x)
+
+
+def test_variance_down_the_columns_reads_once():
+    x = normal(5000, 40) + 3
+    executor = check(lambda x: x.var(0), x, tolerance={"rtol": 1e-4, "atol": 1e-4})
+    assert executor.kernels[0].text.count("tl.load(x") == 1
+
+
+def test_normalization_of_long_rows_reads_twice():
+    x, weight, bias = normal(2, 8, 100, 90) + 2, normal(8), normal(8)
+    executor = check(lambda x, w, b: F.group_norm(x, 2, w, b), x, weight, bias, kernels=1)
+    assert executor.kernels[0].text.count("tl.load(x") in (1, 2)

@@ -15,6 +15,7 @@ import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
+from dynascope.loops.limits import Limits, inside
 from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result, Store
 from dynascope.sizes import is_constant
 
@@ -96,14 +97,15 @@ def without_unused(body: Body) -> Body:
     return tuple(instantiate(body[n], numbers.__getitem__, lambda i: substitute(i, renumbered)) for n in kept)
 
 
-def symbols_at(node: LoopNode, result: Result, flat: Index) -> dict[Symbol, Index]:
-    """The node's loop variables for the element of its result at a flat position."""
+def symbols_at(node: LoopNode, result: Result, flat: Index, limits: Limits) -> dict[Symbol, Index]:
+    """The node's loop variables for the element of its result at a flat position, where the limits hold."""
     loops = [
         k for k, loop in enumerate(node.loops) if not is_constant(result.strides[k], 0) or is_constant(loop.size, 1)
     ]
     sizes = [node.loops[k].size for k in loops]
     strides = [result.strides[k] for k in loops]
-    return {node.loops[k].symbol: i for k, i in zip(loops, delinearize(flat, sizes, strides), strict=True)}
+    indices = inside(flat, limits, lambda flat: delinearize(flat, sizes, strides))
+    return {node.loops[k].symbol: i for k, i in zip(loops, indices, strict=True)}
 
 
 def has_reduction(body: Body) -> bool:

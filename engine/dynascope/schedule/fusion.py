@@ -24,6 +24,7 @@ import torch
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
+from dynascope.loops.limits import limits_of
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import (
     ExternCall,
@@ -335,7 +336,8 @@ class _FusionState:
             if load.buffer not in self.inlined:
                 return None
             maker, result = self.makers[load.buffer]
-            values = writer.write(maker.body, symbols_at(maker, result, flat), [result.value], guard)
+            symbols = symbols_at(maker, result, flat, limits_of(builder.operations, guard))
+            values = writer.write(maker.body, symbols, [result.value], guard)
             return values[result.value]
 
         writer = BodyWriter(builder, resolve)

@@ -70,7 +70,10 @@ _RESERVED = (
     "finished",
 )
 
-_DERIVED = ("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element", "_rise", "_share")
+_DERIVED = (
+    *("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element"),
+    *("_rise", "_share", "_steps", "_counts", "_apart", "_size"),
+)
 """Endings of names that patterns make from others: nothing else may have them."""
 
 

@@ -21,7 +21,6 @@ from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
 from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
-from dynascope.schedule.passes import Arrangement
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
 Mode = Literal["held", "looped", "split"]
@@ -50,17 +49,18 @@ class RowPlan:
     parts: int = 1
 
 
-def choose_rows(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
+def choose_rows(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
+    """`sweeps` is how many passes over the elements there are."""
     if _runs_along_rows(facts):
-        return _across(facts, arrangement, device)
-    return _along(facts, arrangement, device)
+        return _across(facts, sweeps, device)
+    return _along(facts, sweeps, device)
 
 
-def _along(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
+def _along(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
     """Columns lie next to one another in memory."""
     rows, columns = facts.group.row_count, facts.group.column_count
     few = not isinstance(rows, Size) and rows <= MOST_TICKETS and rows < device.multiprocessors
-    if arrangement.pass_count <= 1 and few and _is_long(columns, 8192):
+    if sweeps <= 1 and few and _is_long(columns, 8192):
         return _split_along(facts, device)
     block = _held_block(columns, _HELD_BYTES // facts.widest_itemsize)
     if block:
@@ -104,7 +104,7 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
     return _split(columns, 1, block, block // 512, wanted)
 
 
-def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) -> RowPlan:
+def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns."""
     columns, rows = facts.group.column_count, nominal(facts.group.row_count)
     whole = _held_block(columns, _HELD_ACROSS)
@@ -120,7 +120,7 @@ def _across(facts: GroupFacts, arrangement: Arrangement, device: DeviceModel) ->
     parts = 4 * device.multiprocessors // programs
     if not isinstance(columns, Size):
         parts = min(parts, columns // (2 * column_block))
-    splits = parts > 1 and arrangement.pass_count <= 1 and programs <= MOST_TICKETS
+    splits = parts > 1 and sweeps <= 1 and programs <= MOST_TICKETS
     if splits and not isinstance(facts.group.row_count, Size) and _is_long(columns, 4 * column_block):
         return _split(columns, row_block, column_block, warps, parts)
     return _looped(columns, row_block, column_block, warps)

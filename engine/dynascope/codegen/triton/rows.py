@@ -12,7 +12,7 @@ from __future__ import annotations
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
-from dynascope.codegen.triton.online import online_sums
+from dynascope.codegen.triton.online import Online, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
@@ -25,15 +25,18 @@ from dynascope.sizes import is_constant
 
 def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     arrangement = arrange(facts.body, facts.group.columns)
-    plan = choose_rows(facts, arrangement, device)
-    return _RowKernel(facts, arrangement, plan).emit()
+    online = online_sums(facts.body, arrangement, facts.group.column_count)
+    # What parts of a row find of exponentials is not brought together.
+    sweeps = arrangement.pass_count if online.exponentials else sweeps_left(facts.body, arrangement, online)
+    plan = choose_rows(facts, sweeps, device)
+    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else Online({}, {})).emit()
 
 
 class _RowKernel:
     """One kernel in the making. `row` and `column` are the axes of its tile."""
 
-    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan):
-        self.facts, self.arrangement, self.plan = facts, arrangement, plan
+    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: Online):
+        self.facts, self.arrangement, self.plan, self.online = facts, arrangement, plan, online
         self.row = Axis("row", facts.group.rows, plan.row_block)
         self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
         axes = (self.row, self.column)
@@ -42,7 +45,6 @@ class _RowKernel:
         self.printer, self.writer = self.draft.printer, self.draft.writer
         self.axis = self.tile.position("column")
         self.scratch_bytes = 0
-        self.online = online_sums(facts.body, arrangement) if plan.mode == "looped" else {}
 
     def emit(self) -> TritonKernel:
         {"held": self._held, "looped": self._looped, "split": self._split}[self.plan.mode]()
@@ -70,7 +72,8 @@ class _RowKernel:
             for reduce in self._reduces(number):
                 self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
             for total in self._early(number):
-                self._finish(total, self._fold(total, self._settled(total)))
+                partner = self.printer.values[self.online.partner(total)]
+                self._finish(total, self._fold(total, self._settled(total, partner, self.tile.text(self.column.count))))
         self._row_values(self._pass_count())
 
     def _split(self) -> None:
@@ -80,7 +83,8 @@ class _RowKernel:
         self.writer.write(f"part = tl.program_id(0) % {parts}")
         self.writer.write(f"first = part * {self.tile.factor(self.plan.steps * self.plan.column_block)}")
         self._sweep(0, "first + start")
-        places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce)]
+        places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce, *self._folded_part(reduce))]
+        places += [place for total in self._early(0) for place in self._leave_part(total, *self._settled_part(total))]
         self.writer.write("# The program that finishes last combines the parts, in their order.")
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32)) + program")
         self.writer.write("tl.debug_barrier()")
@@ -88,8 +92,12 @@ class _RowKernel:
         with self.writer.block(f"if finished == {parts - 1}:"):
             self.writer.write("tl.debug_barrier()")
             for reduce in self._reduces(0):
-                self._combine(reduce, places)
-            self._row_values(1)
+                names = self._read_parts(reduce, places)
+                self._finish(reduce, self._folded(reduce, names))
+            for total in self._early(0):
+                self._combine_squares(total, places)
+            for number in range(1, self._pass_count() + 1):
+                self._row_values(number)
             self.writer.write("tl.store(tickets, 0)")
 
     # ---- pieces ----
@@ -115,12 +123,13 @@ class _RowKernel:
         """The reductions at the end of pass `number`."""
         return [
             n for n, operation in enumerate(self.facts.body)
-            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and n not in self.online
+            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and self.online.partner(n) is None
         ]  # fmt: skip
 
     def _early(self, number: int) -> list[int]:
-        """The online sums that run along with the maxima of pass `number`."""
-        return [total for total, maximum in self.online.items() if self.arrangement.passes[maximum] == number + 1]
+        """The online sums that run along with the reductions of pass `number`."""
+        pairs = (*self.online.exponentials.items(), *self.online.squares.items())
+        return [total for total, partner in pairs if self.arrangement.passes[partner] == number + 1]
 
     def _has_work(self, number: int) -> bool:
         return bool(self._reduces(number) or self._needed(number))
@@ -191,6 +200,9 @@ class _RowKernel:
             return self._is_zero_outside(operation.arguments[0])
         return False
 
+    def _whole_element(self, reduce: int) -> str:
+        return self.printer.spread(self.facts.body[reduce].arguments[0], frozenset(("row", "column")))
+
     def _position(self) -> str:
         """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
         looping = [symbol for symbol in self.column.symbols if not is_constant(symbol.extent, 1)]
@@ -236,21 +248,44 @@ class _RowKernel:
         self.writer.write(f"{names[0]} = {joined}", operation.origin)
 
     def _join_early(self, total: int) -> None:
+        (self._join_exponentials if total in self.online.exponentials else self._join_squares)(total)
+
+    def _join_exponentials(self, total: int) -> None:
         """Before the maximum's lanes move on: whichever of sum and element has the lesser maximum is scaled down."""
-        origin, name = self.facts.body[total].origin, self.printer.name(total)
-        (maxima,) = self._lane_names(self.online[total])
-        element = self._element(self.online[total])
+        origin, name, maximum = self.facts.body[total].origin, self.printer.name(total), self.online.exponentials[total]
+        (maxima,) = self._lane_names(maximum)
         # Equal ones first: the difference of two infinities is no number.
-        self.writer.write(f"{name}_element = {element}", origin)
+        self.writer.write(f"{name}_element = {self._element(maximum)}", origin)
         self.writer.write(f"{name}_rise = tl.where({name}_element == {maxima}, 0, {name}_element - {maxima})", origin)
         self.writer.write(f"{name}_share = libdevice.exp(-tl.abs({name}_rise))", origin)
         grown = f"tl.where({name}_rise > 0, {name}_lanes * {name}_share + 1, {name}_lanes + {name}_share)"
         self.writer.write(f"{name}_lanes = {grown}", origin)
 
-    def _settled(self, total: int) -> str:
-        """The lanes of an online sum, all for the one maximum."""
-        (maxima,) = self._lane_names(self.online[total])
-        return f"{self.printer.name(total)}_lanes * libdevice.exp({maxima} - {self.printer.values[self.online[total]]})"
+    def _join_squares(self, total: int) -> None:
+        """Before the sum's lanes move on: a lane has added up as many elements as there were steps."""
+        origin, name, first = self.facts.body[total].origin, self.printer.name(total), self.online.squares[total]
+        (sums,) = self._lane_names(first)
+        self.writer.write(f"{name}_steps = start // {self.plan.column_block}", origin)
+        self.writer.write(f"{name}_rise = {self._whole_element(first)} - {sums} * (1.0 / tl.maximum({name}_steps, 1))", origin)
+        grown = f"{name}_rise * {name}_rise * ({name}_steps / ({name}_steps + 1.0))"
+        grown = f"tl.where({self.column.mask}, {grown}, 0)" if self.column.is_masked else grown
+        self.writer.write(f"{name}_lanes = {name}_lanes + {grown}", origin)
+
+    def _settled(self, total: int, partner: str, count: str) -> str:
+        """The lanes of an online sum, all for the one maximum, or the one sum of so many elements, that `partner` names."""
+        (lanes,) = self._lane_names(self.online.partner(total))
+        if total in self.online.exponentials:
+            return f"{self.printer.name(total)}_lanes * libdevice.exp({lanes} - {partner})"
+        block = self.plan.column_block
+        counts = f"(tl.maximum({count} - {self.tile.arange(self.column)}, 0) + {block - 1}) // {block}"
+        return self._around(total, f"{self.printer.name(total)}_lanes", lanes, counts, f"{partner} / tl.maximum({count}, 1)")
+
+    def _around(self, total: int, squares: str, sums: str, counts: str, mean: str) -> str:
+        """Squares around means of their own, as squares around this one. The sums and the numbers of elements tell those."""
+        name, origin = self.printer.name(total), self.facts.body[total].origin
+        self.writer.write(f"{name}_counts = {counts}", origin)
+        self.writer.write(f"{name}_apart = {sums} / tl.maximum({name}_counts, 1) - {mean}", origin)
+        return f"{squares} + {name}_counts * {name}_apart * {name}_apart"
 
     def _folded(self, reduce: int, names: list[str]) -> str:
         """The blocks of these names brought together."""
@@ -281,14 +316,22 @@ class _RowKernel:
 
     # ---- parts of a split reduction ----
 
-    def _leave_part(self, reduce: int) -> list[tuple[int, str, str]]:
+    def _folded_part(self, reduce: int) -> tuple[list[str], str]:
+        names = [f"{self.printer.name(reduce)}_part"]
+        if self.facts.body[reduce].kind in INDEXED:
+            names.append(f"{self.printer.name(reduce)}_place")
+        return names, self._folded(reduce, self._lane_names(reduce))
+
+    def _settled_part(self, total: int) -> tuple[list[str], str]:
+        """Squares around the mean of this part."""
+        name, size = self.printer.name(total), self.tile.factor(self.plan.steps * self.plan.column_block)
+        self.writer.write(f"{name}_size = tl.minimum(tl.maximum({self.tile.text(self.column.count)} - first, 0), {size})")
+        sums = f"{self.printer.name(self.online.squares[total])}_part"
+        return [f"{name}_part"], self._fold(total, self._settled(total, sums, f"{name}_size"))
+
+    def _leave_part(self, reduce: int, names: list[str], folded: str) -> list[tuple[int, str, str]]:
         """Store what this program found; (reduction, type, first byte in the workspace) of each thing it carries."""
-        operation, name = self.facts.body[reduce], self.printer.name(reduce)
-        folded = self._folded(reduce, self._lane_names(reduce))
-        names = [f"{name}_part"]
-        if operation.kind in INDEXED:
-            names.append(f"{name}_place")
-        self.writer.write(f"{', '.join(names)} = {folded}", operation.origin)
+        self.writer.write(f"{', '.join(names)} = {folded}", self.facts.body[reduce].origin)
         left = []
         for part, (_, _, kind) in zip(names, self._lanes(reduce), strict=True):
             offset = self._reserve(8 if kind.endswith("64") else 4)
@@ -303,18 +346,30 @@ class _RowKernel:
         self.scratch_bytes += -(-itemsize * self.row.blocks * self.row.block * self.plan.parts // 16) * 16
         return offset
 
-    def _combine(self, reduce: int, places: list[tuple[int, str, str]]) -> None:
-        """Read what every program left, and bring it together."""
-        parts, width = self.plan.parts, max(2, power_of_two(self.plan.parts))
-        vector = f"tl.arange(0, {width})" + ("[None, :]" if len(self.tile.dimensions) > 1 else "")
+    def _read_parts(self, reduce: int, places: list[tuple[int, str, str]]) -> list[str]:
+        """What every program left."""
+        parts, vector = self.plan.parts, self._parts_vector()
         row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
         pointers = [pointer for owner, _, pointer in places if owner == reduce]
         names = []
         for pointer, (name, identity, _) in zip(pointers, self._lanes(reduce), strict=True):
             names.append(name.replace("_lanes", "_parts").replace("_places", "_part_places"))
-            masked = "" if width == parts else f", mask={vector} < {parts}, other={identity}"
+            masked = "" if max(2, power_of_two(parts)) == parts else f", mask={vector} < {parts}, other={identity}"
             place = f"{pointer} + (program * {parts} + {vector}){row}"
             # Another multiprocessor wrote them: not from this one's own cache.
             loaded = f'{names[-1]} = tl.load({place}{masked}, cache_modifier=".cg")'
             self.writer.write(loaded, self.facts.body[reduce].origin)
-        self._finish(reduce, self._folded(reduce, names))
+        return names
+
+    def _parts_vector(self) -> str:
+        vector = f"tl.arange(0, {max(2, power_of_two(self.plan.parts))})"
+        return f"{vector}[None, :]" if len(self.tile.dimensions) > 1 else vector
+
+    def _combine_squares(self, total: int, places: list[tuple[int, str, str]]) -> None:
+        (squares,) = self._read_parts(total, places)
+        first, count = self.online.squares[total], self.tile.text(self.column.count)
+        size = self.tile.factor(self.plan.steps * self.plan.column_block)
+        counts = f"tl.minimum(tl.maximum({count} - {self._parts_vector()} * {size}, 0), {size})"
+        mean = f"{self.printer.values[first]} / {self.tile.factor(self.column.count)}"
+        sums = f"{self.printer.name(first)}_parts"
+        self._finish(total, self._fold(total, self._around(total, squares, sums, counts, mean)))

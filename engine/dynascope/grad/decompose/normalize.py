@@ -136,7 +136,8 @@ def layer_norm_backward(
 
 @decomposes(aten.nll_loss_forward.default)
 def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int) -> Any:
-    if weight is not None or x.rank not in (1, 2) or x.dtype not in (torch.float32, torch.float64):
+    """Summed up in the wide type, as on a GPU: so is what a CPU's kernel adds up in the half types themselves, less exactly."""
+    if weight is not None or x.rank not in (1, 2) or not x.dtype.is_floating_point:
         return NotImplemented
     valid = b.compare("ne", target, ignored)
     position = b.where(valid, target, b.full([], 0, like=target))
@@ -146,17 +147,18 @@ def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int
     losses = b.where(valid, b.neg(b.squeeze(picked, [x.rank - 1])), zero)
     if reduction == 0 and x.rank == 2:
         return losses, zero
-    everything = list(range(losses.rank))
-    count = b.convert(b.sum(b.convert(valid, torch.int64), everything), x.dtype)
+    everything, dtype = list(range(losses.rank)), wide(x.dtype)
+    count = b.convert(b.sum(b.convert(valid, torch.int64), everything), dtype)
+    losses = b.convert(losses, dtype)
     total = b.sum(losses, everything) if everything else losses
-    return (b.div(total, count) if reduction == 1 else total), count
+    return b.convert(b.div(total, count) if reduction == 1 else total, x.dtype), b.convert(count, x.dtype)
 
 
 @decomposes(aten.nll_loss_backward.default)
 def nll_loss_backward(
     b: B, gradient: Value, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int, count: Value
 ) -> Any:
-    if weight is not None or x.rank not in (1, 2) or x.dtype not in (torch.float32, torch.float64):
+    if weight is not None or x.rank not in (1, 2) or not x.dtype.is_floating_point:
         return NotImplemented
     if reduction == 1:
         gradient = b.div(gradient, count)
