@@ -283,3 +283,18 @@ def test_inside_of_inference_mode():
     for called in (function, compiled, compiled):
         with torch.inference_mode(), pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
             called(torch.ones(3))
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_pass_that_does_not_come_to_the_checkpoint_frees_nothing_of_it(backend):
+    """So the checkpoint's function runs again later, on what its variable holds then."""
+
+    def program(x):
+        y = checkpoint(lambda u: (u.sin() * x).exp(), x, use_reentrant=False)
+        x = torch.autograd.grad(y.sum(), y)[0]
+        return y * x
+
+    for function in (program, dynascope.compile(program, backend=backend)):
+        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="different number of tensors"):
+            function(torch.ones(3, requires_grad=True)).sum().backward()

@@ -14,6 +14,7 @@ import warnings
 import dynascope
 import pytest
 import torch
+import torch.nn.functional as F
 from dynascope.frame import hook
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
@@ -208,6 +209,33 @@ def test_values_that_do_not_fit_their_places(what, backend):
     """Torch's meta kernels do not look; nor is it known of a number that varies."""
     calls = [(torch.zeros(4, 2), torch.tensor([0, 2]), n) for n in (2, 1, 3, 2, 4)]
     assert_same(VALUES_THAT_DO_NOT_FIT[what], *calls, backend=backend)
+
+
+SETTINGS = {
+    "dropout": lambda x, n: F.dropout(x, n),
+    "celu, after numbers were drawn": lambda x, n: (F.dropout(x, 0.5), F.celu(x, alpha=1 - n))[1],
+    "celu, unread": lambda x, n: (F.celu(x, alpha=1 - n), x + 1)[1],
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("what", SETTINGS)
+def test_settings_that_vary_and_are_refused(what, backend):
+    """The error is the program's to catch, and what was drawn before it is drawn once."""
+
+    def program(x, n):
+        try:
+            found = SETTINGS[what](x, n)
+        except (ValueError, RuntimeError) as error:
+            found = str(error)
+        return found, torch.rand(2)
+
+    compiled = dynascope.compile(program, backend=backend)
+    for n in (0.25, 0.5, 0.75, 1.0, 1.5):
+        torch.manual_seed(0)
+        expected = program(torch.ones(3), n)
+        torch.manual_seed(0)
+        assert str(compiled(torch.ones(3), n)) == str(expected)
 
 
 STATEMENTS = {

@@ -139,7 +139,6 @@ def test_what_a_backward_pass_inside_kept_may_change_beside_others():
         torch.testing.assert_close(run(compiled), run(program))
 
 
-@pytest.mark.expects("output-alias")  # the results are computed from each other
 @pytest.mark.parametrize("together", [False, True])
 def test_what_a_backward_pass_inside_kept_may_change(together):
     """The graph that was run inside keeps `h` for ever; no result leads to it."""

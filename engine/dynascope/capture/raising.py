@@ -103,7 +103,7 @@ def may_raise(node: fx.Node) -> bool:
     """Whether the values in a tensor can make the operator raise."""
     if node.op not in ("call_function", "call_method"):
         return False
-    if places_late_number(node) or reduces_late_size(node):
+    if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
         return True
     if node.target in _PLACES:
         return holds_tensor(node.args[1])
@@ -118,6 +118,13 @@ def places_late_number(node: fx.Node) -> bool:
     return any(other.meta["size"].kind is int for other in numbers) and operator_name(node) not in OF_ELEMENTS
 
 
+def is_set_by_number(node: fx.Node) -> bool:
+    """Whether a float that varies is a setting of the operator, which may refuse some (`F.dropout(x, p)`, `F.celu(x, alpha)`). Of ints
+    the guards say the range in which it does not."""
+    numbers = [other.meta["size"] for other in node.all_input_nodes if "size" in other.meta]
+    return any(size.kind is float for size in numbers) and operator_name(node) not in OF_ELEMENTS | FILLED
+
+
 def reduces_late_size(node: fx.Node) -> bool:
     """Whether something is reduced of which there may be no element."""
     return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
@@ -129,6 +136,7 @@ _OF_ELEMENTS = """
 """
 OF_ELEMENTS = frozenset(_OF_ELEMENTS.split())
 """They take a number as any other element."""
+FILLED = frozenset({"full", "full_like", "new_full"})
 _REDUCTIONS = "max min amax amin argmax argmin aminmax median nanmedian mode kthvalue cummax cummin"
 REDUCTIONS = frozenset(_REDUCTIONS.split())
 
@@ -150,7 +158,7 @@ def raises_unused(node: fx.Node) -> bool:
         return True
     if not may_raise(node):
         return False
-    if places_late_number(node) or reduces_late_size(node):
+    if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
         return True
     return node.target in _PLACES or any(part in operator_name(node) for part in LOOKS)
 

@@ -40,6 +40,8 @@ class VersionFacts:
     function_attributes_follow: bool
     # Operations that FOR_ITER steps over at its target when the iterator is exhausted.
     loop_exit_length: int
+    # `generator.close()` gives what the generator returned.
+    close_gives_result: bool
     # sum() of floats keeps what the additions round off, and adds it at the end.
     sum_is_compensated: bool
     # CALL_FUNCTION_EX finds a dictionary or NULL on the stack, always; before, its lowest bit says whether one is there.
@@ -74,6 +76,7 @@ FACTS = {
         has_unchecked_loads=False,
         function_attributes_follow=False,
         loop_exit_length=0,
+        close_gives_result=False,
         sum_is_compensated=False,
         keywords_or_null=False,
         exit_is_pair=False,
@@ -97,6 +100,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=False,
         loop_exit_length=1,
+        close_gives_result=False,
         sum_is_compensated=True,
         keywords_or_null=False,
         exit_is_pair=False,
@@ -120,6 +124,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=True,
         loop_exit_length=2,
+        close_gives_result=True,
         sum_is_compensated=True,
         keywords_or_null=False,
         exit_is_pair=False,
@@ -143,6 +148,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=True,
         loop_exit_length=2,
+        close_gives_result=True,
         sum_is_compensated=True,
         keywords_or_null=True,
         exit_is_pair=True,
@@ -166,6 +172,7 @@ FACTS = {
         has_unchecked_loads=True,
         function_attributes_follow=True,
         loop_exit_length=2,
+        close_gives_result=True,
         sum_is_compensated=True,
         keywords_or_null=True,
         exit_is_pair=True,

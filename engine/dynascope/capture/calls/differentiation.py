@@ -9,7 +9,7 @@ graph was freed before and what each gradient looks like is read off them, and e
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -113,12 +113,25 @@ def differentiate(
     creates = is_true(machine, create)
     keeps = creates if is_none(retain) else is_true(machine, retain)
     seeds = [tangent_of(machine, output, tangent) for output, tangent in zip(outputs, tangents, strict=True)]
-    reached = set(functions_of(value.example for value in outputs))
+    entered = functions_entered([value.example for value in outputs], [value.example for value in inputs])
     arguments = [*map(TupleValue, (tuple(outputs), tuple(inputs), tuple(seeds))), boolean(keeps), boolean(creates)]
     found = apply_function(machine, gradients_of, arguments, {})
     if not keeps:
-        machine.freed |= reached
+        machine.freed |= entered
     return [machine.realize(item) for item in found.items]
+
+
+def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:
+    """Autograd's functions that a pass from the one to the other runs, and frees: those that lead to an input."""
+    functions = functions_of(outputs)
+    ends = {each.grad_fn for each in inputs if each.grad_fn is not None}
+    leaves = {id(each) for each in inputs}
+    ends |= {each for each in functions if type(each).__name__ == ACCUMULATES and id(each.variable) in leaves}
+    entered: set[Any] = set()
+    for function in sorted(functions, key=lambda each: each._sequence_nr()):  # each after what it leads to
+        if any(following in ends or following in entered for following, _ in function.next_functions):
+            entered.add(function)
+    return entered
 
 
 def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, GeneratorValue, Value
+from dynascope.capture.values import NONE, GeneratorValue, IteratorValue, Value
+from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -18,19 +20,33 @@ def closes_quietly(machine: Machine, generator: GeneratorValue) -> bool:
         return True
     mark, doings = machine.journal.mark(), machine.doings()
     machine.journal.set(generator, "quiet", True)
-    item, quiet = None, False
+    quiet = False
     try:
-        with machine.catching():
-            item = resume(machine, generator, thrown=machine.throw(GeneratorExit))
+        close(machine, generator)
         quiet = generator.quiet
-    except Raised as raised:
-        quiet = generator.quiet and issubclass(raised.value.python_type, GeneratorExit)
-    except Break:
+    except (Break, Raised):
         return False
     finally:
         quiet = quiet and machine.doings() == doings
         machine.journal.rollback(mark)
-    return quiet and item is None
+    return quiet
+
+
+def close(machine: Machine, generator: GeneratorValue) -> Value:
+    """What `generator.close()` does and gives: its frame sees GeneratorExit where it waits, and must end."""
+    if generator.finished or not generator.started:
+        machine.journal.set(generator, "finished", True)
+        return NONE
+    try:
+        with machine.catching():
+            item = resume(machine, generator, thrown=machine.throw(GeneratorExit))
+    except Raised as raised:
+        if issubclass(raised.value.python_type, GeneratorExit):
+            return NONE
+        raise
+    if item is not None:
+        raise machine.throw(RuntimeError, "generator ignored GeneratorExit")
+    return generator.object if RUNNING.close_gives_result and generator.object is not None else NONE
 
 
 def resume(
@@ -44,6 +60,11 @@ def resume(
     frame = generator.frame
     if frame in machine.frames:
         raise machine.throw(ValueError, "generator already executing")
+    if thrown is not None and generator.started and is_delegating(generator):
+        try:
+            return thrown_on(machine, generator, thrown)
+        except Raised as raised:  # which the generator sees where it waits
+            thrown = raised
     snapshot = frame.snapshot()
     machine.journal.record(lambda: frame.restore(snapshot))
     frame.push(sent)
@@ -62,3 +83,26 @@ def resume(
     machine.journal.set(generator, "finished", True)
     machine.journal.set(generator, "object", returned.value)
     return None
+
+
+def is_delegating(generator: GeneratorValue) -> bool:
+    """Whether it waits in a `yield from`: what is thrown into it is for the inner iterator."""
+    following = generator.frame.program.instructions[generator.frame.next]
+    return following.operation == "RESUME" and (following.argument or 0) & 3 in (2, 3)
+
+
+def thrown_on(machine: Machine, generator: GeneratorValue, thrown: Raised) -> Value:
+    """What the inner iterator of a `yield from` yields next. Raises what comes out of it."""
+    inner = machine.realize(generator.frame.stack[-RUNNING.iterator_slots])
+    if isinstance(inner, IteratorValue):  # of a builtin container, which has no `throw`
+        raise thrown
+    if not isinstance(inner, GeneratorValue):
+        raise Break(ForeignValue(inner.python_type.__name__, machine.expression()))
+    if issubclass(thrown.value.python_type, GeneratorExit):
+        close(machine, inner)
+        raise thrown
+    with machine.catching():
+        item = resume(machine, inner, thrown=thrown)
+    if item is None:  # it ended: the generator would go on after the `yield from`
+        raise Break(ForeignValue(inner.python_type.__name__, machine.expression()))
+    return item

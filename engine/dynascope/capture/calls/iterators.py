@@ -120,6 +120,13 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     return item
 
 
+@meaning(GENERATOR.close)
+def generator_close(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    from dynascope.capture.calls.generators import close
+
+    return close(machine, made_inside(machine, arguments[0]))
+
+
 def made_inside(machine: Machine, value: Value) -> GeneratorValue:
     """What runs inside a generator from outside is not seen."""
     value = machine.realize(value)

@@ -77,7 +77,7 @@ LIMITS: dict[Any, Limits] = {
 }
 # Methods by name, the object itself counted.
 METHODS: dict[str, Limits] = {
-    **{name: _limits(1, 1) for name in ("keys", "values", "items", "copy", "clear")},
+    **{name: _limits(1, 1) for name in ("keys", "values", "items", "copy", "clear", "close")},
     **{name: _limits(2, 2) for name in ("add", "discard", "issubset", "issuperset", "symmetric_difference")},
     **{name: _limits(1, MANY) for name in ("union", "intersection", "difference")},
     **{name: _limits(2, 2) for name in ("__getitem__", "__contains__", "send")},

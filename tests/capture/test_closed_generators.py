@@ -1,0 +1,110 @@
+"""Generators that are closed, or thrown into, while they wait; also where they wait for another one (`yield from`)."""
+
+import dynascope
+import pytest
+import torch
+
+
+def says_what_it_does(x, seen):
+    try:
+        yield x + 1
+        yield x + 2
+    except ValueError:
+        seen.append("caught")
+        yield x + 5
+    finally:
+        seen.append("closed")
+
+
+def delegates(x, seen):
+    try:
+        yield from says_what_it_does(x, seen)
+    except GeneratorExit:
+        seen.append("told")
+        raise
+    finally:
+        seen.append("outer")
+
+
+def delegates_to_a_list(x, seen):
+    try:
+        yield from [x, x + 1]
+    except ValueError:
+        seen.append("caught")
+    yield x + 8
+
+
+def answers(x, seen):
+    try:
+        yield x
+    except GeneratorExit:
+        return 7
+
+
+def ignores(x, seen):
+    try:
+        yield x
+    except GeneratorExit:
+        yield x + 1
+
+
+def fails(x, seen):
+    try:
+        yield x
+    finally:
+        seen.append(1 // 0)
+
+
+GENERATORS = [says_what_it_does, delegates, delegates_to_a_list, answers, ignores, fails]
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("begins", [False, True])
+def test_closed(generator, begins):
+    def program(x):
+        seen = []
+        waiting = generator(x, seen)
+        y = next(waiting) if begins else x
+        seen.append("before")
+        try:
+            seen.append(waiting.close())
+        except (RuntimeError, ZeroDivisionError) as error:
+            seen.append(str(error))
+        return y + 1, seen, list(waiting)
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+@pytest.mark.parametrize("generator", [says_what_it_does, delegates, delegates_to_a_list])
+def test_thrown_into(generator):
+    def program(x):
+        seen = []
+        waiting = generator(x, seen)
+        next(waiting)
+        y = waiting.throw(ValueError("now"))
+        seen.append("after")
+        waiting.close()
+        return y * 2, seen
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+@pytest.mark.may_break
+def test_an_inner_one_that_ends_by_what_is_thrown():
+    def inner(x):
+        try:
+            yield x
+        except ValueError:
+            return 3
+
+    def outer(x):
+        yield x * (yield from inner(x))
+
+    def program(x):
+        waiting = outer(x)
+        next(waiting)
+        return waiting.throw(ValueError) + 1
+
+    torch.testing.assert_close(dynascope.compile(program)(torch.ones(2)), program(torch.ones(2)))
