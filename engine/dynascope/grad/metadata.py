@@ -124,7 +124,7 @@ def _frozen(data: Any) -> Any:
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:
     device = keywords.get("device") or common_device(operands)
-    if target in MEASURED and sum(operand.layout.byte_count for operand in operands) <= MOST_MEASURED_BYTES:
+    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= MOST_MEASURED_BYTES:
         return _measured(target, arguments, keywords)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
@@ -168,6 +168,13 @@ def overloads(*names: str) -> list[Any]:
 MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular ldexp.Tensor"))
 """Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
 MOST_MEASURED_BYTES = 2**26
+
+
+def _bytes_spanned(operand: Value) -> int:
+    """From its first element to its last: a part of a large tensor needs as much memory, where it lies as it does."""
+    layout = operand.layout.at_hand()
+    steps = [(size - 1) * stride for size, stride in zip(layout.sizes, layout.strides, strict=True)]
+    return 0 if 0 in layout.sizes else (1 + sum(steps)) * layout.dtype.itemsize
 
 
 def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None, ...]:
