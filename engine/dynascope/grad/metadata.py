@@ -29,7 +29,18 @@ from dynascope.grad.shapes import (
     wrap_dimension,
     wrap_dimensions,
 )
-from dynascope.grad.tape import META, Layout, Value, layout_of, leaves, names_of, numbers_at, replace, sizes_in
+from dynascope.grad.tape import (
+    META,
+    Layout,
+    Value,
+    has_sizes,
+    layout_of,
+    leaves,
+    names_of,
+    numbers_at,
+    replace,
+    sizes_in,
+)
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.sizes import Scope, hints_of
 
@@ -54,8 +65,8 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
 
 
 def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
-    varying = next(sizes_in((arguments, keywords)), None)
-    if varying is not None:
+    if has_sizes((arguments, keywords)):
+        varying = next(sizes_in((arguments, keywords)))
         is_pointwise = torch.Tag.pointwise in target.tags  # of any number the results lie alike
         if is_pointwise and all(size.kind is float for size in sizes_in((arguments, keywords))):
             return layouts_by_torch(target, hints_of(arguments), hints_of(keywords))
