@@ -16,6 +16,7 @@ import contextlib
 import statistics
 import sys
 import time
+import types
 import warnings
 from pathlib import Path
 
@@ -153,8 +154,12 @@ def graphs_of_theirs(use, numbers: list[int]) -> int:
 
 def time_stages() -> None:
     rows, ratios = [], []
+    pipeline.time = types.SimpleNamespace(perf_counter=time.process_time)  # other programs' work is none of ours
     for name in MODELS:
-        sides = {dynamic: [stage_seconds(name, dynamic) for _ in range(7)] for dynamic in (True, False)}
+        sides: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+        for _ in range(ROUNDS):
+            for dynamic in sides:
+                sides[dynamic].append(stage_seconds(name, dynamic))
         symbolic, static = (statistics.median(sum(each.values()) for each in sides[way]) for way in (True, False))
         medians = {way: {s: statistics.median(e.get(s, 0) for e in sides[way]) * 1e3 for s in sides[way][0]} for way in sides}
         stages = [f"{stage} {ms:.0f} / {medians[False].get(stage, 0):.0f}" for stage, ms in medians[True].items()]
@@ -163,10 +168,11 @@ def time_stages() -> None:
         print(" | ".join(rows[-1]), flush=True)
     rows.append(["geomean", "", "", f"{statistics.geometric_mean(ratios):.2f}", ""])
     columns = ["model", "symbolic, ms", "static, ms", "symbolic / static", "by stage, ms"]
-    note = "Median of 7 first calls in one process; building (the system's compiler) left out."
+    note = f"Processor time, median of {ROUNDS} first calls in one process, in turns; building (the system's compiler) left out."
     write_section("Stages of symbolic captures", "python bench/sizes.py stages", columns, rows, note)
 
 
+ROUNDS = 9
 VARYING = {"convolutions": (0, 2)}
 """The dimensions of batch and length, where they are not the first two."""
 

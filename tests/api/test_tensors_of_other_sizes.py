@@ -373,6 +373,29 @@ def test_a_cache_that_grows(compilations):
 
 
 @pytest.mark.compiler
+@pytest.mark.compiler
+def test_what_one_way_relied_on_is_kept_when_another_one_fails():
+    """It runs at odd lengths only, and cuts or pads: whether it cuts is relied on, though more general sizes were tried in vain."""
+
+    def inverse(x):
+        return torch.fft.irfft2(x, s=(3, 10), dim=(1, 2))
+
+    compiled = dynascope.compile(inverse, dynamic=True)
+    for width in (7, 10, 5, 3, 2):
+        x = torch.rand(5, 6, width)
+        torch.testing.assert_close(compiled(x), inverse(x))
+
+
+def test_a_call_that_gives_its_operand_back_may_refuse_other_sizes():
+    def reduced(x, size):
+        return x.sum_to_size(size, size)
+
+    compiled = dynascope.compile(reduced, dynamic=True)
+    assert torch.equal(compiled(torch.ones(5, 5), 5), torch.ones(5, 5))
+    with pytest.raises(RuntimeError, match="not expandable"):
+        compiled(torch.ones(8, 8), 5)
+
+
 class FixedCache(nn.Module):
     def __init__(self):
         super().__init__()

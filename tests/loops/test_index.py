@@ -17,6 +17,7 @@ from dynascope.loops.index import (
     modulo,
     variable,
 )
+from dynascope.sizes import Scope
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,18 @@ def test_delinearize_undoes_linear(order: tuple[int, ...]) -> None:
         strides[dimension], step = step, step * sizes[dimension]
     indices = tuple(variable(s) for s in (I, J, K))
     assert delinearize(linear(indices, strides), sizes, strides) == indices
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_delinearize_undoes_linear_where_strides_are_equal_now(order: tuple[int, ...]) -> None:
+    """At n = 3 the second dimension has one element, and its stride is the first one's."""
+    scope = Scope()
+    n = scope.root("n", 3, low=2)
+    sizes, strides = (n, n - 2, n - 1), ((n - 1) * (n - 2), n - 1, 1)
+    symbols = tuple(variable(Symbol(name, size)) for name, size in zip("abc", sizes, strict=True))
+    permuted = [[each[d] for d in order] for each in (symbols, sizes, strides)]
+    assert delinearize(linear(permuted[0], permuted[2]), permuted[1], permuted[2]) == tuple(permuted[0])
+    assert not scope.pinned()
 
 
 def test_merged_dimensions_recombine() -> None:

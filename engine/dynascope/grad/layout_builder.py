@@ -15,7 +15,7 @@ from dynascope.grad.build import StepBuilder, overflows
 from dynascope.grad.eager_layouts import LAYOUTS
 from dynascope.grad.metadata import memory_key
 from dynascope.grad.shapes import ShapeMismatch, broadcast, iterator_strides
-from dynascope.grad.tape import Layout, Value, leaves, sizes_in
+from dynascope.grad.tape import Layout, Value, has_sizes, leaves
 from dynascope.grad.views import APPLY
 
 
@@ -24,7 +24,7 @@ class LayoutBuilder(StepBuilder):
 
     def op(self, target: Any, *arguments: Any, **keywords: Any) -> Any:
         decompose = self.decompositions.get(target)
-        varies = next(sizes_in((arguments, keywords)), None) is not None  # to compare such numbers is to rely on something
+        varies = has_sizes((arguments, keywords))  # to compare such numbers is to rely on something
         if target in APPLY or decompose is None or varies or overflows(arguments, keywords):
             return super().op(target, *arguments, **keywords)
         if torch.Tag.pointwise in target.tags and target not in LAYOUTS:

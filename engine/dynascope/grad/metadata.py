@@ -29,7 +29,18 @@ from dynascope.grad.shapes import (
     wrap_dimension,
     wrap_dimensions,
 )
-from dynascope.grad.tape import META, Layout, Value, layout_of, leaves, names_of, numbers_at, replace, sizes_in
+from dynascope.grad.tape import (
+    META,
+    Layout,
+    Value,
+    has_sizes,
+    layout_of,
+    leaves,
+    names_of,
+    numbers_at,
+    replace,
+    sizes_in,
+)
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.sizes import Scope, hints_of
 
@@ -54,8 +65,8 @@ def output_layouts(target: Any, arguments: tuple[Any, ...], keywords: dict[str, 
 
 
 def layouts_by_torch(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Layout | int | None]:
-    varying = next(sizes_in((arguments, keywords)), None)
-    if varying is not None:
+    if has_sizes((arguments, keywords)):
+        varying = next(sizes_in((arguments, keywords)))
         is_pointwise = torch.Tag.pointwise in target.tags  # of any number the results lie alike
         if is_pointwise and all(size.kind is float for size in sizes_in((arguments, keywords))):
             return layouts_by_torch(target, hints_of(arguments), hints_of(keywords))
@@ -126,7 +137,7 @@ def _frozen(data: Any) -> Any:
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:
     device = keywords.get("device") or common_device(operands)
-    if target in MEASURED and sum(operand.layout.byte_count for operand in operands) <= MOST_MEASURED_BYTES:
+    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= MOST_MEASURED_BYTES:
         return _measured(target, arguments, keywords)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
@@ -170,6 +181,13 @@ def overloads(*names: str) -> list[Any]:
 MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular ldexp.Tensor"))
 """Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
 MOST_MEASURED_BYTES = 2**26
+
+
+def _bytes_spanned(operand: Value) -> int:
+    """From its first element to its last: a part of a large tensor needs as much memory, where it lies as it does."""
+    layout = operand.layout.at_hand()
+    steps = [(size - 1) * stride for size, stride in zip(layout.sizes, layout.strides, strict=True)]
+    return 0 if 0 in layout.sizes else (1 + sum(steps)) * layout.dtype.itemsize
 
 
 def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None, ...]:

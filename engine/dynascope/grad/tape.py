@@ -181,6 +181,17 @@ def sizes_in(data: Any) -> Iterator[Size]:
             yield from sizes_in(item)
 
 
+def has_sizes(data: Any) -> bool:
+    """Whether there is any of `sizes_in`."""
+    if isinstance(data, Value):
+        return data.layout.varies
+    if isinstance(data, (list, tuple)):
+        return any(map(has_sizes, data))
+    if isinstance(data, dict):
+        return has_sizes(tuple(data.values()))
+    return data.varies if isinstance(data, Layout) else isinstance(data, Size)
+
+
 def numbers_at(data: Any, values: Mapping[str, Any]) -> Any:
     """Nested data, values and layouts included, with each size's number for the roots' values."""
     if isinstance(data, Size):

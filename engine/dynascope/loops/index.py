@@ -260,7 +260,17 @@ def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[i
     order = sorted(dimensions, key=lambda d: order_of(strides[d]))
     if all(known(">=", strides[a], strides[b]) for a, b in zip(order, order[1:], strict=False)):
         return order
-    return sorted(dimensions, key=cmp_to_key(lambda a, b: -1 if strides[a] >= strides[b] else 1))
+
+    def outermost_first(a: int, b: int) -> int:
+        """One lies outside another where its steps span that one. Strides that are equal now are of a dimension of one element now."""
+        for outer, inner, answer in ((a, b, -1), (b, a, 1)):
+            if known(">=", strides[outer], strides[inner] * sizes[inner]):
+                return answer
+        if strides[a] != strides[b]:
+            return -1 if strides[a] > strides[b] else 1
+        return -1 if sizes[a] >= sizes[b] else 1
+
+    return sorted(dimensions, key=cmp_to_key(outermost_first))
 
 
 def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:

@@ -94,6 +94,17 @@ class Polynomial:
     def __hash__(self) -> int:
         return self._hash
 
+    def times(self, number: int) -> Integer:
+        """The product with a constant, remembered here: layouts ask for the same few again and again."""
+        product = self._multiples.get(number)
+        if product is None:
+            product = self._multiples[number] = multiply(self, number)
+        return product
+
+    @cached_property
+    def _multiples(self) -> dict[int, Integer]:
+        return {}
+
     @cached_property
     def _text(self) -> str:
         return text(self)

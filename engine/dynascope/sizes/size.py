@@ -131,7 +131,7 @@ class Size:
 
     def __mul__(self, other: Any) -> Any:
         if other.__class__ is int and self.expression.__class__ is Polynomial:
-            return self if other == 1 else self._exactly(exact.multiply(self.expression, other), self.hint * other)
+            return self if other == 1 else self._exactly(self.expression.times(other), self.hint * other)
         if other.__class__ is Size and self.expression.__class__ is other.expression.__class__ is Polynomial:
             return self._exactly(exact.multiply(self.expression, other.expression), self.hint * other.hint)
         return self._integers("*", exact.multiply, self, other)

@@ -308,11 +308,15 @@ def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | 
         found = ask(worlds) if worlds.are_enough else None
         if found is None:
             continue
+        last = worlds
         for name in varied if len(varied) > 1 else ():
             freer = Worlds(scope, varied, {other: number for other, number in steps.items() if other != name})
             answer = ask(freer) if freer.are_enough else None
+            last = freer if freer.are_enough else last
             if answer is not None:
                 steps, worlds, found = dict(freer.steps), freer, answer
+        if last is not worlds and (found := ask(worlds)) is None:  # what it relied on went with the answer that was none
+            continue
         worlds.rely_on_steps()
         return worlds, found
     return None
