@@ -34,6 +34,20 @@ _HOOKS_OF_ALL_MODULES = tuple(
 )
 
 
+class Forward:
+    """`compiled.forward`: the one that the original has when it is read, whatever it has later.
+
+    Programs put something around it and set that in its place (`model.forward = autocast(model.forward)`), which must not
+    come to itself again.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __get__(self, compiled: CompiledModule | None, owner: type) -> Callable[..., Any]:
+        return self.function if compiled is None else types.MethodType(compiled._forward_now(self.function), compiled)
+
+
 class CompiledModule(torch.nn.Module):
     """Attributes, parameters, state and hooks are the original's; writing one writes the original's.
 
@@ -82,6 +96,22 @@ class CompiledModule(torch.nn.Module):
         if now != state["_forward"] and now is not state["_compiled_call"]:
             self._compile_forward()
         return state["_compiled_call"]
+
+    def _forward_now(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        state = self.__dict__
+        call, of_now = self._current_call(), state["_forward"]
+        known = state.get("_forwards", (None, None))
+        if known[0] is call:
+            return known[1]
+
+        @functools.wraps(function)
+        def forward(compiled: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+            if compiled is not self or state["_original"].forward == of_now:
+                return function(compiled, *args, **kwargs)
+            return call(*args, **kwargs)
+
+        state["_forwards"] = call, forward
+        return forward
 
     def _call_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
         """Run the original's own hooks, with the original as their module, around its compiled `forward`."""
@@ -161,7 +191,7 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
             return CompiledModule.forward(self, *args, **kwargs)
 
         special = {name: _of_original(name) for name in _special_methods(cls)}
-        made = type("CompiledModule", (CompiledModule,), {**special, "forward": functools.wraps(cls.forward)(forward)})
+        made = type("CompiledModule", (CompiledModule,), {**special, "forward": Forward(functools.wraps(cls.forward)(forward))})
         made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
         _classes[cls] = made
     return _classes[cls]

@@ -147,6 +147,9 @@ def is_own_wrapper(function: types.FunctionType) -> bool:
 
 BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention", "torch.nn.parallel.distributed")
 
+AROUND_USERS = ("contextlib", "torch.utils._contextlib")
+"""What `@torch.no_grad()` and decorators like it put around a function: what breaks is inside that, and the rest of it is compiled."""
+
 
 def breaks_at_its_call(globals: dict) -> bool:
     """Code that Python runs whole where any part of it breaks: library code, but for the modules of torch.nn.
@@ -156,4 +159,6 @@ def breaks_at_its_call(globals: dict) -> bool:
     if not is_library(globals):
         return False
     name = globals["__name__"]
+    if name in AROUND_USERS:
+        return False
     return not (is_torch_name(name) and is_within(name, ("torch.nn",))) or name in BREAKING_WHOLE

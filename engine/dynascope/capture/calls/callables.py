@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import operator
 import types
 import typing
@@ -107,7 +108,7 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
     asked for again where the program keeps it, which gives the same object.
     """
     given = [machine.known(each) for each in (*arguments, *keywords.values())]
-    known = [lasting(each) for each in given]
+    known = [logger_of(machine, each) or lasting(each) for each in given]
     if any(type(each) is NotConstant for each in known) or function.source is None:
         raise Break(ForeignCall(name_of_cached(function), "it is called with something that is no constant"))
     machine.guards.add(function.source, IdentityIs(function.object))
@@ -145,6 +146,16 @@ class Dispatch:
 
 
 MEANINGS_OF_CODE[functools.singledispatch(single_dispatch).__code__] = single_dispatch
+
+
+def logger_of(machine: Machine, value: Value) -> logging.Logger | None:
+    """A logger, which stays while the process does: methods that say something once remember it. What they say comes now, so
+    nothing may wait to be said."""
+    if not isinstance(value, InstanceValue) or value.changed or machine.said or not isinstance(value.object, logging.Logger):
+        return None
+    if not isinstance(value.source, MadeSource):
+        machine.guards.add(value.source, IdentityIs(value.object))
+    return value.object
 
 
 def lasting(value: Value) -> Any:

@@ -220,6 +220,8 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return MethodValue(member(machine, cls, name, value), value)
     if kind in C_METHODS:
         return MethodValue(ConstantValue(entry), value)
+    if kind is functools._lru_cache_wrapper:
+        return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)
     if isinstance(entry, property):
         return machine.call(property_part(machine, value, name, "fget"), [value])
     if kind is staticmethod:
