@@ -111,5 +111,6 @@ def test_an_item_that_is_not_there():
     compiled, mine, theirs = dynascope.compile(program), [], []
     for at in range(3):
         assert torch.equal(compiled(mine, X * at), program(theirs, X * at))
-    mine.clear(), theirs.clear()
+    mine.clear()
+    theirs.clear()
     assert torch.equal(compiled(mine, X), program(theirs, X))
