@@ -18,12 +18,15 @@ def made_in(results: list[Any]) -> list[fx.Node]:
 
 
 def exportable(graph: fx.GraphModule, results: list[Any]) -> fx.GraphModule:
-    """Each value once, and no None: ONNX has names for results and no place for what is none."""
+    """Each value once, and no None: ONNX has names for results and no place for what is none. Exporters have their own ideas of
+    how results lie in memory: what is a view here may have to be a copy there."""
     copied = fx.GraphModule(graph, fx.Graph())
     nodes: dict[fx.Node, fx.Node] = {}
     for node in graph.graph.nodes:
         if node.op != "output":
             nodes[node] = copied.graph.node_copy(node, nodes.__getitem__)
+            if node.target is torch.ops.aten.view.default:
+                nodes[node].target = torch.ops.aten.reshape.default
     copied.graph.output(tuple(nodes[node] for node in made_in(results)))
     copied.recompile()
     return copied.eval()
