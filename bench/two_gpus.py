@@ -45,7 +45,8 @@ def lines_of(*words, limit=150, **surroundings):
     try:
         done = subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, env=own, check=False, timeout=limit)
     except subprocess.TimeoutExpired as error:
-        return [], f"no end after {limit} s: {str(error.stderr)[-600:]}", 124
+        printed, errors = ((text or b"").decode(errors="replace") for text in (error.stdout, error.stderr))
+        return printed.splitlines(), f"no end after {limit} s: {errors[-600:]}", 124
     return done.stdout.splitlines(), done.stderr, done.returncode
 
 

@@ -6,10 +6,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import fx
+
+
+@contextlib.contextmanager
+def generators_kept() -> Iterator[None]:
+    """Exporters that do not get on try other ways, which draw random numbers: the program's own stay what they are."""
+    with torch.random.fork_rng(list(range(torch.cuda.device_count()))):
+        yield
 
 
 def made_in(results: list[Any]) -> list[fx.Node]:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.exported_graphs import example_of, exportable, made_in, result_of
+from dynascope.exported_graphs import example_of, exportable, generators_kept, made_in, result_of
 from dynascope.runtime.operators import run_operators
 
 
@@ -31,7 +31,7 @@ def compile_with_onnxruntime(graph: fx.GraphModule, example_inputs: list[Any]) -
     if not any(node.op == "call_function" for node in graph.graph.nodes):
         return run_operators(graph)
     module = exportable(graph, results)
-    with _quietly():
+    with _quietly(), generators_kept():
         exported = torch.onnx.export(module, tuple(map(example_of, example_inputs)), dynamo=True, verbose=False)
     model = exported.model_proto.SerializeToString()  # type: ignore[union-attr]
     devices = {example.device.type for example in example_inputs}

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.exported_graphs import example_of, exportable, made_in, result_of
+from dynascope.exported_graphs import example_of, exportable, generators_kept, made_in, result_of
 from dynascope.runtime.operators import run_operators
 
 aten = torch.ops.aten
@@ -64,7 +64,7 @@ def compile_with_tvm(graph: fx.GraphModule, example_inputs: list[Any]) -> Callab
     tvm: Any = importlib.import_module("tvm")  # not installed where we are built
     relax: Any = importlib.import_module("tvm.relax")
     importer: Any = importlib.import_module("tvm.relax.frontend.torch")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), generators_kept():
         warnings.simplefilter("ignore")
         program = torch.export.export(exportable(graph, results), tuple(map(example_of, example_inputs)), strict=False)
         module = importer.from_exported_program(program, unwrap_unit_return_tuple=False)

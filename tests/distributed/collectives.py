@@ -129,6 +129,10 @@ def outcome(function, rank, device, size, requires_grad):
     return [each.detach() + 0 for each in results], x.grad, x.detach()
 
 
+TOLERANCE = {"cpu": {}, "cuda": dict(rtol=1e-4, atol=1e-3)}
+"""The sine of a sum of matrix products, which a GPU adds up in another order, has the error of the sum."""
+
+
 def compared(function, rank, device, fullgraph):
     import dynascope
 
@@ -142,7 +146,7 @@ def compared(function, rank, device, fullgraph):
         expected = outcome(function, rank, device, size, requires_grad)
         found = outcome(compiled, rank, device, size, requires_grad)
         try:
-            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(found, expected, **TOLERANCE[device.type])
         except AssertionError as error:
             differs.append(f"{size} {requires_grad}: {error}")
     return differs

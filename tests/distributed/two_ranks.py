@@ -57,7 +57,7 @@ def made(kind, compile, mesh, device):
 
 def losses(kind, compile, mesh, rank, device):
     step, model = made(kind, compile, mesh, device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)  # on a GPU no list may mix DTensors with others
     found = []
     for number in range(STEPS):
         x = torch.randn(8, 16, generator=torch.Generator().manual_seed(number)).to(device)
