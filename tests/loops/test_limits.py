@@ -11,7 +11,7 @@ from dynascope.loops.limits import inside, limits_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-I, J = Symbol("i", 10), Symbol("j", 7)
+ROW, COLUMN = Symbol("i", 10), Symbol("j", 7)
 
 
 def holds(name, value, bound):
@@ -35,25 +35,25 @@ def holds(name, value, bound):
 def test_limits_hold_wherever_the_guard_does(comparisons, divisor):
     builder, guard = BodyBuilder(None), None
     for name, a, b, offset, bound in comparisons:
-        index = variable(I) * a + variable(J) * b + offset
+        index = variable(ROW) * a + variable(COLUMN) * b + offset
         if index.is_constant:
             continue
         compared = builder.index_value(index).apply(name, bound)
         guard = compared if guard is None else builder.compute("and", guard, compared)
     limits = limits_of(builder.operations, None if guard is None else guard.number)
-    flat = variable(I) * 7 + variable(J)
+    flat = variable(ROW) * 7 + variable(COLUMN)
     quotient, remainder = inside(flat, limits, lambda index: (floor_divide(index, divisor), modulo(index, divisor)))
     for i in range(10):
         for j in range(7):
             if all(holds(name, a * i + b * j + offset, bound) for name, a, b, offset, bound in comparisons if a or b):
-                assert all(first <= {I: i, J: j}[symbol] <= last for symbol, (first, last) in limits.items())
+                assert all(first <= {ROW: i, COLUMN: j}[symbol] <= last for symbol, (first, last) in limits.items())
                 assert (value_of(quotient, i, j), value_of(remainder, i, j)) == divmod(7 * i + j, divisor)
 
 
 def value_of(index, i, j):
     def of(atom):
         if isinstance(atom, Symbol):
-            return {I: i, J: j}[atom]
+            return {ROW: i, COLUMN: j}[atom]
         inner = value_of(atom.dividend, i, j)
         return inner // atom.divisor if type(atom).__name__ == "Quotient" else inner % atom.divisor
 

@@ -440,7 +440,6 @@ class Operation:
                 if tensor.example is example and tensor.device == device:
                     if tensor not in written:
                         self.fix_numbers()
-                        self.settle_sizes(node)
                     return tensor.instance or tensor
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
@@ -461,13 +460,6 @@ class Operation:
         """It gave an operand back and did nothing (`dropout(x, 0.0)`), which may be so because of a number."""
         for value in (*self.values, *self.keyword_values.values()):
             fixed(self.machine, value)
-
-    def settle_sizes(self, node: torch.fx.Node) -> None:
-        """It gave an operand back, as `x.sum_to_size(5, 5)` does for 5 rows of 5: for other sizes it may be an error."""
-        others = [value for value in (*self.values, *self.keyword_values.values()) if not isinstance(value, ConstantValue)]
-        has_numbers = any(type(value.value) is int for value in self.values if isinstance(value, ConstantValue))
-        if self.machine.extents.vary and (len(others) > 1 or has_numbers):
-            self.machine.extents.settle((node,))
 
     def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
         graph = self.machine.graph
