@@ -1,6 +1,7 @@
 """Whole models on a GPU: GPT-2's training step and a decode step of 16 blocks, ours, torch.compile's and eager's.
 
-    PYTHONPATH=engine python bench/gpu_models.py            into RESULTS.md
+    PYTHONPATH=engine python bench/gpu_models.py                  all models, into RESULTS.md
+    PYTHONPATH=engine python bench/gpu_models.py token --warm     those whose name holds a word, their steps alone, printed
 
 Each contestant's first call is timed in a process of its own with empty caches, and once more in a second one. The warm steps are then
 timed in turn in one process: a round of each after the other. Peak memory is of one step, above what is held before it.
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from results import write_section  # noqa: E402
 from torch import nn  # noqa: E402
 
 COMMAND = "PYTHONPATH=engine python bench/gpu_models.py"
@@ -188,7 +190,9 @@ def main() -> None:
         return
     rows = []
     for name in MODELS:
-        firsts = {side: first_calls(name, side) for side in FIRST[name]}
+        if options.words and not any(word in name for word in options.words):
+            continue
+        firsts = {} if options.warm else {side: first_calls(name, side) for side in FIRST[name]}
         steps = warm(name, WARM[name]) if name in WARM else {}
         for side in steps or firsts:
             first = [f"{each:.2f}" for each in firsts.get(side, [])] or ["", ""]
@@ -196,14 +200,16 @@ def main() -> None:
             rows.append([name, side, milliseconds, peak, *first])
             print(" | ".join(rows[-1]), flush=True)
         torch.cuda.empty_cache()
-    from results import write_section
-
+    if options.words or options.warm:
+        return
     columns = ["model", "by", "step, ms", "peak above what is held, MB", "first call, s", "in a second process, s"]
     write_section("GPU models", COMMAND, columns, rows, "Batch 8 of 1,024 tokens under bfloat16 autocast; decoding in bfloat16.")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--warm", action="store_true", help="no first calls")
     parser.add_argument("--first", nargs=2, metavar=("MODEL", "SIDE"), help="one first call, in this process")
     return parser.parse_args()
 

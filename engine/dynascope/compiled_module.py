@@ -45,7 +45,11 @@ class Forward:
         self.function = function
 
     def __get__(self, compiled: CompiledModule | None, owner: type) -> Callable[..., Any]:
-        return self.function if compiled is None else types.MethodType(compiled._forward_now(self.function), compiled)
+        if compiled is None:
+            return self.function
+        if torch.compiler.is_compiling():  # other compilers follow a plain method
+            return compiled._run_forward
+        return types.MethodType(compiled._forward_now(self.function), compiled)
 
 
 class CompiledModule(torch.nn.Module):
@@ -76,11 +80,11 @@ class CompiledModule(torch.nn.Module):
         """There are hooks, or the original's `forward` is another one now."""
         if any(self.__dict__[name] for name in MODULE_HOOKS):
             return super().__call__(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        return self._run_forward(*args, **kwargs)
 
     __call__ = hook.GatedMethod("_as_compiled", "_compiled_call", _call_otherwise)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             # torch.compile and torch.export read what follows.
             return self.__dict__["_original"](*args, **kwargs)
@@ -188,7 +192,7 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
     if cls not in _classes:
 
         def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
-            return CompiledModule.forward(self, *args, **kwargs)
+            return self._run_forward(*args, **kwargs)
 
         special = {name: _of_original(name) for name in _special_methods(cls)}
         made = type("CompiledModule", (CompiledModule,), {**special, "forward": Forward(functools.wraps(cls.forward)(forward))})

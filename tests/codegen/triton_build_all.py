@@ -18,6 +18,8 @@ def kernels():
         "softmax": groups.softmax(dtype=torch.bfloat16),
         "layer_norm": groups.layer_norm(),
         "long_softmax": groups.softmax(32, 50304),
+        "long_layer_norm": groups.layer_norm(400, 50304),
+        "split_variance": groups.variance(),
         "column_max": groups.reduction("max", 4096, 2048, across=True),
         "argmax": groups.reduction("argmax", 3, 40000),
         "transpose_add": groups.transpose_add(),

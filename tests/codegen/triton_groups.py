@@ -150,6 +150,15 @@ def layer_norm(rows=64, columns=1000, dtype=torch.float32):
     return g.finish()
 
 
+def variance(rows=8, columns=1 << 20):
+    g = GroupWriter("variance", (rows,), (columns,))
+    x = g.load("x", torch.float32, g.index(columns, 1))
+    n = g.constant(float(columns), torch.float32)
+    d = g.compute("subtract", x, g.compute("divide", g.reduce("sum", x), n))
+    g.store("out", torch.float32, g.compute("divide", g.reduce("sum", g.compute("multiply", d, d)), n), g.index(1, 0))
+    return g.finish()
+
+
 def reduction(kind, rows=64, columns=1000, dtype=torch.float32, across=False):
     g = GroupWriter(kind, (rows,), (columns,))
     x = g.load("x", dtype, g.index(1, rows) if across else g.index(columns, 1))

@@ -35,7 +35,7 @@ def built(tmp_path_factory):
 
 def test_every_pattern_builds(built):
     facts = built[0]["facts"]
-    assert len(facts) == 9
+    assert len(facts) == 11
     for fact in facts.values():
         assert fact["bytes"] > 1000 and fact["threads"] % 32 == 0
 

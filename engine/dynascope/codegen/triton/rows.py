@@ -278,14 +278,13 @@ class _RowKernel:
             return f"{self.printer.name(total)}_lanes * libdevice.exp({lanes} - {partner})"
         block = self.plan.column_block
         counts = f"(tl.maximum({count} - {self.tile.arange(self.column)}, 0) + {block - 1}) // {block}"
-        return self._around(total, f"{self.printer.name(total)}_lanes", lanes, counts, f"{partner} / tl.maximum({count}, 1)")
+        return self._around(f"{self.printer.name(total)}_lanes", lanes, counts, f"{partner} / tl.maximum({count}, 1)")
 
-    def _around(self, total: int, squares: str, sums: str, counts: str, mean: str) -> str:
+    def _around(self, squares: str, sums: str, counts: str, mean: str) -> str:
         """Squares around means of their own, as squares around this one. The sums and the numbers of elements tell those."""
-        name, origin = self.printer.name(total), self.facts.body[total].origin
-        self.writer.write(f"{name}_counts = {counts}", origin)
-        self.writer.write(f"{name}_apart = {sums} / tl.maximum({name}_counts, 1) - {mean}", origin)
-        return f"{squares} + {name}_counts * {name}_apart * {name}_apart"
+        self.writer.write(f"{squares}_counts = {counts}")
+        self.writer.write(f"{squares}_apart = {sums} / tl.maximum({squares}_counts, 1) - {mean}")
+        return f"{squares} + {squares}_counts * {squares}_apart * {squares}_apart"
 
     def _folded(self, reduce: int, names: list[str]) -> str:
         """The blocks of these names brought together."""
@@ -372,4 +371,4 @@ class _RowKernel:
         counts = f"tl.minimum(tl.maximum({count} - {self._parts_vector()} * {size}, 0), {size})"
         mean = f"{self.printer.values[first]} / {self.tile.factor(self.column.count)}"
         sums = f"{self.printer.name(first)}_parts"
-        self._finish(total, self._fold(total, self._around(total, squares, sums, counts, mean)))
+        self._finish(total, self._fold(total, self._around(squares, sums, counts, mean)))
