@@ -23,29 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from programs import Block  # noqa: E402
 from results import write_section  # noqa: E402
 from torch import nn  # noqa: E402
 
 COMMAND = "PYTHONPATH=engine python bench/gpu_models.py"
 SIDES = ("eager", "torch.compile", "torch.compile reduce-overhead", "ours", "ours reduce-overhead")
-
-
-class Block(nn.Module):
-    """A decoder block as GPT-2 has it: attention over what came before, and a perceptron."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        batch, length, width = x.shape
-        q, k, v = self.mix(self.first(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
 
 
 class Gpt(nn.Module):
@@ -73,10 +56,10 @@ class Decoder(nn.Module):
 
     def forward(self, x):
         for block, (keys, values) in zip(self.blocks, self.cache, strict=True):
-            q, k, v = block.mix(block.first(x)).view(1, 1, 3, block.heads, -1).permute(2, 0, 3, 1, 4)
+            q, k, v = block.qkv(block.norm1(x)).view(1, 1, 3, block.heads, -1).permute(2, 0, 3, 1, 4)
             y = F.scaled_dot_product_attention(q, torch.cat((keys, k), 2), torch.cat((values, v), 2))
             x = x + block.out(y.transpose(1, 2).reshape(x.shape))
-            x = x + block.down(F.gelu(block.up(block.second(x)), approximate="tanh"))
+            x = x + block.down(F.gelu(block.up(block.norm2(x))))
         return x
 
 
