@@ -41,9 +41,7 @@ export class Window {
 
   /** Opens a file of the workspace by its name, and returns its editor. `folder`: of which of several folders. */
   async open(name, folder = '') {
-    await this.page.keyboard.press('Control+P');
-    const input = this.page.locator('.quick-input-widget input.input');
-    await input.fill(folder ? `${folder}/${name}` : name);
+    await this.ask('Control+P', folder ? `${folder}/${name}` : name);
     const rows = this.page.locator('.quick-input-list .monaco-list-row', { hasText: name });
     await (folder ? rows.filter({ hasText: folder }) : rows).first().click();
     const editor = this.editor(`${folder && `/${folder}`}/${name}`);
@@ -71,12 +69,22 @@ export class Window {
   }
 
   async findCommand(title) {
-    const input = this.page.locator('.quick-input-widget input.input');
-    await this.pressUntil('F1', input);
-    await input.fill(`>${title}`);
+    await this.ask('F1', `>${title}`);
     const row = this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first();
     await row.waitFor();
     return row;
+  }
+
+  /** Opens the box for questions and writes into it. A document that takes the focus as it opens closes it: then once more. */
+  async ask(key, text) {
+    const input = this.page.locator('.quick-input-widget input.input');
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      await this.pressUntil(key, input);
+      if (await input.fill(text, { timeout: 5_000 }).then(() => true, () => false)) {
+        return;
+      }
+    }
+    await input.fill(text);
   }
 
   /** A key pressed while a page's frame is loading is lost, so it is pressed again. */
@@ -98,9 +106,7 @@ export class Window {
   /** Goes to a line of the file in the first column: lines out of sight are not drawn. */
   async goTo(line) {
     await this.command('View: Focus First Editor Group');
-    const input = this.page.locator('.quick-input-widget input.input');
-    await this.pressUntil('Control+G', input);
-    await input.fill(`:${line}`);
+    await this.ask('Control+G', `:${line}`);
     await this.page.keyboard.press('Enter');
     await this.status(`Ln ${line},`).waitFor();
   }
