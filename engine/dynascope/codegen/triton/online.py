@@ -11,8 +11,6 @@ pass 1: q = sum((x - m) ** 2)  ->     end:    q = sum(q of lane + n of lane * (m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from dynascope.loops.index import Extent
@@ -20,43 +18,32 @@ from dynascope.loops.nodes import Body, Compute, Constant, Reduce, Store
 from dynascope.schedule.passes import Arrangement
 
 
-@dataclass(frozen=True, slots=True)
-class Online:
-    """Sums that are found a pass early, each with the reduction it is found along with."""
-
-    exponentials: dict[int, int]
-    """Of exponentials, with the maximum."""
-    squares: dict[int, int]
-    """Of squares around the mean, with the sum that the mean is of."""
-
-    def partner(self, total: int) -> int | None:
-        return self.exponentials.get(total, self.squares.get(total))
-
-
-def online_sums(body: Body, arrangement: Arrangement, columns: Extent) -> Online:
-    """Only where that leaves the sums' own pass nothing to do."""
-    by_pass: dict[int, dict[int, tuple[str, int] | None]] = {}
+def online_sums(body: Body, arrangement: Arrangement, columns: Extent) -> dict[int, int]:
+    """Sums to be found a pass early, each with the reduction it is found along with: of exponentials the maximum, of squares the sum
+    that the mean is of. Only where that leaves their own pass nothing to do."""
+    by_pass: dict[int, dict[int, int | None]] = {}
     for number, operation in enumerate(body):
         if isinstance(operation, Reduce):
             by_pass.setdefault(arrangement.passes[number] - 1, {})[number] = _partner_of(number, body, columns)
     stores = _passes_with_stores(body, arrangement)
-    found = Online({}, {})
-    for ends, partners in by_pass.items():
-        if ends in stores or not all(p is not None and arrangement.passes[p[1]] == ends for p in partners.values()):
-            continue
-        for number, partner in partners.items():
-            assert partner is not None
-            getattr(found, partner[0])[number] = partner[1]
-    return found
+    sums: dict[int, int] = {}
+    for ends, found in by_pass.items():
+        partners = {number: partner for number, partner in found.items() if partner is not None}
+        if ends not in stores and partners == found and all(arrangement.passes[p] == ends for p in partners.values()):
+            sums.update(partners)
+    return sums
 
 
-def sweeps_left(body: Body, arrangement: Arrangement, online: Online) -> int:
+def is_of_exponentials(body: Body, partner: int) -> bool:
+    """Whether the sum that is found along with this reduction is one of exponentials; else it is one of squares."""
+    operation = body[partner]
+    return isinstance(operation, Reduce) and operation.kind == "max"
+
+
+def sweeps_left(body: Body, arrangement: Arrangement, online: dict[int, int]) -> int:
     """How many passes over the elements there are."""
-    last = max(_passes_with_stores(body, arrangement), default=0)
-    for number, operation in enumerate(body):
-        if isinstance(operation, Reduce) and online.partner(number) is None:
-            last = max(last, arrangement.passes[number] - 1)
-    return last + 1
+    reduces = [n for n, operation in enumerate(body) if isinstance(operation, Reduce) and n not in online]
+    return 1 + max((*_passes_with_stores(body, arrangement), *(arrangement.passes[n] - 1 for n in reduces)), default=0)
 
 
 def _passes_with_stores(body: Body, arrangement: Arrangement) -> set[int]:
@@ -65,34 +52,34 @@ def _passes_with_stores(body: Body, arrangement: Arrangement) -> set[int]:
     }
 
 
-def _partner_of(number: int, body: Body, columns: Extent) -> tuple[str, int] | None:
+def _partner_of(number: int, body: Body, columns: Extent) -> int | None:
     """Of sum(exp(x - m)) the maximum m of the same x, of sum((x - m) ** 2) the sum that the mean m of x is of; None for others."""
     match body[number]:
         case Reduce(kind="sum", arguments=(value,)):
-            pass
+            term = body[value]
         case _:
             return None
-    match body[value]:
+    match term:
         case Compute(name="exp", arguments=(difference,)):
-            maximum = _subtracted(body, difference)
-            found = None if maximum is None else body[maximum[1]]
-            same = isinstance(found, Reduce) and found.kind == "max" and maximum and found.arguments == (maximum[0],)
-            return ("exponentials", maximum[1]) if same and maximum and found.dtype.is_floating_point else None
+            x, partner = _subtracted(body, difference)
+            kind = "max"
         case Compute(name="multiply", arguments=(difference, other)) if difference == other:
-            mean = _subtracted(body, difference)
-            total = None if mean is None else _total_of(body, mean[1], columns)
-            found = None if total is None else body[total]
-            same = isinstance(found, Reduce) and found.kind == "sum" and mean and found.arguments == (mean[0],)
-            return ("squares", total) if same and total is not None and found.dtype == torch.float32 else None
+            x, mean = _subtracted(body, difference)
+            partner, kind = None if mean is None else _total_of(body, mean, columns), "sum"
+        case _:
+            return None
+    match None if partner is None else body[partner]:
+        case Reduce(arguments=(reduced,), dtype=dtype) as found if reduced == x and found.kind == kind:
+            return partner if dtype == torch.float32 or (kind == "max" and dtype.is_floating_point) else None
     return None
 
 
-def _subtracted(body: Body, number: int) -> tuple[int, int] | None:
+def _subtracted(body: Body, number: int) -> tuple[int, int] | tuple[None, None]:
     """a and b of a - b."""
     match body[number]:
         case Compute(name="subtract", arguments=(left, right)):
             return left, right
-    return None
+    return None, None
 
 
 def _total_of(body: Body, mean: int, columns: Extent) -> int | None:

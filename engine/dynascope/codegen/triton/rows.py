@@ -12,7 +12,7 @@ from __future__ import annotations
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
-from dynascope.codegen.triton.online import Online, online_sums, sweeps_left
+from dynascope.codegen.triton.online import is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
@@ -27,15 +27,16 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     arrangement = arrange(facts.body, facts.group.columns)
     online = online_sums(facts.body, arrangement, facts.group.column_count)
     # What parts of a row find of exponentials is not brought together.
-    sweeps = arrangement.pass_count if online.exponentials else sweeps_left(facts.body, arrangement, online)
+    stays = any(is_of_exponentials(facts.body, partner) for partner in online.values())
+    sweeps = arrangement.pass_count if stays else sweeps_left(facts.body, arrangement, online)
     plan = choose_rows(facts, sweeps, device)
-    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else Online({}, {})).emit()
+    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}).emit()
 
 
 class _RowKernel:
     """One kernel in the making. `row` and `column` are the axes of its tile."""
 
-    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: Online):
+    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: dict[int, int]):
         self.facts, self.arrangement, self.plan, self.online = facts, arrangement, plan, online
         self.row = Axis("row", facts.group.rows, plan.row_block)
         self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
@@ -72,7 +73,7 @@ class _RowKernel:
             for reduce in self._reduces(number):
                 self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
             for total in self._early(number):
-                partner = self.printer.values[self.online.partner(total)]
+                partner = self.printer.values[self.online[total]]
                 self._finish(total, self._fold(total, self._settled(total, partner, self.tile.text(self.column.count))))
         self._row_values(self._pass_count())
 
@@ -123,13 +124,12 @@ class _RowKernel:
         """The reductions at the end of pass `number`."""
         return [
             n for n, operation in enumerate(self.facts.body)
-            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and self.online.partner(n) is None
+            if isinstance(operation, Reduce) and self.arrangement.passes[n] == number + 1 and n not in self.online
         ]  # fmt: skip
 
     def _early(self, number: int) -> list[int]:
         """The online sums that run along with the reductions of pass `number`."""
-        pairs = (*self.online.exponentials.items(), *self.online.squares.items())
-        return [total for total, partner in pairs if self.arrangement.passes[partner] == number + 1]
+        return [total for total, partner in self.online.items() if self.arrangement.passes[partner] == number + 1]
 
     def _has_work(self, number: int) -> bool:
         return bool(self._reduces(number) or self._needed(number))
@@ -185,7 +185,7 @@ class _RowKernel:
         """The reduced value, as a whole block, with the identity in masked columns."""
         (argument,) = self.facts.body[reduce].arguments
         rule = self._rule(reduce)
-        text = self.printer.spread(argument, frozenset(("row", "column")))
+        text = self._whole_element(reduce)
         if rule.type == "tl.int32" and self.facts.body[argument].dtype.itemsize == 1:
             text = f"{text}.to(tl.int32)"
         if not self.column.is_masked or (rule.identity == "0" and self._is_zero_outside(argument)):
@@ -248,11 +248,12 @@ class _RowKernel:
         self.writer.write(f"{names[0]} = {joined}", operation.origin)
 
     def _join_early(self, total: int) -> None:
-        (self._join_exponentials if total in self.online.exponentials else self._join_squares)(total)
+        is_exponential = is_of_exponentials(self.facts.body, self.online[total])
+        (self._join_exponentials if is_exponential else self._join_squares)(total)
 
     def _join_exponentials(self, total: int) -> None:
         """Before the maximum's lanes move on: whichever of sum and element has the lesser maximum is scaled down."""
-        origin, name, maximum = self.facts.body[total].origin, self.printer.name(total), self.online.exponentials[total]
+        origin, name, maximum = self.facts.body[total].origin, self.printer.name(total), self.online[total]
         (maxima,) = self._lane_names(maximum)
         # Equal ones first: the difference of two infinities is no number.
         self.writer.write(f"{name}_element = {self._element(maximum)}", origin)
@@ -263,7 +264,7 @@ class _RowKernel:
 
     def _join_squares(self, total: int) -> None:
         """Before the sum's lanes move on: a lane has added up as many elements as there were steps."""
-        origin, name, first = self.facts.body[total].origin, self.printer.name(total), self.online.squares[total]
+        origin, name, first = self.facts.body[total].origin, self.printer.name(total), self.online[total]
         (sums,) = self._lane_names(first)
         self.writer.write(f"{name}_steps = start // {self.plan.column_block}", origin)
         self.writer.write(f"{name}_rise = {self._whole_element(first)} - {sums} * (1.0 / tl.maximum({name}_steps, 1))", origin)
@@ -273,8 +274,8 @@ class _RowKernel:
 
     def _settled(self, total: int, partner: str, count: str) -> str:
         """The lanes of an online sum, all for the one maximum, or the one sum of so many elements, that `partner` names."""
-        (lanes,) = self._lane_names(self.online.partner(total))
-        if total in self.online.exponentials:
+        (lanes,) = self._lane_names(self.online[total])
+        if is_of_exponentials(self.facts.body, self.online[total]):
             return f"{self.printer.name(total)}_lanes * libdevice.exp({lanes} - {partner})"
         block = self.plan.column_block
         counts = f"(tl.maximum({count} - {self.tile.arange(self.column)}, 0) + {block - 1}) // {block}"
@@ -323,9 +324,9 @@ class _RowKernel:
 
     def _settled_part(self, total: int) -> tuple[list[str], str]:
         """Squares around the mean of this part."""
-        name, size = self.printer.name(total), self.tile.factor(self.plan.steps * self.plan.column_block)
-        self.writer.write(f"{name}_size = tl.minimum(tl.maximum({self.tile.text(self.column.count)} - first, 0), {size})")
-        sums = f"{self.printer.name(self.online.squares[total])}_part"
+        name = self.printer.name(total)
+        self.writer.write(f"{name}_size = {self._elements_from('first')}")
+        sums = f"{self.printer.name(self.online[total])}_part"
         return [f"{name}_part"], self._fold(total, self._settled(total, sums, f"{name}_size"))
 
     def _leave_part(self, reduce: int, names: list[str], folded: str) -> list[tuple[int, str, str]]:
@@ -335,8 +336,7 @@ class _RowKernel:
         for part, (_, _, kind) in zip(names, self._lanes(reduce), strict=True):
             offset = self._reserve(8 if kind.endswith("64") else 4)
             pointer = f"(workspace + {offset}).to(tl.pointer_type({kind}))"
-            row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
-            self.writer.write(f"tl.store({pointer} + (program * {self.plan.parts} + part){row}, {part})")
+            self.writer.write(f"tl.store({self._place_of_part(pointer, 'part')}, {part})")
             left.append((reduce, kind, pointer))
         return left
 
@@ -348,27 +348,34 @@ class _RowKernel:
     def _read_parts(self, reduce: int, places: list[tuple[int, str, str]]) -> list[str]:
         """What every program left."""
         parts, vector = self.plan.parts, self._parts_vector()
-        row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
         pointers = [pointer for owner, _, pointer in places if owner == reduce]
         names = []
         for pointer, (name, identity, _) in zip(pointers, self._lanes(reduce), strict=True):
             names.append(name.replace("_lanes", "_parts").replace("_places", "_part_places"))
             masked = "" if max(2, power_of_two(parts)) == parts else f", mask={vector} < {parts}, other={identity}"
-            place = f"{pointer} + (program * {parts} + {vector}){row}"
+            place = self._place_of_part(pointer, vector)
             # Another multiprocessor wrote them: not from this one's own cache.
             loaded = f'{names[-1]} = tl.load({place}{masked}, cache_modifier=".cg")'
             self.writer.write(loaded, self.facts.body[reduce].origin)
         return names
 
+    def _place_of_part(self, pointer: str, part: str) -> str:
+        row = "" if self.row.block == 1 else f" * {self.row.block} + {self.tile.arange(self.row)}"
+        return f"{pointer} + (program * {self.plan.parts} + {part}){row}"
+
     def _parts_vector(self) -> str:
         vector = f"tl.arange(0, {max(2, power_of_two(self.plan.parts))})"
         return f"{vector}[None, :]" if len(self.tile.dimensions) > 1 else vector
 
+    def _elements_from(self, first: str) -> str:
+        """How many elements a part has that begins at this column."""
+        size = self.tile.factor(self.plan.steps * self.plan.column_block)
+        return f"tl.minimum(tl.maximum({self.tile.text(self.column.count)} - {first}, 0), {size})"
+
     def _combine_squares(self, total: int, places: list[tuple[int, str, str]]) -> None:
         (squares,) = self._read_parts(total, places)
-        first, count = self.online.squares[total], self.tile.text(self.column.count)
-        size = self.tile.factor(self.plan.steps * self.plan.column_block)
-        counts = f"tl.minimum(tl.maximum({count} - {self._parts_vector()} * {size}, 0), {size})"
+        first, size = self.online[total], self.tile.factor(self.plan.steps * self.plan.column_block)
+        counts = self._elements_from(f"{self._parts_vector()} * {size}")
         mean = f"{self.printer.values[first]} / {self.tile.factor(self.column.count)}"
         sums = f"{self.printer.name(first)}_parts"
         self._finish(total, self._fold(total, self._around(squares, sums, counts, mean)))
