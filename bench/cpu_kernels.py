@@ -18,8 +18,8 @@ from collections.abc import Callable
 import cpu_programs
 import dynascope
 import torch
-from dynascope import recording
 from measure import compare
+from recorded import recorded
 from results import write_section
 
 COMMAND = "python bench/cpu_kernels.py"
@@ -84,17 +84,15 @@ def compiled_call(
     case: cpu_programs.Case, function: Callable, inputs: tuple, dynamic: bool | None = None
 ) -> Callable[[], object]:
     """Ours, once called. A case whose kernels were not made runs as eager's operators: its figure would say nothing."""
-    recorder = recording.Recorder()
-    before = recording.use(recorder)
-    try:
+
+    def compiled() -> Callable[[], object]:
         call = case.call(dynascope.compile(function, options=case.options, dynamic=dynamic), inputs)
         call()
-    finally:
-        recording.use(before)
-    report = recorder.report()
-    notes = [note for part in (report, *report.graphs) for note in part.notes if note.severity in ("warning", "error")]
-    if notes or not report.kernels:
-        raise SystemExit(f"{case.name}: {notes[0].message if notes else 'no kernel was made'}")
+        return call
+
+    call, report, fell_back = recorded(compiled)
+    if fell_back or not report.kernels:
+        raise SystemExit(f"{case.name}: {fell_back or 'no kernel was made'}")
     return call
 
 

@@ -10,7 +10,6 @@ device, while its queue is full; inputs rotate among sets so that no cache holds
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import subprocess
 import sys
@@ -20,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 
 import dynascope  # noqa: E402
 import torch  # noqa: E402
-from dynascope import recording  # noqa: E402
+from cpu_kernels import geomean, tensors  # noqa: E402
 from gpu_programs import CASES, Case, normal  # noqa: E402
+from recorded import recorded  # noqa: E402
 from results import write_section  # noqa: E402
 
 COMMAND = "PYTHONPATH=engine python bench/gpu_kernels.py"
@@ -83,15 +83,8 @@ def contestants(case: Case, compiled: bool) -> tuple[dict, list, int]:
         sides["torch.compile"] = torch.compile(case.function)
     sides["ours"] = dynascope.compile(case.function, options=case.options)
     calls = {name: with_gradients(case, side) if case.backward else side for name, side in sides.items()}
-    recorder = recording.Recorder()
-    before = recording.use(recorder)
-    try:
-        found = calls["ours"](*sets[0])
-    finally:
-        recording.use(before)
-    report = recorder.report()
-    fell_back = [note for part in (report, *report.graphs) for note in part.notes if note.severity in ("warning", "error")]
-    assert not fell_back, fell_back[0].message
+    found, report, fell_back = recorded(lambda: calls["ours"](*sets[0]))
+    assert not fell_back, fell_back
     expected = calls["eager"](*sets[0])
     for call in calls.values():
         call(*sets[0])
@@ -119,10 +112,6 @@ def check(found, expected) -> None:
         limit = 3e-2 if eagers.dtype == torch.bfloat16 else 1e-4
         assert (mine.dtype, mine.shape, mine.stride()) == (eagers.dtype, eagers.shape, eagers.stride())
         assert (mine.double() - eagers.double()).norm() <= limit * eagers.double().norm(), "a result is wrong"
-
-
-def tensors(value) -> list[torch.Tensor]:
-    return [value] if isinstance(value, torch.Tensor) else list(value)
 
 
 def measure(case: Case, bandwidth: float, compiled: bool) -> tuple[list[str], dict[str, float]]:
@@ -161,10 +150,6 @@ def timed(call, sets: list) -> float:
 def copy_bandwidth() -> float:
     source, target = normal(1 << 28), normal(1 << 28)
     return 2 * (1 << 30) / statistics.median(timed(target.copy_, [(source,)]) for _ in range(ROUNDS))
-
-
-def geomean(shares: list[float]) -> str:
-    return f"{math.exp(statistics.fmean(map(math.log, shares))):.3g}"
 
 
 if __name__ == "__main__":

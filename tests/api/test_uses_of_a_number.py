@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from dynascope import graph_compiler, pipeline
 from dynascope.grad import DifferentiationRefused, differentiate
+from kept_graphs import kept_in
 
 
 def assigned(x, n):
@@ -223,16 +224,6 @@ MORE |= {"matmul of views": 3, "norm": 3}
 X = torch.arange(24.0) / 10
 GRID = torch.arange(576.0).view(24, 24) / 10
 IMAGES = torch.arange(2.0 * 12 * 24 * 24).view(2, 12, 24, 24) / 1000
-
-
-def kept_in(made):
-    """A backend that compiles nothing and keeps each graph that it is given."""
-
-    def keep(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    return keep
 
 
 @pytest.mark.parametrize("name", USES)
