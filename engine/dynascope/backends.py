@@ -206,19 +206,18 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     extents = [extent for node in placeholders for extent in _extents(node)]
     counted = {root.name for root in roots_of(extents)}
-    inputs: list[Any] = []
-    symbols: dict[str, Any] = {}
-    for at, (node, example) in enumerate(zip(placeholders, example_inputs, strict=True)):
-        if isinstance(example, torch.Tensor):
-            inputs.append(example)
-            continue
-        root = str(node.meta.get("size", node.name))
-        inputs.append(_symbol(shapes, at, example, is_size=root in counted))
-        symbols[root] = inputs[-1]
-    for at, (node, given) in enumerate(zip(placeholders, inputs, strict=True)):
-        if isinstance(given, torch.Tensor):
-            inputs[at] = _fake(fake_mode, given, node, symbols)
-        node.meta["example_value"] = inputs[at]
+    roots = [str(node.meta.get("size", node.name)) for node in placeholders]
+    symbols = {
+        root: _symbol(shapes, at, example, is_size=root in counted)
+        for at, (root, example) in enumerate(zip(roots, example_inputs, strict=True))
+        if not isinstance(example, torch.Tensor)
+    }
+    inputs = [
+        _fake(fake_mode, example, node, symbols) if isinstance(example, torch.Tensor) else symbols[root]
+        for node, root, example in zip(placeholders, roots, example_inputs, strict=True)
+    ]
+    for node, given in zip(placeholders, inputs, strict=True):
+        node.meta["example_value"] = given
     with tracing(TracingContext(fake_mode)):
         compiled = backend(graph, inputs)
     if shapes.guards or shapes.replacements:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from dynascope.grad.tape import has_sizes
 from dynascope.sizes import Size, fix
 
 aten = torch.ops.aten
@@ -76,15 +77,11 @@ def with_known_dimensions(operator: Any, arguments: Any, keywords: dict[str, Any
     relied on."""
     for place in dimension_places(operator):
         if isinstance(place, str):
-            if _varies(keywords.get(place)):
+            if has_sizes(keywords.get(place)):
                 keywords = keywords | {place: _fixed(keywords[place])}
-        elif place < len(arguments) and _varies(arguments[place]):
+        elif place < len(arguments) and has_sizes(arguments[place]):
             arguments = (*arguments[:place], _fixed(arguments[place]), *arguments[place + 1 :])
     return arguments, keywords
-
-
-def _varies(data: Any) -> bool:
-    return isinstance(data, Size) or (isinstance(data, (list, tuple)) and any(isinstance(each, Size) for each in data))
 
 
 def _fixed(data: Any) -> Any:
