@@ -43,6 +43,36 @@ def test_minimum_cut_keeps_no_more_than_everything():
     assert pair_of(program, inputs).saved_bytes <= pair_of(program, inputs, saving="everything").saved_bytes
 
 
+def residual(x, a, b, c, d):
+    """Blocks as under autocast: a stream in float32, layers in bfloat16."""
+    for weight in (a, b, c, d):
+        x = x + (F.layer_norm(x, x.shape[-1:]).bfloat16() @ weight).float()
+    return x.sin()
+
+
+def test_a_residual_stream_is_kept_not_made_again_from_all_layers():
+    x = torch.randn(16, 32, requires_grad=True)
+    weights = [torch.randn(32, 32, dtype=torch.bfloat16, requires_grad=True) for _ in range(4)]
+    backward = pair_of(residual, [x, *weights]).backward
+    adds = [n for n in backward.graph.nodes if n.target is torch.ops.aten.add.Tensor]
+    # One of each norm's gradient to what goes past it. The first state may be computed from the input, the last from the one before.
+    assert len(adds) <= len(weights) + 2
+
+
+def test_of_equal_sizes_what_is_written_anyway_is_kept():
+    """The matmul's result lies in memory; the log-softmax, rounded to 16 bits as well, would be written to be kept."""
+
+    def loss(x, w, target):
+        return F.nll_loss(F.log_softmax(x @ w, -1).float(), target)
+
+    x, w = (torch.randn(64, 64, dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
+    pair = pair_of(loss, [x, w, torch.randint(0, 64, (64,))])
+    (product,) = (n for n in pair.forward.graph.nodes if n.target is torch.ops.aten.mm.default)
+    results = pair.forward.graph.output_node().args[0]
+    whole = [n for n in results if isinstance(n, fx.Node) and tuple(n.meta["val"].shape) == (64, 64) and n.op != "placeholder"]
+    assert whole == [product]
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(1, 9)), max_size=15), st.data())
 def test_the_cut_separates_and_costs_the_maximum_flow(edges, data):

@@ -5,7 +5,7 @@
 
 Keeping everything that the backward pass reads would be right too; the minimum cut keeps the fewest bytes such that all
 else can be computed again from them by cheap steps. Matmuls, reductions and extern steps are never run twice, and no seed is drawn twice;
-numbers made from a seed may be made again.
+numbers made from a seed may be made again. What `keeping.py` says of memory traffic decides between values of about equal size.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.cut import FlowNetwork
+from dynascope.grad.keeping import Residence, residence_of
 from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
@@ -47,6 +48,9 @@ DISCOUNT = 8
 """An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping
 them costs less. Others may be changed in place before the backward pass, so that a copy is kept."""
 
+WRITING = 8
+"""Writing a value to memory that the forward pass would not write, as a part of keeping it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -67,7 +71,9 @@ def partition(
     forward = [step for step in tape.steps if step.phase == "forward"]
     backward = [step for step in tape.steps if step.phase == "backward"]
     border = _read_by_backward(backward, tangents, gradients)
-    saved: list[Any] = _minimum_cut(border, _alive(inputs, results)) if options.saving == "minimum-cut" else border
+    saved: list[Any] = border
+    if options.saving == "minimum-cut":
+        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward, VIEWS))
     again = _with_recomputation(backward, gradients, saved)
     numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
     return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
@@ -110,18 +116,20 @@ def _alive(inputs: list[Any], results: Results) -> set[int]:
     return alive | {id(results.computed[number]) for number in results.kept_outputs}
 
 
-def _cost(value: Value | Number, alive: set[int]) -> int | None:
-    """Bytes to keep the value; None where it must not be kept itself (a view: its source is kept)."""
+def _cost(value: Value | Number, alive: set[int], residence: Residence) -> int | None:
+    """Bytes to keep the value, more where it would be written only to be kept; None where it must not be kept itself (a view: its
+    source is kept)."""
     if isinstance(value, Number):
         return 1
     if value.step is not None and (value.step.target in VIEWS or _is_made_again(value.step)):
         return None
     if id(value) in alive:
         return value.layout.byte_count // DISCOUNT + 1
-    return value.layout.byte_count + 2
+    writing = 0 if value.step is not None and id(value) in residence.written else value.layout.byte_count // WRITING
+    return value.layout.byte_count + writing + 2
 
 
-def _minimum_cut(border: list[Value | Number], alive: set[int]) -> list[Value | Number]:
+def _minimum_cut(border: list[Value | Number], alive: set[int], residence: Residence) -> list[Value | Number]:
     network = FlowNetwork()
     values: dict[int, Value | Number] = {}
     for value in border:
@@ -132,8 +140,8 @@ def _minimum_cut(border: list[Value | Number], alive: set[int]) -> list[Value | 
         if id(value) in values:
             continue
         values[id(value)] = value
-        again = _can_run_again(value)
-        cost = _cost(value, alive)
+        again = _can_run_again(value) and id(value) not in residence.streams
+        cost = _cost(value, alive, residence)
         network.add_edge((id(value), "in"), (id(value), "out"), cost if cost is not None or again else _bytes(value))
         if not again:
             network.add_edge("source", (id(value), "in"), None)
