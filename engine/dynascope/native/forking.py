@@ -2,14 +2,18 @@
 
     lock = safe_in_children(threading.RLock())      a fork waits until it is free; in the child it is
     forgotten_in_children(begun.clear)              called in each child, before it goes on
+    with without_waiting(): os.fork()               of our own: the child needs nothing that the locks protect
 
-A fork waits for PATIENCE seconds at most: a thread that holds a lock may itself wait for the one that forks.
+A fork waits for PATIENCE seconds at most: a thread that holds a lock may itself wait for the one that forks. A compilation does, for
+the threads in which it builds, so that their workers are forked without waiting.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 PATIENCE = 5.0
@@ -17,7 +21,17 @@ Lock = TypeVar("Lock")
 
 _locks: list[Any] = []
 _forgotten: list[Callable[[], Any]] = []
-_acquired: list[Any] = []
+
+
+class _OfThread(threading.local):
+    """Several threads may fork at a time."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.acquired: list[Any] = []
+
+
+_here = _OfThread()
 
 
 def safe_in_children(lock: Lock) -> Lock:
@@ -30,17 +44,28 @@ def forgotten_in_children(forget: Callable[[], Any]) -> None:
     _forgotten.append(forget)
 
 
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Forks of this thread wait for no lock. In the child all are free, whatever was half done with what they protect."""
+    before, _here.waits = _here.waits, False
+    try:
+        yield
+    finally:
+        _here.waits = before
+
+
 def _before() -> None:
-    _acquired[:] = [lock for lock in reversed(_locks) if lock.acquire(timeout=PATIENCE)]
+    if _here.waits:
+        _here.acquired += [lock for lock in reversed(_locks) if lock.acquire(timeout=PATIENCE)]
 
 
 def _in_parent() -> None:
-    while _acquired:
-        _acquired.pop().release()
+    while _here.acquired:
+        _here.acquired.pop().release()
 
 
 def _in_child() -> None:
-    _acquired.clear()
+    _here.acquired.clear()
     for lock in _locks:
         lock._at_fork_reinit()
     for forget in _forgotten:

@@ -30,6 +30,7 @@ from typing import Any
 from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
 from dynascope.native.building import alone_with
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
+from dynascope.native.forking import without_waiting
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
@@ -271,7 +272,7 @@ def _start(jobs: list[tuple[str, TritonKernel]], target: Target, folder: Path) -
     """The worker's process. None where the system or a library (filelock, as Inductor loads it) refuses to fork: what no
     worker made is compiled by the reader."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_waiting():
             warnings.simplefilter("ignore", DeprecationWarning)
             worker = os.fork()
     except (OSError, RuntimeError):
