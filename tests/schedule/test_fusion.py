@@ -75,6 +75,12 @@ def test_siblings_share_a_kernel() -> None:
     assert len(group.writes) == 2
 
 
+def test_a_kernel_takes_as_many_arguments_as_a_gpu_can_pass() -> None:
+    found = groups(lambda x, *others: [x + other for other in others], X, *(torch.randn(16, 32) for _ in range(300)))
+    assert 3 <= len(found) <= 6
+    assert all(len({*group.reads, *group.writes}) <= 256 for group in found)
+
+
 def test_unused_values_are_not_computed() -> None:
     (group,) = groups(lambda x: (x.exp(), x + 1)[1:], X)
     assert not any(getattr(op, "name", "") == "exp" for op in group.body)

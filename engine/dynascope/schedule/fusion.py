@@ -55,6 +55,8 @@ from dynascope.schedule.totals import with_split_totals
 from dynascope.sizes import is_constant, product, same
 
 LARGEST_GROUP_BODY = 1500
+MOST_BUFFERS = 250
+"""That one kernel reads or writes: its arguments have to fit 4 KB on a GPU (CUDA C++ Programming Guide, function parameters)."""
 SIBLINGS_LOOKED_AT = 8
 
 
@@ -86,6 +88,7 @@ class Unit:
     symbols: tuple[Symbol, ...] = ()
     members: list[tuple[LoopNode, dict[Symbol, Index]]] = field(default_factory=list)
     alone: Node | None = None
+    buffers: set[str] = field(default_factory=set)
     mask: int = 0
     before: int = 0
     size: int = 0
@@ -175,9 +178,11 @@ class _FusionState:
             self.units.append(unit)
         bit = self.bits.setdefault(node.name, 1 << len(self.bits))
         unit.mask |= bit
-        for buffer in _made_by(node):
+        made, read = _made_by(node), reads_of(node)
+        unit.buffers.update(made, read)
+        for buffer in made:
             self.unit_of[buffer] = unit
-        for buffer in reads_of(node):
+        for buffer in read:
             self.readers.setdefault(buffer, {})[unit] = None
 
     def _before(self, node: Node) -> int:
@@ -206,7 +211,7 @@ class _FusionState:
         if unit.alone is not None:
             return _alone_reason(unit.alone, node)
         first = unit.members[0][0]
-        if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY:
+        if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY or _is_full(unit, node):
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
         before = self._before(node)
         if self._would_wait(unit, node):
@@ -430,6 +435,10 @@ def _stored(state: _FusionState) -> frozenset[str]:
         if home is not None and any(unit is not home for unit in units):
             stored.add(buffer)
     return frozenset(stored)
+
+
+def _is_full(unit: Unit, node: LoopNode) -> bool:
+    return len(unit.buffers) > MOST_BUFFERS // 2 and len(unit.buffers.union(_made_by(node), reads_of(node))) > MOST_BUFFERS
 
 
 def _alone_reason(other: Node, node: LoopNode) -> Reason:
