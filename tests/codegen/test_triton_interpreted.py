@@ -160,6 +160,15 @@ def test_scatter_adds():
     check(scatter, normal(6, 12), torch.tensor([1, 1, 5, 0]), normal(4, 12))
 
 
+def test_pooling_and_interpolation():
+    x = normal(2, 3, 9, 11)
+    check(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), x, kernels=1)
+    check(lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), x, kernels=1)
+    wide = x.to(memory_format=torch.channels_last)
+    check(lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear") + 1, wide, kernels=1)
+    check(lambda x: F.interpolate(x, size=(4, 17)), wide, kernels=1)
+
+
 def test_cross_entropy():
     target = torch.tensor([1, 5, 299, 0])
     check(lambda x, t: F.cross_entropy(x, t), normal(4, 300), target, tolerance={"rtol": 1e-5, "atol": 1e-5})

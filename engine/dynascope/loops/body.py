@@ -124,9 +124,11 @@ class BodyBuilder:
         """`value` as an index into a dimension: wrapped, and reported when it is out of range."""
         wide = value.cast(torch.int64)
         checked = self.scalar(CheckIndex(torch.int64, (wide.number,), self.origin, extent, dimension, wraps, reader))
-        if is_constant(extent, 1):
-            return Index(((Loaded(checked.number, 2), 1),))
-        return variable(Loaded(checked.number, extent))
+        return self.computed_index(checked, extent)
+
+    def computed_index(self, value: Scalar, extent: Extent) -> Index:
+        """An int64 value that is in 0 <= value < extent as an index."""
+        return Index(((Loaded(value.number, 2), 1),)) if is_constant(extent, 1) else variable(Loaded(value.number, extent))
 
     def compute(self, name: str, *arguments: Scalar) -> Scalar:
         """One elementwise operation. Arguments already have one common dtype (but for a `where`'s condition)."""

@@ -19,7 +19,8 @@ How to read a body:
 - An index counts elements, from the buffer's data pointer (storage offsets of inputs are already in that pointer).
 - `Load.guard` is a bool value: where it is false nothing is read and the load gives 0.
 - An indirect index appears in an index expression as `Loaded(value)`. The value is the result of a `CheckIndex`, which
-  wraps negative indices and makes the kernel report an out-of-range index instead of reading wild memory.
+  wraps negative indices and makes the kernel report an out-of-range index instead of reading wild memory, or is in range as the
+  rule computes it.
 """
 
 from __future__ import annotations

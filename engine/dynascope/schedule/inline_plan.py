@@ -82,8 +82,13 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return True
     if len(using) != 1:
         return False
-    times = max(iterations(reader) for reader in using) / max(nominal(buffer.elements), 1)
+    times = max(iterations(reader) * _reads(reader, buffer) for reader in using) / max(nominal(buffer.elements), 1)
     return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
+
+
+def _reads(reader: Node, buffer: Buffer) -> int:
+    """At how many places one iteration reads a buffer."""
+    return sum(isinstance(op, Load) and op.buffer == buffer.name for op in reader.body) if isinstance(reader, LoopNode) else 1
 
 
 def cost_of(node: LoopNode) -> int:

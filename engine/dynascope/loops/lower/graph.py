@@ -17,7 +17,9 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     pointwise,
     randomness,
     reductions,
+    resampling,
     shaping,
+    windows,
 )
 from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.layouts import ResultLayout, result_layouts

@@ -154,9 +154,9 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
 
 
 def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...], adds: bool) -> NotLowered | None:
-    """Half types round at each addition, and on a GPU equal places need atomic ones: the library's kernels do that."""
-    if call.device.type != "cpu":
-        return NotLowered("writes to computed places on a GPU")
+    """Half types round at each addition. On a GPU the order of additions is nobody's, where eager's is not either."""
+    if call.device.type != "cpu" and adds and not _adds_in_any_order(call):
+        return NotLowered("additions to computed places on a GPU, in an order that stays")
     if any(is_constant(size, 0) for size in sizes):
         return NotLowered("nothing to write")
     if adds and base.dtype in (torch.bool, torch.float16, torch.bfloat16):
@@ -164,6 +164,12 @@ def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...],
     if not is_constant(base.offset, 0) or not same(base.strides, call.results[0].strides):
         return NotLowered("the base is a view of other memory")
     return None
+
+
+def _adds_in_any_order(call: Lowering) -> bool:
+    """Whether eager adds with atomic operations on a GPU. `index_put` sorts places instead, and others do where the program asks for it:
+    the flag is one of those that every entry guards."""
+    return call.operator is aten.index_add.default and not torch.are_deterministic_algorithms_enabled()
 
 
 def _scattered(
