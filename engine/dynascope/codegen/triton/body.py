@@ -124,6 +124,7 @@ class BodyPrinter:
         self._names = [names.take(_wish(operation, number, buffers)) for number, operation in enumerate(body)]
         for operation in body:
             self.axes.append(self._axes(operation))
+        self._narrow = frozenset() if tile.wide else _narrow_positions(body)
 
     def name(self, number: int) -> str:
         return self._names[number]
@@ -200,6 +201,8 @@ class BodyPrinter:
     def _index_value(self, number: int, operation: IndexValue) -> None:
         if operation.index.is_constant and not isinstance(operation.index.constant, Size):
             self.assign(number, typed_constant(operation.index.constant, operation.dtype))
+        elif number in self._narrow:
+            self.assign(number, self._at(operation.index))
         else:
             self.assign(number, f"({self._at(operation.index)}).to({TEXT[operation.dtype]})")
 
@@ -295,6 +298,30 @@ def _number(constant: Constant) -> str:
     if constant.dtype.is_floating_point:
         return literal(float(constant.value))
     return literal(int(constant.value)) if constant.dtype != torch.bool else literal(bool(constant.value))
+
+
+_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+
+
+def _narrow_positions(body: Body) -> frozenset[int]:
+    """Positions that are only compared with numbers of 32 bits, or made floating: in a tile whose positions have 32 bits they stay so."""
+    found = {number for number, operation in enumerate(body) if isinstance(operation, IndexValue)}
+    for operation in body:
+        wide = found.intersection(operation.arguments)
+        if wide and not _reads_narrow(body, operation):
+            found -= wide
+    return frozenset(found)
+
+
+def _reads_narrow(body: Body, operation: Operation) -> bool:
+    if not isinstance(operation, Compute):
+        return False
+    if operation.name == "cast":
+        return operation.dtype.is_floating_point
+    if operation.name not in _COMPARISONS:
+        return False
+    numbers = [body[a].value for a in operation.arguments if isinstance(body[a], Constant)]  # type: ignore[attr-defined]
+    return len(numbers) == 1 and abs(numbers[0]) < 2**31
 
 
 def _wish(operation: Operation, number: int, buffers: dict[str, str]) -> str:

@@ -125,7 +125,8 @@ def greatest(call: Lowering) -> Lowered | NotLowered:
             value, inside = _element(nest, x, row, column)
             value = value.cast(best.dtype)
             wins = both(inside, value.greater(best).apply("or", value.apply("is_nan")))
-            best, where = wins.where(value, best), wins.where(nest.index_value(row.index * width + column.index), where)
+            where = wins.where(nest.index_value(row.index * width + column.index), where)
+            best = best.apply("maximum", value if inside is None else inside.where(value, float("-inf")))
     return call.finish(nest, best, where)
 
 
