@@ -160,6 +160,10 @@ def test_scatter_adds():
     check(scatter, normal(6, 12), torch.tensor([1, 1, 5, 0]), normal(4, 12))
 
 
+def test_steps_of_an_arange_that_need_64_bits():
+    check(lambda x: x + torch.arange(0, 1 << 34, 1 << 30), torch.ones(16, dtype=torch.int64))
+
+
 def test_pooling_and_interpolation():
     x = normal(2, 3, 9, 11)
     check(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), x, kernels=1)

@@ -93,13 +93,9 @@ def _indices(facts: GroupFacts) -> list[Index]:
 
 def all_indices(facts: GroupFacts) -> list[Index]:
     """Every index whose text is computed in the width of positions, numbers that vary included."""
-    values = [o.index for o in facts.body if isinstance(o, IndexValue) and not _is_static(o.index)]
+    values = [o.index for o in facts.body if isinstance(o, IndexValue)]
     extents = [constant(o.extent) for o in facts.body if isinstance(o, CheckIndex) and isinstance(o.extent, Size)]
     return [*_indices(facts), *values, *extents]
-
-
-def _is_static(index: Index) -> bool:
-    return not any(isinstance(part, Size) for part in (index.constant, *index.bounds, *(c for _, c in index.terms)))
 
 
 def _power_of_two(number: int) -> int:
