@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from triton_interpreter import launchers_for  # isort: skip
 from dynascope.codegen.target import DeviceModel
 from dynascope.loops.lower import lower
+from dynascope.schedule import row_sums
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.in_place import written_in_place
 from recording import record
@@ -158,6 +159,26 @@ def test_scatter_adds():
         return base.index_put((index,), source, accumulate=True)
 
     check(scatter, normal(6, 12), torch.tensor([1, 1, 5, 0]), normal(4, 12))
+
+
+@pytest.mark.parametrize("rows, columns", [(24, 16), (21, 5), (9, 300)])
+def test_sums_down_the_columns_beside_rows(rows, columns, monkeypatch):
+    monkeypatch.setattr(row_sums, "PROGRAMS", 3)
+    monkeypatch.setattr(row_sums, "FEWEST_ROWS", 8)
+
+    def gradients(x, weight, tangent):
+        inner = tangent * weight
+        return torch.softmax(inner * x.exp(), -1), (tangent * x.exp()).sum(0), tangent.sum(0) + 1
+
+    inputs = normal(rows, columns), normal(columns), normal(rows, columns + 1)[:, 1:]
+    graph = record(gradients, list(inputs))
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    executor = Executor(fuse(lower(graph)), launchers_for, SMALL)
+    executor.allocate = lambda buffer: torch.full(buffer.sizes, float("nan"))
+    assert [kernel.grid[0] for kernel in executor.kernels][0] == 3 and len(executor.kernels) == 2
+    for mine, eagers in zip(executor(*inputs), gradients(*inputs), strict=True):
+        torch.testing.assert_close(mine, eagers)
 
 
 def test_steps_of_an_arange_that_need_64_bits():

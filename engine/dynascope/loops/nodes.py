@@ -35,7 +35,7 @@ from dynascope.report.span import Span, UserStack
 from dynascope.sizes import Size, is_constant, product
 
 ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
-StoreMode = Literal["set", "add"]
+StoreMode = Literal["set", "add", "sum"]
 BufferRole = Literal["input", "temporary", "constant"]
 
 
@@ -92,7 +92,8 @@ class Load(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Store(Operation):
-    """Writes its last argument to `buffer` at `index`. Only in bodies of fusion groups. The value of `add` is added.
+    """Writes its last argument to `buffer` at `index`. Only in bodies of fusion groups. The value of `add` is added. Of `sum` the
+    values of all rows that one program takes are added up; `index` is the place in that program's row of the buffer.
 
     A row-level value is written once a row (its index has no reduced loop in it).
     """

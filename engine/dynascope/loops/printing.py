@@ -99,7 +99,7 @@ def print_body(body: tuple[Operation, ...]) -> list[str]:
 
 def print_operation(number: int, operation: Operation) -> str:
     if isinstance(operation, Store):
-        sign = "+=" if operation.mode == "add" else "="
+        sign = {"set": "=", "add": "+=", "sum": "= sum of rows"}[operation.mode]
         return f"store {operation.buffer}[{operation.index}] {sign} %{operation.value}"
     return _typed(f"%{number} = {_expression(operation)}", short_name(operation.dtype))
 

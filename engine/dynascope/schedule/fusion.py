@@ -7,7 +7,8 @@
    when one loop nest can run both (`spaces`), it reads the group's values at its own iteration, and no step between
    them must wait for one and run before the other.
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
-4. Memory is planned over the steps (`memory`).
+4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
+5. Memory is planned over the steps (`memory`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from dynascope.schedule.reasons import (
     Scattered,
     WouldWait,
 )
+from dynascope.schedule.row_sums import with_row_sums
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
 from dynascope.schedule.totals import with_split_totals
@@ -65,7 +67,8 @@ def fuse(program: LoopProgram, options: Any = None) -> Schedule:
     fused = _fused(program)
     if program.repeats is not None:
         fused = lengthened(*fused) or _fused(lower(program.repeats.graph, options=options))
-    return memory.plan(*fused)
+    program, steps, borders = fused
+    return memory.plan(*with_row_sums(program, steps), borders)
 
 
 def _fused(program: LoopProgram) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:

@@ -169,7 +169,7 @@ class BodyPrinter:
 
     def _store(self, number: int, store: Store) -> None:
         axes = self.axes[number]
-        place = f"{self._buffers[store.buffer]} + {self._at(store.index)}"
+        place = self.at(store)
         pointed = self._index_axes(store.index)
         every = axes if store.mode == "set" else frozenset(axis.name for axis in self.tile.axes)
         place += self._widened(every - pointed)
@@ -180,6 +180,10 @@ class BodyPrinter:
             self.writer.write(f'tl.atomic_add({place}, {value}{masked}, sem="relaxed")', store.origin)
         else:
             self.writer.write(f"tl.store({place}, {value}{masked})", store.origin)
+
+    def at(self, store: Store) -> str:
+        """The pointer that a store's index names."""
+        return f"{self._buffers[store.buffer]} + {self._at(store.index)}"
 
     def _widened(self, axes: frozenset[str]) -> str:
         """What makes a pointer a block of the whole tile, where a mask or a value varies along `axes` and the pointer does not."""

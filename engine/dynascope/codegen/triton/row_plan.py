@@ -6,6 +6,7 @@
 held    the whole row in registers: one read of each element however many passes the body has
 looped  a loop over the columns for each pass, each reading anew
 split   several programs for each row, of which the last to finish combines: for few, long rows and one pass
+walked  one program holds several rows, one after another: where values are added up over these
 
 Columns whose count varies are held in the next of a few sizes, and that they fit is relied on; looping and splitting are
 right for any count.
@@ -23,7 +24,7 @@ from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
-Mode = Literal["held", "looped", "split"]
+Mode = Literal["held", "looped", "split", "walked"]
 
 _HELD_BYTES = 65536
 """A row this long still fits the registers of one program."""
@@ -33,6 +34,9 @@ _HELD_ACROSS = 1024
 
 _HELD_BLOCKS = (128, 1024, 4096, 16384)
 """The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
+
+_WALKED_PER_THREAD = 16
+"""Elements: beside them stand the sums."""
 
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
@@ -54,6 +58,14 @@ def choose_rows(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
     if _runs_along_rows(facts):
         return _across(facts, sweeps, device)
     return _along(facts, sweeps, device)
+
+
+def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
+    """Rows that `programs` programs go through; `steps` is how many blocks of rows each takes."""
+    block = max(2, power_of_two(facts.group.column_count))
+    together = max(1, min(_SMALL_TILE // block, 8))
+    steps = -(-facts.group.row_count // (programs * together))
+    return RowPlan("walked", together, block, _between(1, together * block // (32 * _WALKED_PER_THREAD), 16), steps)
 
 
 def _along(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:

@@ -16,7 +16,7 @@ from dynascope.codegen.triton.online import is_of_exponentials, online_sums, swe
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
-from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, power_of_two
+from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Reduce, Store
 from dynascope.schedule.passes import Arrangement, arrange
@@ -25,6 +25,10 @@ from dynascope.sizes import is_constant
 
 def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     arrangement = arrange(facts.body, facts.group.columns)
+    sums = [operation for operation in facts.body if isinstance(operation, Store) and operation.mode == "sum"]
+    if sums:
+        programs = facts.buffers[sums[0].buffer].sizes[0]
+        return _RowKernel(facts, arrangement, choose_walk(facts, programs), {}, programs).emit()
     online = online_sums(facts.body, arrangement, facts.group.column_count)
     # What parts of a row find of exponentials is not brought together.
     stays = any(is_of_exponentials(facts.body, partner) for partner in online.values())
@@ -36,10 +40,12 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
 class _RowKernel:
     """One kernel in the making. `row` and `column` are the axes of its tile."""
 
-    def __init__(self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: dict[int, int]):
-        self.facts, self.arrangement, self.plan, self.online = facts, arrangement, plan, online
-        self.row = Axis("row", facts.group.rows, plan.row_block)
-        self.column = Axis("column", facts.group.columns, plan.column_block, plan.steps * plan.parts)
+    def __init__(
+        self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: dict[int, int], walkers: int = 0
+    ):
+        self.facts, self.arrangement, self.plan, self.online, self.walkers = facts, arrangement, plan, online, walkers
+        self.row = Axis("row", facts.group.rows, plan.row_block, plan.steps * walkers)
+        self.column = Axis("column", facts.group.columns, plan.column_block, 0 if walkers else plan.steps * plan.parts)
         axes = (self.row, self.column)
         self.tile = Tile(axes, needs_wide(all_indices(facts), axes))
         self.draft = Draft(facts, self.tile)
@@ -48,8 +54,8 @@ class _RowKernel:
         self.scratch_bytes = 0
 
     def emit(self) -> TritonKernel:
-        {"held": self._held, "looped": self._looped, "split": self._split}[self.plan.mode]()
-        programs = self.row.blocks * self.plan.parts
+        {"held": self._held, "looped": self._looped, "split": self._split, "walked": self._walked}[self.plan.mode]()
+        programs = self.walkers or self.row.blocks * self.plan.parts
         return self.draft.finish(programs, self.plan.warps, scratch_bytes=self.scratch_bytes)
 
     # ---- the three ways ----
@@ -100,6 +106,55 @@ class _RowKernel:
             for number in range(1, self._pass_count() + 1):
                 self._row_values(number)
             self.writer.write("tl.store(tickets, 0)")
+
+    def _walked(self) -> None:
+        """Neighbouring programs take neighbouring rows. What is the same for all rows is read once."""
+        body, writer = self.facts.body, self.writer
+        self.writer.write("program = tl.program_id(0)" + (".to(tl.int64)" if self.tile.wide else ""))
+        writer.write_all(place_axis(self.tile, self.column, "0"))
+        shared = self._of_columns()
+        self.printer.emit(shared)
+        sums = [n for n, operation in enumerate(body) if isinstance(operation, Store) and operation.mode == "sum"]
+        for number in sums:
+            writer.write(f"{self.printer.name(number)}_lanes = tl.full({self.tile.shape}, 0, tl.float32)")
+        with writer.block(f"for step in range(0, {self.plan.steps}):"):
+            start = f"step * {self.walkers} + program"
+            writer.write_all(place_axis(self.tile, self.row, start if self.row.block == 1 else f"({start}) * {self.row.block}"))
+            for number, operation in enumerate(body):
+                if isinstance(operation, Reduce):
+                    self._reduce_held(number, operation)
+                elif number in sums:
+                    self._add_row(number)
+                elif number not in shared:
+                    self.printer.emit([number])
+        for number in sums:
+            self._leave_sum(number)
+
+    def _of_columns(self) -> list[int]:
+        """Values that no row has a part in."""
+        found: list[int] = []
+        for number, operation in enumerate(self.facts.body):
+            depends = "row" in self.printer.axes[number] or isinstance(operation, (Reduce, Store))
+            if not depends and all(argument in found for argument in operation.arguments):
+                found.append(number)
+        return found
+
+    def _add_row(self, number: int) -> None:
+        store: Store = self.facts.body[number]
+        text = self.printer.spread(store.value, frozenset(("row", "column")))
+        text = f"tl.where({self.row.mask}, {text}, 0)" if self.row.is_masked else text
+        lanes = f"{self.printer.name(number)}_lanes"
+        self.writer.write(f"{lanes} = {lanes} + {text}", store.origin)
+
+    def _leave_sum(self, number: int) -> None:
+        """In the program's row. The tile's rows are added up."""
+        store: Store = self.facts.body[number]
+        total = f"{self.printer.name(number)}_lanes"
+        total = f"tl.sum({total}, 0, keep_dims=True)" if self.row.block > 1 else total
+        width = self.facts.buffers[store.buffer].strides[0]
+        masked = f", mask={self.column.mask}" if self.column.is_masked else ""
+        place = f"{self.printer.at(store)} + program * {width}"
+        self.writer.write(f"tl.store({place}, {total}{masked})", store.origin)
 
     # ---- pieces ----
 
