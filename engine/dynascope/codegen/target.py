@@ -18,6 +18,8 @@ class DeviceModel:
     multiprocessors: int = 132
     threads: int = 2048
     """Resident at once on one multiprocessor."""
+    shared_memory: int = 227 * 1024
+    """Bytes that one program may take."""
 
 
 @dataclass(frozen=True, slots=True)

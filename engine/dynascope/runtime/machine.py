@@ -24,7 +24,8 @@ def _model(device: torch.device) -> DeviceModel | None:
     if device.type != "cuda" or not torch.cuda.is_available():
         return None
     facts = torch.cuda.get_device_properties(device)
-    return DeviceModel(facts.multi_processor_count, facts.max_threads_per_multi_processor)
+    shared = getattr(facts, "shared_memory_per_block_optin", 48 * 1024)
+    return DeviceModel(facts.multi_processor_count, facts.max_threads_per_multi_processor, shared)
 
 
 @functools.cache

@@ -35,6 +35,9 @@ _HELD_ACROSS = 1024
 _HELD_BLOCKS = (128, 1024, 4096, 16384)
 """The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
 
+_STAGES = 3
+"""Blocks of a loop that are on their way at once: the next ones are read while one is computed with. Two hide less than they cost."""
+
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
 
@@ -66,6 +69,20 @@ def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
     together = max(1, min(_SMALL_TILE // block, 8))
     steps = -(-facts.group.row_count // (programs * together))
     return RowPlan("walked", together, block, _between(1, together * block // (32 * _WALKED_PER_THREAD), 16), steps)
+
+
+def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
+    """How many blocks are read ahead in a plan's loops: none where there are few, where shared memory has room for no two programs
+    that do so, or where nothing is computed between the loads of a tile that is walked down."""
+    steps = plan.steps
+    if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
+        return 1
+    columns = set(facts.group.columns)
+    loads = {o.index: facts.buffers[o.buffer] for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols())}
+    if len(loads) == 1 and plan.row_block > 1:
+        return 1
+    ahead = plan.row_block * plan.column_block * sum(buffer.dtype.itemsize for buffer in loads.values()) * (_STAGES - 1)
+    return _STAGES if 2 * ahead <= device.shared_memory else 1
 
 
 def _along(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:

@@ -16,7 +16,7 @@ from dynascope.codegen.triton.online import is_of_exponentials, online_sums, swe
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
-from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two
+from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two, stages_of
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Reduce, Store
 from dynascope.schedule.passes import Arrangement, arrange
@@ -28,22 +28,30 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     sums = [operation for operation in facts.body if isinstance(operation, Store) and operation.mode == "sum"]
     if sums:
         programs = facts.buffers[sums[0].buffer].sizes[0]
-        return _RowKernel(facts, arrangement, choose_walk(facts, programs), {}, programs).emit()
+        walk = choose_walk(facts, programs)
+        return _RowKernel(facts, arrangement, walk, {}, stages_of(facts, walk, device), programs).emit()
     online = online_sums(facts.body, arrangement, facts.group.column_count)
     # What parts of a row find of exponentials is not brought together.
     stays = any(is_of_exponentials(facts.body, partner) for partner in online.values())
     sweeps = arrangement.pass_count if stays else sweeps_left(facts.body, arrangement, online)
     plan = choose_rows(facts, sweeps, device)
-    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}).emit()
+    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}, stages_of(facts, plan, device)).emit()
 
 
 class _RowKernel:
     """One kernel in the making. `row` and `column` are the axes of its tile."""
 
     def __init__(
-        self, facts: GroupFacts, arrangement: Arrangement, plan: RowPlan, online: dict[int, int], walkers: int = 0
+        self,
+        facts: GroupFacts,
+        arrangement: Arrangement,
+        plan: RowPlan,
+        online: dict[int, int],
+        stages: int,
+        walkers: int = 0,
     ):
         self.facts, self.arrangement, self.plan, self.online, self.walkers = facts, arrangement, plan, online, walkers
+        self.stages = stages
         self.row = Axis("row", facts.group.rows, plan.row_block, plan.steps * walkers)
         self.column = Axis("column", facts.group.columns, plan.column_block, 0 if walkers else plan.steps * plan.parts)
         axes = (self.row, self.column)
@@ -117,7 +125,7 @@ class _RowKernel:
         sums = [n for n, operation in enumerate(body) if isinstance(operation, Store) and operation.mode == "sum"]
         for number in sums:
             writer.write(f"{self.printer.name(number)}_lanes = tl.full({self.tile.shape}, 0, tl.float32)")
-        with writer.block(f"for step in range(0, {self.plan.steps}):"):
+        with writer.block(f"for step in {self._range(str(self.plan.steps))}:"):
             start = f"step * {self.walkers} + program"
             writer.write_all(place_axis(self.tile, self.row, start if self.row.block == 1 else f"({start}) * {self.row.block}"))
             for number, operation in enumerate(body):
@@ -157,6 +165,11 @@ class _RowKernel:
         self.writer.write(f"tl.store({place}, {total}{masked})", store.origin)
 
     # ---- pieces ----
+
+    def _range(self, end: str, by: int = 1) -> str:
+        """Of a loop, of which several steps are on their way where that pays."""
+        numbers = ", ".join(("0", end, *([str(by)] if by != 1 else ())))
+        return f"tl.range({numbers}, num_stages={self.stages})" if self.stages > 1 else f"range({numbers})"
 
     def _place_rows(self, program: str) -> None:
         wide = ".to(tl.int64)" if self.tile.wide else ""
@@ -203,7 +216,7 @@ class _RowKernel:
             for name, identity, kind in self._lanes(reduce):
                 self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
         block = self.plan.column_block
-        with self.writer.block(f"for start in range(0, {self.tile.text(self.plan.steps * block)}, {block}):"):
+        with self.writer.block(f"for start in {self._range(self.tile.text(self.plan.steps * block), block)}:"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
             self.printer.emit(self._needed(number))
             for total in self._early(number):
