@@ -266,10 +266,10 @@ def a_generator_that_breaks(x):
 
 
 def a_generator_with_a_cell(x):
-    def inner(n):
-        add = lambda k: k + n  # noqa: E731
-        for n in range(n):
-            yield add(n)
+    def inner(limit):
+        add = lambda k: k + at  # noqa: E731
+        for at in range(limit):
+            yield add(at)
 
     g = inner(3)
     y = x * next(g)
