@@ -350,16 +350,17 @@ def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, sta
 def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
     """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
     constant: frozenset[Source] = frozenset()
+    tied: frozenset[Source] = frozenset()
     while True:
         with clock("capture"):
             options = capture_options(state)
-            options = replace(options, fixed=options.fixed | constant)
+            options = replace(options, fixed=options.fixed | constant, tied=tied)
             if state.options.trace:
                 options = replace(options, trace=functools.partial(setattr, state, "trace"))
             outcome = capture(state.region, values, options)
         if isinstance(outcome, Captured) and not (found := outcome.sizes.constant_extents()) <= constant:
             # For this call alone: another may take another way through the program.
-            constant |= found
+            tied, constant = (found, constant) if may_be_tied(found, tied) else (tied, constant | found)
             continue
         if isinstance(outcome, Refused) or outcome.graph is None:
             return outcome, None
@@ -370,10 +371,18 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             if not numbers:
                 raise
             places = frozenset(outcome.graph.sources[position] for position in numbers)
+            if may_be_tied(places, tied):
+                tied = places
+                continue
             state.refusals.update(places)
             constant |= places
         except OperatorsUnsupported as unsupported:
             state.excluded |= unsupported.operators
+
+
+def may_be_tied(places: frozenset[Source], tied: frozenset[Source]) -> bool:
+    """Whether sizes that the program does not run with others of, each by itself, may vary together. That is tried once."""
+    return not tied and len(places) > 1 and all(isinstance(place, ExtentSource) for place in places)
 
 
 def capture_options(state: RegionState) -> CaptureOptions:

@@ -84,6 +84,20 @@ def test_the_self_check_holds_here():
     assert self_check.first_failure() is None
 
 
+STATES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "default device": lambda: torch.device("meta"),
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_the_self_check_does_not_depend_on_the_state_of_the_first_call(state):
+    with state():
+        assert self_check.first_failure() is None
+
+
 def wrong_decode(code):
     instructions = decode(code)
     for instruction in instructions:

@@ -163,6 +163,156 @@ def inside_with_an_error(x):
     return x
 
 
+@contextlib.contextmanager
+def noted(name, *more, log, **options):
+    log.append(("in", name, more, options))
+    try:
+        with torch.no_grad():
+            yield len(options)
+    except KeyError as error:
+        log.append(error.args)
+    finally:
+        log.append(("out", name))
+
+
+def inside_a_context_manager_that_does_something(x):
+    log = []
+    with noted("a", 1, 2, log=log, scale=3) as k:
+        y = x.sin() * k
+        y = y + y.sum().is_nonzero()
+        log.append(torch.is_grad_enabled())
+    return y * 2, log
+
+
+def inside_two_context_managers(x):
+    log = []
+    with noted("a", log=log, scale=3) as k, noted("b", log=log) as n:
+        y = x.sin() * k + n
+        y = y + y.sum().is_nonzero()
+    return y * 2, log
+
+
+def a_context_manager_that_takes_an_error(x):
+    log = []
+    with noted("a", log=log):
+        if x.sum().is_nonzero():
+            raise KeyError("a")
+    return x * 2, log, torch.is_grad_enabled()
+
+
+def in_a_context_manager_not_yet_entered(x):
+    log = []
+    manager = noted("a", 1, log=log, scale=3)
+    y = x + x.sum().is_nonzero()
+    with manager as k:
+        y = y * k
+    return y, log
+
+
+def asked(limit, log):
+    total = 0
+    for at in range(limit):
+        log.append(at)
+        total += (yield at * 2) or 0
+    return total
+
+
+def delegating(limit, log):
+    try:
+        result = yield from asked(limit, log)
+    except ValueError as error:
+        result = error.args
+    log.append(("result", result))
+    yield result
+
+
+def a_generator_that_is_sent_values(x):
+    log = []
+    g = delegating(3, log)
+    y = x * next(g)
+    y = y + y.sum().is_nonzero()
+    y = y + g.send(5)
+    y = y + y.sum().is_nonzero()
+    return y, list(g), log
+
+
+def a_generator_that_is_thrown_into(x):
+    log = []
+    g = delegating(3, log)
+    y = x * next(g)
+    y = y + y.sum().is_nonzero()
+    return y, g.throw(ValueError("a")), log
+
+
+def a_generator_that_is_closed(x):
+    log = []
+    g = delegating(3, log)
+    y = x * next(g)
+    y = y + y.sum().is_nonzero()
+    g.close()
+    return y, list(g), log
+
+
+def breaking(x):
+    for at in range(3):
+        yield x.sum().is_nonzero() + at
+
+
+def a_generator_that_breaks(x):
+    y = x
+    for k in breaking(x):
+        y = (y * k).sin()
+    return y.cos()
+
+
+def a_generator_with_a_cell(x):
+    def inner(limit):
+        add = lambda k: k + at  # noqa: E731
+        for at in range(limit):
+            yield add(at)
+
+    g = inner(3)
+    y = x * next(g)
+    y = y + y.sum().is_nonzero()
+    return y, list(g)
+
+
+class Base:
+    def scales(self):
+        yield 2
+        yield 3
+
+
+class Derived(Base):
+    def scales(self):
+        yield from super().scales()
+        for scale in super().scales():
+            yield scale * 2
+
+
+def a_generator_that_asks_its_base(x):
+    g = Derived().scales()
+    y = x * next(g)
+    y = y + y.sum().is_nonzero()
+    return y, list(g)
+
+
+def waits_inside_except(log):
+    try:
+        raise KeyError("a")
+    except KeyError as error:
+        yield error.args
+        log.append("b")
+
+
+def a_generator_that_handles_an_error(x):
+    log = []
+    g = waits_inside_except(log)
+    y = x * len(next(g))
+    y = y + y.sum().is_nonzero()
+    return y, list(g), log
+
+
 def a_bound_method(x):
     log = []
     add = log.append
@@ -188,9 +338,20 @@ PROGRAMS = {
     a_map: 4,
     a_filter: 3,
     a_generator_function: 4,
-    a_generator_that_does_something: None,
+    a_generator_that_does_something: 3,
     inside_a_context_manager: 3,
     inside_with_an_error: None,
+    inside_a_context_manager_that_does_something: 3,
+    inside_two_context_managers: 4,
+    a_context_manager_that_takes_an_error: None,
+    in_a_context_manager_not_yet_entered: 5,
+    a_generator_that_is_sent_values: 5,
+    a_generator_that_is_thrown_into: 3,
+    a_generator_that_is_closed: 4,
+    a_generator_that_breaks: 5,
+    a_generator_with_a_cell: 3,
+    a_generator_that_asks_its_base: 3,
+    a_generator_that_handles_an_error: None,
     a_bound_method: 2,
     in_a_comprehension: 4 if sys.version_info < (3, 12) else 3,  # a function of its own, then a loop of the function
 }

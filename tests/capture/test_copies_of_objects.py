@@ -5,6 +5,7 @@ import copy
 import dynascope
 import pytest
 import torch
+from harness import compiled
 from test_outside_protocols import assert_same
 
 X = torch.ones(2)
@@ -82,6 +83,25 @@ def test_addresses_find_what_they_are_of():
     one, other = [1], [1]
     for a, b in ((one, other), (one, one), (other, one)):
         assert_same(function(X, a, b), call(X, a, b))
+
+
+def test_a_copy_of_equal_constants_is_captured_once():
+    """The addresses that `copy` looks up are those of None, True and small numbers too: they are the same, at each call."""
+
+    class Options:
+        def __init__(self):
+            self.first, self.second, self.scale, self.same, self.name = None, None, 2, 2, "a"
+
+    def function(x, options):
+        copied = copy.deepcopy(options)
+        copied.scale = 3
+        return x * copied.scale, copied.second, options.scale
+
+    call = compiled(function)
+    given = Options()
+    for _ in range(3):
+        assert_same(function(X, given), call(X, given))
+    assert len(call.captures) == 1
 
 
 @pytest.mark.may_break

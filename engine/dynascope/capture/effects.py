@@ -237,6 +237,11 @@ def write_data(rebuilder: Rebuilder, value: DataValue) -> None:
 
 
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
+    """An empty cell may be emptied."""
+    if value.content is None:
+        rebuilder.load(value)
+        rebuilder.builder.delete_attribute("cell_contents")
+        return
     rebuilder.load(value.content)
     if isinstance(value.source, CellSource):
         rebuilder.builder.store_cell(value.source.name)
@@ -287,7 +292,7 @@ WRITTEN = {
     DictValue: written_to_dictionary,
     SetValue: lambda value: value.items.values(),
     InstanceValue: lambda value: [item for item in value.attributes.values() if item is not DELETED],
-    CellValue: lambda value: (value.content,),
+    CellValue: lambda value: () if value.content is None else (value.content,),
     GradientValue: lambda value: (value.tensor, value.content),
     DataValue: lambda value: (value.tensor, value.content),
 }

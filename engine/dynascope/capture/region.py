@@ -63,6 +63,8 @@ class CaptureOptions:
     """Sizes of tensors that were equal to others once, and then were not."""
     earlier: Mapping[Source, tuple[int, ...]] = field(default_factory=dict)
     """What sizes of tensors were at earlier captures: those that differed then are not taken to be equal now."""
+    tied: frozenset[Source] = frozenset()
+    """Sizes of tensors that the program does not run with others of, each by itself: what they differ by now is relied on."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True

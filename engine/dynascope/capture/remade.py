@@ -2,9 +2,11 @@
 
     (layer(x) for layer in layers)     the generator function called with what is left of its iterator
     map(f, items)                      `map` of what is left
-    model.named_children()             called again, and as many items taken as the program has taken
+    model.named_children()             a generator that begins at the `yield` where this one waits, with what its frame holds
+                                       (`frame/suspended.py`); that of a `@contextmanager` is one of these
 
-What would do something a second time is not remade: the answer is None, and there is no break at this place.
+One that waits inside `except` is called again, and as many items taken as the program has taken. What would do something a second
+time is not remade: the answer is None, and there is no break at this place.
 """
 
 from __future__ import annotations
@@ -19,15 +21,21 @@ from dynascope.capture.values import (
     ConstantValue,
     CountValue,
     DictValue,
+    FunctionValue,
     GeneratorValue,
     InstanceValue,
     IteratorValue,
     ListValue,
+    NullValue,
     SetValue,
     TupleValue,
     Value,
     ZipValue,
 )
+from dynascope.frame.liveness import Liveness
+from dynascope.frame.resume import CellContentParameter, CellParameter, LocalParameter, StackParameter
+from dynascope.frame.shape import CodeShape
+from dynascope.frame.suspended import make_suspended_code
 
 OF_FUNCTION_AND_ITERATOR = {
     code: equivalents.STAND_FOR[code]
@@ -47,7 +55,7 @@ class Remade:
 
 def remade(generator: GeneratorValue) -> Remade | None:
     code = generator.frame.code
-    if generator.finished or code.co_flags & VARIADIC:
+    if generator.finished:
         return None
     if code in OF_FUNCTION_AND_ITERATOR:
         return of_function_and_iterator(generator)
@@ -55,6 +63,42 @@ def remade(generator: GeneratorValue) -> Remade | None:
         return None
     if is_one_loop(generator):
         return Remade(generator.frame.function, (given(generator.frame.slots[".0"]),))
+    if generator.started and (waiting := as_it_waits(generator)) is not None:
+        return waiting
+    return called_again(generator)
+
+
+def as_it_waits(generator: GeneratorValue) -> Remade | None:
+    """A function that gives a generator with the frame as it is now, and waits at its first item where this one does."""
+    frame = generator.frame
+    cells = {name: value for name, value in frame.slots.items() if isinstance(value, CellValue)}
+    live = Liveness(frame.program.instructions, CodeShape.of(frame.code)).before(frame.instruction)
+    bound = [name for name in frame.slots if name in live and name not in cells]
+    nulls = [at for at, value in enumerate(frame.stack) if isinstance(value, NullValue)]
+    resume = make_suspended_code(frame.code, frame.program.instructions, frame.instruction, nulls, bound, tuple(cells))
+    if resume is None:
+        return None
+    function = FunctionValue(resume.code, frame.globals, frame.function.name)
+    function.closure = tuple(cells[name] for name in resume.code.co_freevars)
+    arguments: list[Value] = []
+    for parameter in resume.parameters:
+        match parameter:
+            case StackParameter(position):
+                arguments.append(frame.stack[position])
+            case LocalParameter(name) | CellParameter(name):
+                arguments.append(frame.slots[name])
+            case CellContentParameter(name):
+                if cells[name].content is None:
+                    return None
+                arguments.append(cells[name].content)
+    return Remade(function, tuple(arguments), taken=1)
+
+
+def called_again(generator: GeneratorValue) -> Remade | None:
+    """The same call, after which as many items are taken."""
+    code = generator.frame.code
+    if code.co_flags & VARIADIC:
+        return None
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
     values = {name: given(generator.given[name]) for name in (*positional, *named)}

@@ -21,7 +21,7 @@ from dynascope.report.span import UserStack
 from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, known, roots_of
 from dynascope.sizes.expression import INFINITY, of_root
 
-MOST = 2**63 - 1
+LEAST, MOST = 2, 2**63 - 1
 """No tensor has a larger size or stride."""
 
 
@@ -41,6 +41,8 @@ class Sizes:
         self.places: dict[str, tuple[Source, UserStack]] = {}
         self.extents: dict[tuple[int, ...], Size] = {}
         """Of tensors, by their values at hand and at earlier captures."""
+        self.tied: Size | None = None
+        """The first of the sizes that are tied."""
         self.seen: dict[Source, int] = {}
         """Every size of a tensor from outside, as it is."""
         self.counts: dict[tuple, Size] = {}
@@ -59,18 +61,25 @@ class Sizes:
         self.graph.number_input(size, source)
         return size
 
-    def extent(self, hint: int, source: Source, apart: bool, earlier: tuple[int, ...] = ()) -> Size:
-        """A tensor's size or stride. Those that are equal now and always were are one root, but for those to be told apart."""
+    def extent(self, hint: int, source: Source, apart: bool, earlier: tuple[int, ...] = (), tied: bool = False) -> Size:
+        """A tensor's size or stride. Those that are equal now and always were are one root, but for those to be told apart; those that
+        are tied are the first one of them and what they differ by."""
         shared = None if apart else self.extents.get((hint, *earlier))
+        if shared is None and tied and self.tied is not None:
+            shared = self.tied + (hint - self.tied.hint)
+            _ = shared >= LEAST
+            self.graph.journal.set_item(self.extents, (hint, *earlier), shared)
         if shared is not None:
             self.follows(source, shared)
             return shared
         name = self._new_name("s")
-        size = self.scope.root(name, hint, low=2, high=MOST)
+        size = self.scope.root(name, hint, low=LEAST, high=MOST)
         self.places[name] = source, self.scope.where()
         self.graph.number_input(size, source)
         if not apart:
             self.graph.journal.set_item(self.extents, (hint, *earlier), size)
+        if tied:
+            self.graph.journal.set(self, "tied", size)
         return size
 
     def late(self, kind: type, hint: int | float, low: float) -> Size:

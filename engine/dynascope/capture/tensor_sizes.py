@@ -3,7 +3,8 @@
     x: f32[7, 64], its first size varies     sizes (s0, 64), strides (64, 1), s0 = x.size(0), and 2 or more
     x: f32[7, 64], its second size varies    sizes (7, s0), strides (s0, 1): a guard that `x.stride(0) == x.size(1)`
 
-Sizes that are equal now are one root, until a call comes in which they differ. 0 and 1 are cases of their own: torch
+Sizes that are equal now are one root, until a call comes in which they differ. Two that the program does not run with others of, each
+by itself (a mask is one longer than the cache), are one root and a difference. 0 and 1 are cases of their own: torch
 broadcasts and lays out such tensors in another way. A stride that no sizes give stays what it is, or varies by itself.
 """
 
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.marks import marks_of
+from dynascope.capture.sizes import LEAST
 from dynascope.guards.source import ExtentSource, ModuleMemberSource, Source
 from dynascope.sizes import hint_of, is_size
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-LEAST = 2
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     for d in varying:
         place = ExtentSource(source, "size", d)
         earlier = machine.options.earlier.get(place, ())
-        sizes[d] = machine.sizes.extent(sizes[d], place, place in machine.options.apart, earlier)
+        is_apart = place in machine.options.apart
+        is_tied = place in machine.options.tied and not is_apart
+        sizes[d] = machine.sizes.extent(sizes[d], place, is_apart, earlier, is_tied)
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low
         _ = high is None or sizes[d] <= high

@@ -142,11 +142,11 @@ def make_resume_code(
     reason = refusal_to_resume(code)
     if reason is not None:
         raise ResumeRefusal(reason)
-    root, instructions, index = _at_root(code, instructions, instructions.index(at))
-    return _ResumeWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells).write()
+    root, instructions, index = at_root(code, instructions, instructions.index(at))
+    return ResumeWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells).write()
 
 
-def _at_root(
+def at_root(
     code: CodeType, instructions: Sequence[Instruction], index: int
 ) -> tuple[CodeType, Sequence[Instruction], int]:
     """The same place in the user's own function, if `code` resumes one."""
@@ -157,7 +157,7 @@ def _at_root(
     return origin.root, decode(origin.root), root_index
 
 
-class _ResumeWriter:
+class ResumeWriter:
     """The state of one `make_resume_code`."""
 
     def __init__(
@@ -254,14 +254,17 @@ class _ResumeWriter:
 
     def write_prologue(self, builder: CodeBuilder, target: Instruction, first: Instruction) -> None:
         builder.position = self.entry_position()
-        if self.free_variables:
-            builder.emit("COPY_FREE_VARS")
+        self.write_start(builder)
         for position, slot in enumerate(self.stack):
             self.write_slot(builder, position, slot)
         with builder.protected_by(None if target.operation in NEVER_RAISES else target.handler):
             builder.emit("RESUME", 0)
             if target is not first:
                 builder.jump(target)
+
+    def write_start(self, builder: CodeBuilder) -> None:
+        if self.free_variables:
+            builder.emit("COPY_FREE_VARS")
 
     def write_slot(self, builder: CodeBuilder, position: int, slot: StackSlot) -> None:
         if position in self.null_positions:

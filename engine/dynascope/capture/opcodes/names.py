@@ -72,8 +72,12 @@ def make_cell(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 
 @operation("LOAD_DEREF")
 def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    content = frame.slots[instruction.value].content
+    cell = frame.slots[instruction.value]
+    content = cell.content
     if content is None:
+        if cell.source is not None and not cell.changed:
+            # Nothing guards that an outside variable stays unbound.
+            raise Break(ProgramRaises("NameError", machine.expression()))
         free = instruction.value in frame.code.co_freevars
         kind = NameError if free else UnboundLocalError
         text = "free variable" if free else "local variable"
@@ -94,9 +98,11 @@ def store_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Non
 @operation("DELETE_DEREF")
 def delete_deref(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     cell = frame.slots[instruction.value]
-    if cell.content is None or cell.source is not None:
-        raise Break(ForeignCall("del", "it unbinds a variable that other functions share"))
+    if cell.content is None:
+        raise Break(ForeignCall("del", "the variable is not bound"))
+    machine.realize(cell.content)  # so that a guard says that it is bound
     machine.journal.set(cell, "content", None)
+    machine.write(cell)
 
 
 @operation("LOAD_GLOBAL")

@@ -21,7 +21,15 @@ from dynascope.capture.protocols.attributes import (
     property_part,
     slot,
 )
-from dynascope.capture.protocols.classes import MISSING, descriptor_source, is_data_descriptor, is_made, lookup, member
+from dynascope.capture.protocols.classes import (
+    MISSING,
+    acts_as,
+    descriptor_source,
+    is_data_descriptor,
+    is_made,
+    lookup,
+    member,
+)
 from dynascope.capture.protocols.presence import MODULE_TABLES
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -94,7 +102,7 @@ def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value)
 def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     """`object.__setattr__`."""
     entry = lookup(value.python_type, name)
-    if isinstance(entry, property):
+    if acts_as(entry, property, "__set__"):
         return machine.call(property_part(machine, value, name, "fset"), [value, item])
     if entry is not MISSING and is_data_descriptor(entry):
         kind = type(entry)
@@ -179,7 +187,7 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
 
 
 def delete_by_descriptor(machine: Machine, value: InstanceValue, name: str, entry: Any) -> Any:
-    if isinstance(entry, property):
+    if acts_as(entry, property, "__delete__"):
         return machine.call(property_part(machine, value, name, "fdel"), [value])
     kind = type(entry)
     if not isinstance(getattr(kind, "__delete__", None), types.FunctionType):

@@ -24,6 +24,7 @@ from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_l
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
     MISSING,
+    acts_as,
     descriptor_source,
     is_data_descriptor,
     is_made,
@@ -222,11 +223,11 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return MethodValue(ConstantValue(entry), value)
     if kind is functools._lru_cache_wrapper:
         return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)
-    if isinstance(entry, property):
+    if acts_as(entry, property):
         return machine.call(property_part(machine, value, name, "fget"), [value])
-    if kind is staticmethod:
+    if acts_as(entry, staticmethod):
         return member(machine, cls, name, value)
-    if kind is classmethod:
+    if acts_as(entry, classmethod):
         return MethodValue(member(machine, cls, name, value), class_value(machine, value))
     if kind is types.ClassMethodDescriptorType or kind is types.BuiltinFunctionType:
         return ConstantValue(getattr(cls, name))
@@ -235,14 +236,18 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
-        descriptor = machine.outside.realize(entry, descriptor_source(machine, cls, name, value))
-        getter = member(machine, kind, "__get__", descriptor)
-        return machine.call(getter, [descriptor, value, class_value(machine, value)])
+        return by_descriptor(machine, cls, name, entry, [value, class_value(machine, value)])
     if hasattr(kind, "__get__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if (made := made_entry(machine, cls, name)) is not None:
         return made
     return machine.outside.lazy(entry, member_source(machine, cls, name, value))
+
+
+def by_descriptor(machine: Machine, cls: type, name: str, entry: Any, asked: list[Value]) -> Any:
+    """What the `__get__` of the program's own descriptor gives, asked for an object (None for the class itself) and its class."""
+    descriptor = machine.outside.realize(entry, descriptor_source(machine, cls, name, None))
+    return machine.call(member(machine, type(entry), "__get__", descriptor), [descriptor, *asked])
 
 
 def property_part(machine: Machine, value: Value, name: str, part: str) -> Value:
@@ -392,7 +397,7 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
     if entry is not MISSING and name not in own:
         if isinstance(entry, types.FunctionType):
             return MethodValue(member(machine, type(thing), name, value), value)
-        if isinstance(entry, property) and not isinstance(entry.fget, types.BuiltinFunctionType):
+        if acts_as(entry, property) and not isinstance(entry.fget, types.BuiltinFunctionType):
             return machine.call(property_part(machine, value, name, "fget"), [value])
     if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
         raise missing(machine, value, name)
@@ -411,7 +416,8 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
 def attribute_of_fixed(machine: Machine, value: ConstantValue, name: str, found: Any) -> Value:
     from dynascope.capture.outside import LITERAL_TYPES
 
-    if type(found) in LITERAL_TYPES or isinstance(found, STABLE_TYPES):
+    is_python = isinstance(found, types.FunctionType) and not is_library_name(found.__module__)
+    if type(found) in LITERAL_TYPES or isinstance(found, STABLE_TYPES) and not is_python:
         return ConstantValue(found)
     if value.source is not None:
         return machine.outside.lazy(found, AttributeSource(value.source, name))
@@ -476,14 +482,17 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
         if isinstance(found, types.MethodType):
             return MethodValue(machine.outside.fixed(found.__func__, name), value)
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
-    if isinstance(entry, classmethod):
+    if acts_as(entry, classmethod):
         return MethodValue(member(machine, cls, name), value)
     if isinstance(entry, types.ClassMethodDescriptorType):
         return ConstantValue(getattr(cls, name))
-    if isinstance(entry, (types.FunctionType, staticmethod)):
+    if isinstance(entry, types.FunctionType) or acts_as(entry, staticmethod):
         return member(machine, cls, name)
     if (made := made_entry(machine, cls, name)) is not None:
         return made
+    kind = type(entry)
+    if isinstance(getattr(kind, "__get__", None), types.FunctionType) and not is_library_name(kind.__module__):
+        return by_descriptor(machine, cls, name, entry, [NONE, value])
     found = getattr(cls, name)
     if module_name(type(found)) == "enum" or is_library_name(cls.__module__):
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
@@ -570,13 +579,13 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
         if name in base.__dict__:
             entry = base.__dict__[name]
             found = member(machine, base, name)
-            if isinstance(entry, staticmethod) or name == "__new__":
+            if acts_as(entry, staticmethod) or name == "__new__":
                 return found
-            if isinstance(entry, classmethod):
+            if acts_as(entry, classmethod):
                 return MethodValue(found, instance if is_class else class_value(machine, instance))
-            if isinstance(entry, property) and not is_class and is_made(base):
+            if acts_as(entry, property) and not is_class and is_made(base):
                 return machine.call(found, [instance])
-            if isinstance(entry, property) and not is_class:
+            if acts_as(entry, property) and not is_class:
                 place = AttributeSource(member_source(machine, base, name, None), "fget")
                 return machine.call(machine.outside.realize(entry.fget, place), [instance])
             if isinstance(entry, types.ClassMethodDescriptorType):

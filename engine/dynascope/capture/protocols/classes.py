@@ -27,7 +27,7 @@ from dynascope.guards.source import (
     Source,
     TypeSource,
 )
-from dynascope.guards.world import ABSENT
+from dynascope.guards.world import ABSENT, look_up
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -91,6 +91,11 @@ def has_python_method(cls: type, name: str) -> bool:
     return isinstance(lookup(cls, name), types.FunctionType)
 
 
+def acts_as(entry: Any, kind: type, method: str = "__get__") -> bool:
+    """Whether an entry does what `property`, `classmethod` or `staticmethod` does: subclasses of these may have their own `__get__`."""
+    return isinstance(entry, kind) and look_up(type(entry), method) is vars(kind)[method]
+
+
 def is_data_descriptor(entry: Any) -> bool:
     kind = type(entry)
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
@@ -136,11 +141,12 @@ def member(machine: Machine, cls: type, name: str, instance: Value | None = None
     if (made := made_entry(machine, cls, name)) is not None:
         return made.parts[0] if isinstance(made, DescriptorValue) else machine.realize(made)
     source = member_source(machine, cls, name, instance)
-    if isinstance(entry, (staticmethod, classmethod)) and not isinstance(source, ConstantSource):
-        if isinstance(entry, classmethod):
+    is_class_method, is_static_method = acts_as(entry, classmethod), acts_as(entry, staticmethod)
+    if (is_class_method or is_static_method) and not isinstance(source, ConstantSource):
+        if is_class_method:
             return machine.outside.realize(entry.__func__, AttributeSource(source, "__func__"))
         return machine.outside.realize(entry.__func__, source)
-    if isinstance(entry, (staticmethod, classmethod)):
+    if is_class_method or is_static_method:
         return machine.outside.fixed(entry.__func__, name)
     return machine.outside.realize(entry, source)
 

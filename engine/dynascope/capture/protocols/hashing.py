@@ -35,7 +35,8 @@ def hash_key(machine: Machine, value: Value) -> Any:
     if isinstance(value, SymbolicNumber):
         value = machine.known(value)
     if isinstance(value, AddressValue):
-        machine.note_key(value.of)
+        if not isinstance(value.of, ConstantValue):  # whose address only `copy` asks for, and keeps nothing under it
+            machine.note_key(value.of)
         return AddressValue, value.of
     if isinstance(value, ConstantValue):
         return checked(machine, value.value)

@@ -1,0 +1,130 @@
+"""Descriptors of the program's own, and subclasses of `property`, `classmethod` and `staticmethod` that bind in another way."""
+
+import abc
+import functools
+
+import pytest
+import torch
+from harness import compiled
+from test_outside_protocols import assert_same
+
+X = torch.ones(2)
+
+
+class class_property(property):  # noqa: N801 (they are written so)
+    def __get__(self, instance, owner):
+        return self.fget(owner)
+
+
+class ClassValue:
+    def __init__(self, function):
+        self.function = function
+
+    def __get__(self, instance, owner=None):
+        return self.function(owner), instance is None
+
+
+class Twice(staticmethod):
+    def __get__(self, instance, owner=None):
+        return lambda *arguments: self.__func__(*arguments) * 2
+
+
+class ForEither(classmethod):
+    """A method of the object where there is one, of the class otherwise."""
+
+    def __get__(self, instance, owner=None):
+        return functools.partial(self.__func__, owner if instance is None else instance)
+
+
+class ReadOnly(property):
+    def __set__(self, instance, value):
+        instance.tried = (self.fget.__name__, value)
+
+
+class Described(abc.ABC):
+    scale = 3
+
+    @class_property
+    def double(cls):  # noqa: N805
+        return cls.scale * 2
+
+    @ClassValue
+    def triple(cls):  # noqa: N805
+        return cls.scale * 3
+
+    @Twice
+    def add_one(x):  # noqa: N805
+        return x + 1
+
+    @ForEither
+    def scaled(self, x):
+        return x * self.scale
+
+    @ReadOnly
+    def fixed(self):
+        return self.scale
+
+    @abc.abstractproperty
+    def size(self):
+        return self.scale + 1
+
+
+class Derived(Described):
+    size = property(lambda self: Described.size.fget(self) * 2)
+
+    def __init__(self):
+        self.scale = 50
+
+    @class_property
+    def double(cls):  # noqa: N805
+        return super().scale + 1
+
+
+def through_the_object(x, given):
+    return x * given.double, given.triple, given.add_one(x), given.scaled(x), given.fixed, given.size
+
+
+def through_the_class(x, given):
+    cls = type(given)
+    return x * cls.double, cls.triple, cls.add_one(x), cls.scaled(x), Described.double
+
+
+def written(x, given):
+    given.fixed = 4
+    return x * given.fixed, given.tried
+
+
+@pytest.mark.parametrize("program", [through_the_object, through_the_class, written])
+def test_they_bind_as_they_say(program):
+    call = compiled(program)
+    for _ in range(3):
+        assert_same(program(X, Derived()), call(X, Derived()))
+    assert len(call.captures) == 1 and call.refused == []
+
+
+def test_what_they_read_is_guarded():
+    call, given = compiled(through_the_object), Derived()
+    assert_same(through_the_object(X, given), call(X, given))
+    Described.scale = 5
+    try:
+        assert_same(through_the_object(X, given), call(X, given))
+    finally:
+        Described.scale = 3
+
+
+def test_what_they_do_for_a_class_is_done_at_each_call_and_not_by_guards():
+    asked = []
+
+    class Counted:
+        @ClassValue
+        def value(cls):  # noqa: N805
+            asked.append(cls)
+            return 2
+
+    def program(x):
+        return x * Counted.value[0]
+
+    call = compiled(program)
+    for _ in range(3):
+        call(X)
+    assert asked == [Counted] * 3

@@ -1,0 +1,102 @@
+"""Variables that functions share: bound, unbound, and unbound by `del`."""
+
+import torch
+from harness import compiled
+from test_outside_protocols import assert_same
+
+X = torch.ones(2)
+
+
+def outcomes(make, calls):
+    """What each call gives, compiled and as it is: `make` gives a function, and one that is called after each call of it."""
+    found = []
+    for change in (lambda function: function, compiled):
+        function, between = make()
+        function, results = change(function), []
+        for arguments in calls:
+            try:
+                results.append(function(X, *arguments))
+            except NameError as error:
+                results.append(str(error))
+            results.append(between())
+        found.append(results)
+    assert_same(*found)
+    return function
+
+
+def told(read):
+    try:
+        return read()
+    except NameError as error:
+        return str(error)
+
+
+def test_unbound_for_others_too():
+    def make():
+        y = 3
+
+        def function(x, again):
+            nonlocal y
+            z = x * y
+            del y
+            if again:
+                y = again
+            return z
+
+        return function, lambda: told(lambda: y)
+
+    function = outcomes(make, [(4,), (0,), (1,)])
+    assert "foreign-call" not in function.compilation.codes
+
+
+def test_bound_and_unbound_again():
+    def make():
+        y = 3
+        del y
+
+        def function(x):
+            nonlocal y
+            y = 5
+            x = x + y
+            del y
+            return x
+
+        return function, lambda: told(lambda: y)
+
+    outcomes(make, [(), ()])
+
+
+def test_that_it_is_unbound_is_not_taken_for_granted():
+    def make():
+        y = 3
+        del y
+
+        def function(x):
+            try:
+                return x + y
+            except NameError:
+                return x - 1
+
+        def fill():
+            nonlocal y
+            y = 5
+
+        return function, fill
+
+    outcomes(make, [(), (), ()])
+
+
+def test_a_loop_that_breaks_unbinds_what_an_inner_function_reads():
+    def program(x):
+        found = []
+        for k in range(3):
+            part = x * k
+            found.append((lambda: part)())
+            found.append(part.sum().is_nonzero())
+            del part
+        return found
+
+    call = compiled(program)
+    for _ in range(2):
+        assert_same(program(X), call(X))
+    assert "foreign-call" not in call.compilation.codes
