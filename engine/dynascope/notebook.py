@@ -6,14 +6,17 @@
     model = torch.compile(model)
     model(x)
 
-In a notebook the report is a page with the annotated cell, what broke and pictures of the graphs; in a terminal its text.
+In a notebook the report is a page with the annotated cell, what broke and pictures of the graphs; in a terminal its text. An editor
+that shows the notebook finds beside it where the report lies and what the cells were called, for lenses and hovers in the cells.
 """
 
 from __future__ import annotations
 
 import argparse
 import linecache
+import os
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +26,15 @@ from typing import Any
 from dynascope import recording
 from dynascope.report.facts import CompileReport
 from dynascope.report.html_page import html_fragment
+from dynascope.report.spoken_files import files_of
+from dynascope.report.store import write_report
 from dynascope.report.terminal import Page, report_text
+from dynascope.report.user_files import is_user_file
+from dynascope.report_folders import new_report_path
 
 MAGIC = "dynascope"
+FOR_EDITORS = "application/vnd.dynascope.report+json"
+"""The type of what is for an editor's eyes: notebooks keep it with the cell's output and show what else there is."""
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -41,6 +50,10 @@ class CellReport:
     report: CompileReport
     page: Page
     number: int
+    for_editors: dict[str, Any]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_(), FOR_EDITORS: self.for_editors}
 
     def __repr__(self) -> str:
         return report_text(self.report, self.page).strip("\n")
@@ -54,6 +67,8 @@ class Cells:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        self._texts: dict[str, str] = {}
+        self._kernel = f"{os.getpid()}-{time.time_ns()}"
 
     def run(self, line: str, cell: str) -> None:
         """%%dynascope [--guards] [--annotate] [--quiet] [--backend NAME] [--dynamic] [--json PATH]"""
@@ -66,24 +81,36 @@ class Cells:
         recorder.program_asks(True)
         before = recording.use(recorder)
         try:
-            with _served(_chosen(options)), self._named(file, cell):
+            with _served(_chosen(options)), self._named(file, line, cell):
                 self._shell.run_cell(cell)
         finally:
             recording.use(before)
         report = recorder.report()
         if options.json:
-            from dynascope.report.store import write_report
-
             write_report(report, Path(options.json))
         if not options.quiet:
             from IPython.display import display  # pyright: ignore[reportMissingImports]
 
-            display(CellReport(report, Page(guards=options.guards, annotate=options.annotate), number))
+            page = Page(guards=options.guards, annotate=options.annotate)
+            display(CellReport(report, page, number, self._for_editors(report, file)))
+
+    def _for_editors(self, report: CompileReport, file: str) -> dict[str, Any]:
+        """Where the report lies, and the texts of the cells that it speaks of: a cell without the magic is found by its text."""
+        try:
+            path = new_report_path(file)
+            write_report(report, path)
+        except OSError:
+            # Nothing can be kept: the page says the same.
+            return {}
+        names = {name for name in files_of(report) if is_user_file(name) and not os.path.exists(name)} | {file}
+        texts = {name: self._texts.get(name) or "".join(linecache.getlines(name)) for name in sorted(names)}
+        return {"kernel": self._kernel, "file": file, "report": str(path), "texts": texts}
 
     @contextmanager
-    def _named(self, file: str, cell: str) -> Iterator[None]:
+    def _named(self, file: str, line: str, cell: str) -> Iterator[None]:
         """The cell's code says that it is of that file. The magic has a line in it, so that lines count as the notebook counts them."""
         text = f"# %%{MAGIC}\n{cell}"
+        self._texts[file] = f"%%{MAGIC} {line}".rstrip() + f"\n{cell}"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         compiler = self._shell.compile
         ast_parse, cache = compiler.ast_parse, compiler.cache

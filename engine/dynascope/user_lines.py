@@ -27,6 +27,8 @@ class UserLines:
     callers: UserStack = ()
     names: Mapping[str, str] = field(default_factory=dict)
     """Of a library's function: what the calling line gives for each parameter, so that `input` is called `xb`."""
+    _known: dict[UserFrame, UserFrame] = field(default_factory=dict, repr=False, compare=False)
+    """Frames that were refined: the guards and values of a large model share a few hundred."""
 
     def words(self, text: str) -> str:
         """With the user's names in place of a library's parameters; only where text quotes code."""
@@ -39,7 +41,13 @@ class UserLines:
 
     def stack(self, stack: UserStack) -> UserStack:
         known = any(is_user_file(frame.span.file) for frame in stack)
-        return tuple(map(_refined, stack if known else (*self.callers, *stack)))
+        return tuple(map(self._refined, stack if known else (*self.callers, *stack)))
+
+    def _refined(self, frame: UserFrame) -> UserFrame:
+        found = self._known.get(frame)
+        if found is None:
+            found = self._known[frame] = _refined(frame)
+        return found
 
     def places(self, span: Span | None, stack: UserStack) -> tuple[Span, ...]:
         return user_places(span, self.stack(stack))

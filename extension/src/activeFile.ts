@@ -1,14 +1,14 @@
 /** Which file a command of the palette means. */
 
 import * as vscode from 'vscode';
-import { DOCUMENT_SCHEME } from './protocol';
+import { CELL_SCHEME, DOCUMENT_SCHEME } from './protocol';
 
 /** Of Dynascope's own views and the panel: looking at one, a person means the program beside it. */
 const BESIDE = [DOCUMENT_SCHEME, 'output'];
 
-/** The Python file in the active editor; where a view of ours is active, the one beside it. */
+/** The Python file or the notebook's cell in the active editor; where a view of ours is active, the one beside it. */
 export function activeFile(): vscode.Uri | undefined {
-  return activeDocument(({ uri }) => uri.scheme === 'file')?.uri;
+  return activeDocument(({ uri }) => uri.scheme === 'file' || uri.scheme === CELL_SCHEME)?.uri;
 }
 
 /** As `activeFile`; a file that has no name yet gets one first, for what runs is the file on disk. */

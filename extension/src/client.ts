@@ -6,8 +6,8 @@ import * as vscode from 'vscode';
 import { ExecuteCommandRequest, LanguageClient, RevealOutputChannelOn, State } from 'vscode-languageclient/node';
 import type { LanguageClientOptions } from 'vscode-languageclient/node';
 import { initializationOptions, serverExecutable } from './launch';
-import { DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
-import type { DocumentAnswer, Links, Output, RunState, TreeNode } from './protocol';
+import { CELL_SCHEME, DOCUMENT_SCHEME, Method, ServerCommand } from './protocol';
+import type { CellReport, DocumentAnswer, Links, Output, RunState, TreeNode } from './protocol';
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
 import { ready } from './readiness';
@@ -85,6 +85,11 @@ export class Server implements vscode.Disposable {
   async links(uri: vscode.Uri): Promise<Links | undefined> {
     const client = await this.running();
     return client?.sendRequest<Links>(Method.links, { uri: uri.toString() });
+  }
+
+  async cellRan(report: CellReport): Promise<void> {
+    const client = await this.running();
+    await client?.sendNotification(Method.cellReport, report);
   }
 
   async tree(uri: string): Promise<TreeNode[] | undefined> {
@@ -186,7 +191,11 @@ export class Server implements vscode.Disposable {
 
   private options(interpreter: string): LanguageClientOptions {
     return {
-      documentSelector: [{ scheme: 'file', language: 'python' }, { scheme: DOCUMENT_SCHEME }],
+      documentSelector: [
+        { scheme: 'file', language: 'python' },
+        { scheme: CELL_SCHEME, language: 'python' },
+        { scheme: DOCUMENT_SCHEME },
+      ],
       initializationOptions: () => initializationOptions(this.context, configuration(interpreter)),
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,

@@ -8,6 +8,7 @@ import { onPythonExtensionChange } from './python/pythonExtension';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
 import { registerLinked } from './views/linked';
+import { registerNotebooks } from './views/notebooks';
 import { registerOutput } from './views/output';
 import { registerPictures } from './views/pictures';
 import { registerStatus } from './views/status';
@@ -26,6 +27,7 @@ export function activate(context: vscode.ExtensionContext): void {
     registerDocuments(server),
     registerDebugging(context),
     registerLinked(server),
+    registerNotebooks(server),
     registerPictures(server),
     registerTree(server),
     registerCommands({ context, server, log, output }),

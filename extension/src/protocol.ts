@@ -25,6 +25,7 @@ export const ServerCommand = {
 } as const;
 
 export const Method = {
+  cellReport: 'dynascope/cellReport',
   configure: 'dynascope/configure',
   document: 'dynascope/document',
   documentsChanged: 'dynascope/documentsChanged',
@@ -35,8 +36,22 @@ export const Method = {
   treeChanged: 'dynascope/treeChanged',
 } as const;
 
+/** The scheme of a notebook's cells, which is VS Code's own. */
+export const CELL_SCHEME = 'vscode-notebook-cell';
+
 /** The scheme of the server's read-only documents: kernels, graphs, guards, summaries, reason pages. */
 export const DOCUMENT_SCHEME = 'dynascope';
+
+/** A cell that ran under `%%dynascope`, with the cells that it may speak of. URIs, and names that the kernel gave. */
+export interface CellReport {
+  cell: string;
+  cells: string[];
+  files: Record<string, string>;
+  kernel: string;
+  file: string;
+  report: string;
+  texts: Record<string, string>;
+}
 
 export interface RunOptions {
   arguments: string[];

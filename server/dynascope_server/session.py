@@ -153,6 +153,15 @@ class Session:
             self._results.update(others)
             self.accept(program, report)
 
+    def take(self, program: str, report: CompileReport, texts: dict[str, str]) -> None:
+        """A result of what was run elsewhere, with the texts that ran: the newest one of its program."""
+        before = self._results.pop(program, None)
+        result = Result(program, texts=dict(texts))
+        if before is not None:
+            result.previous, result.chosen = before.report, before.chosen
+        self._results[program] = result
+        self.accept(program, report)
+
     def choose(self, program: str, function: FunctionFact, variant: Variant) -> None:
         """From now on this variant is shown, also after the next run if it has one that is set apart in the same way."""
         result = self._results[program]

@@ -3,10 +3,12 @@
 import ast
 import sys
 import types
+from pathlib import Path
 
 import dynascope
 import pytest
 import torch
+from dynascope.report.store import read_report
 
 CELL = """\
 @torch.compile
@@ -65,6 +67,11 @@ def test_a_cell_is_compiled_and_told_of_on_its_lines(shell):
     page = shown._repr_html_()
     assert 'id="cell-7-L5"' in page and 'href="#cell-7-k0"' in page and "<svg" in page
     assert shell.compile.cache("1", 8) == "<ipython-input-8>"
+    bundle = shown._repr_mimebundle_()
+    beside = bundle["application/vnd.dynascope.report+json"]
+    assert bundle["text/html"] == page and bundle["text/plain"] == repr(shown)
+    assert beside["texts"] == {"cell_7.py": f"%%dynascope\n{CELL}"} and beside["file"] == "cell_7.py"
+    assert read_report(Path(beside["report"])).functions[0].name == "chosen"
 
 
 def test_an_option_that_is_none_is_said_and_nothing_runs(shell, capsys):

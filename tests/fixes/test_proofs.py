@@ -133,6 +133,79 @@ def test_texts_that_are_not_saved(program, prover):
     assert mend(there, prover, {there.file: present}).proof.breaks == (1, 0)
 
 
+AGAIN = HEAD + "def f(x):\n    return x * 2\n\n\nfor size in (3, 4):\n    f(torch.ones(size))\n"
+
+
+def test_one_compilation_for_all_sizes_is_offered_and_not_made_unasked(program, prover):
+    mended = mend(program(AGAIN), prover)
+    assert [fix.proof.words() for fix in mended.fixes] == [
+        "1 graph instead of 2, no recompilation instead of 1; results equal on 2 calls"
+    ]
+    assert not mended.texts
+    assert "@torch.compile(dynamic=True)" in str(mend(program(AGAIN), prover, recompilations=True).texts)
+
+
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        ("torch.compile(g)", "torch.compile(g, dynamic=True)"),
+        ("torch.compile(g, )", "torch.compile(g, dynamic=True)"),
+        ("torch.compile(\n    g,  # the model\n)", "torch.compile(\n    g,  # the model\ndynamic=True)"),
+    ],
+)
+def test_where_the_compiler_is_called(program, prover, written, made):
+    text = f"import torch\n\n\ndef g(x):\n    return x * 2\n\n\nf = {written}\nfor size in (3, 4):\n    f(torch.ones(size))\n"
+    (changed,) = mend(program(text), prover, recompilations=True).texts.values()
+    assert changed == text.replace(written, made)
+
+
+BISECTED = (
+    "import bisect\n" + HEAD + "def f(x):\n    y = x * 2\n"
+    "    n = torch.tensor([bisect.bisect([1.0, 3.0], v) for v in y.tolist()])\n    return y + n\n\n\n"
+)
+
+
+def test_an_operator_whose_fake_says_something_else_is_not_offered(program, prover):
+    """Eager never asks the fake, so that equal results alone prove nothing of it: here it would say float32."""
+    mended = mend(program(BISECTED + "f(torch.rand(4))\n"), prover)
+    assert "torch.int64" in mended.fixes[0].fix.title and mended.proof.breaks == (1, 0)
+
+
+def test_an_operator_of_the_programs_own_with_a_wrong_fake_is_said(program, prover):
+    text = (
+        'import torch\n\n\n@torch.library.custom_op("mine::twice", mutates_args=())\ndef twice(x: torch.Tensor) -> torch.Tensor:\n'
+        "    return x * 2\n\n\n@twice.register_fake\ndef _(x):\n    return x.new_empty(())\n\n\nprint(twice(torch.ones(3)))\n"
+    )
+    assert "the fake of" in mend(program(text), prover).trouble
+
+
+def test_a_gradient_that_goes_is_another_result(program, prover):
+    """No backward pass is taken here, and the loss would be seen in the first that is."""
+    text = HEAD + "def f(x):\n    y = x * 2\n    print(y.sum() > 0)\n    return y\n\n\nf(torch.ones(3, requires_grad=True))\n"
+    there = program(text)
+    before = prover.tried(there, {})
+    after = prover.tried(there, {there.file: text.replace("return y\n", "return y.detach()\n")})
+    assert "gradient" in prover.compared(before, after)["why"]
+
+
+def test_what_is_read_after_the_write_stays_shared(program, prover):
+    text = (
+        HEAD + "def f(state, window):\n    state.mul_(0.5)\n    return window.sum()\n\n\n"
+        "state = torch.ones(8)\nprint(f(state, state[2:6]))\n"
+    )
+    mended = mend(program(text), prover)
+    assert not mended.texts and mended.left[0].code == "aliased-mutation"
+
+
+def test_what_others_call_keeps_its_parameters(program, prover):
+    """`apply` calls it with what it always took."""
+    text = (
+        "import os\n" + HEAD + "def f(x):\n    y = x * 2\n    return y / os.cpu_count()\n\n\n"
+        "def apply(function):\n    return function(torch.ones(3))\n\n\napply(f)\n"
+    )
+    assert not mend(program(text), prover).texts
+
+
 def command(folder, *words, **others):
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
     line = [sys.executable, "-m", "dynascope", "fix", *words]

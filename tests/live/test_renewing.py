@@ -55,7 +55,7 @@ def edited(module, *changes):
         assert old in new
         new = new.replace(old, replacement)
     functions = [module.helper, module.Net.__init__, module.Net.forward, module.made, module.close]
-    return renew({module.__file__: (TEXT, new)}, functions)
+    return renew({module.__file__: (TEXT, new)}, {module.__file__: functions})
 
 
 def unknown(renewal, *functions):

@@ -286,3 +286,15 @@ async def test_results_are_there_again_in_a_new_window(editor):
     assert [problem.code for problem, _ in session.problems(str(path))]
     path.write_text(reports.PROGRAM.replace("y.sum() > 0", "y.sum() > 1"))
     assert session.view(str(path)).stale, "the text as it was when the program ran is kept too"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_unsaved_text_of_a_file_whose_uri_is_written_in_other_characters(editor):
+    """A blank is %20 there, and é is %C3%A9."""
+    await editor.start()
+    path = editor.program(name="été 1 #2.py")
+    editor.open(path)
+    await editor.run(path)
+    await editor.until(lambda: editor.diagnostics(path))
+    editor.edit(path, reports.PROGRAM.replace("torch.softmax(x, -1)", "torch.softmax(x, 0)"))
+    await editor.until(lambda: any(found.message.startswith("(stale)") for found in editor.diagnostics(path)))

@@ -123,6 +123,11 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
     shown.add_argument("--diff", action="store_true", help="print the edits as a patch (the default)")
     shown.add_argument("--write", action="store_true", help="change the files")
     shown.add_argument("--json", action="store_true", help="print every fix with its edits and its proof")
+    fix.add_argument(
+        "--recompilations",
+        action="store_true",
+        help="mend what was compiled again too: one compilation for all sizes, a counting number in a buffer",
+    )
     fix.add_argument("--texts", action="store_true", help=argparse.SUPPRESS)
     fix.add_argument(
         "--timeout",

@@ -37,7 +37,7 @@ def fix(options: argparse.Namespace) -> int:
     texts = {os.path.abspath(file): text for file, text in json.load(sys.stdin).items()} if options.texts else {}
     try:
         with Prover(seconds=options.timeout) as prover:
-            mended = mend(program, prover, texts, each=options.json, tell=_teller(options))
+            mended = mend(program, prover, texts, options.json, _teller(options), options.recompilations)
     except KeyboardInterrupt:
         return _complain("interrupted; no file was changed.", INTERRUPTED)
     except ProverEnded as error:

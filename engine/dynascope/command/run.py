@@ -11,8 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
 from dynascope.report.store import ReportUnreadable, read_report, write_report
+from dynascope.report_folders import new_report_path
 
 UNMET = frozenset(reason.code for reason in (BrokenTorch, MissingTorch, WrongPython, WrongTorch))
 TIMED_OUT = 124
@@ -90,7 +89,7 @@ def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | No
 
 def _fresh_report_path(options: argparse.Namespace) -> Path:
     """Where the report will be; an earlier one is gone."""
-    path = Path(options.json).absolute() if options.json else default_report_path(options.file)
+    path = Path(options.json).absolute() if options.json else new_report_path(options.file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     return path
@@ -154,24 +153,6 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
         _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
     events.end(code if code >= 0 else None, -code if code < 0 else None)
     return code
-
-
-def default_report_path(file: str) -> Path:
-    """A folder of its own for each run, beside the cache; the twenty newest are kept."""
-    from dynascope.native.cache import cache_folder
-
-    runs = cache_folder() / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    for old in sorted(runs.iterdir())[:-19]:
-        _remove(old)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    return Path(tempfile.mkdtemp(prefix=f"{stamp}-{Path(file).stem}-", dir=runs)) / "report.json"
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, Any]:

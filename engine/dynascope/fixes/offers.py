@@ -8,11 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dynascope.fixes import assertions, branches, conversions, indexing, numpy_twins, reporting
+from dynascope.fixes import (
+    assertions,
+    branches,
+    conversions,
+    hoisting,
+    indexing,
+    numpy_twins,
+    own_operators,
+    recompilations,
+    reporting,
+    sharing,
+)
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import Source
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
+from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
 
 NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch,)
@@ -42,9 +54,14 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         indexing.mask_in_place_of_places,
         indexing.written_under_mask,
     ),
-    "foreign-call": (*TOLD, conversions.math_twin, *NUMPY),
-    "foreign-value": (*TOLD, *NUMPY),
+    "foreign-call": (*TOLD, conversions.math_twin, *NUMPY, hoisting.read_at_the_call, *own_operators.KINDS),
+    "foreign-value": (*TOLD, *NUMPY, *own_operators.KINDS),
+    "unsupported-attribute": (hoisting.read_at_the_call,),
+    "aliased-mutation": (sharing.reader_cloned,),
 }
+COMPILED_AT: tuple[Kind, ...] = (recompilations.sizes_vary,)
+DECIDED_AT: tuple[Kind, ...] = (recompilations.number_in_a_buffer,)
+"""Of what was compiled again: where the function was given to the compiler, and where it looked at what varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +73,25 @@ class Offer:
 
 
 def offers(report: CompileReport, file: str, text: str) -> list[Offer]:
-    """For the breaks in one file, whose text is what the program ran with. Empty where Python cannot read it."""
+    """For the breaks in one file, and what was compiled again, with the text that ran. Empty where Python cannot read it."""
     try:
         source = Source(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
     found = [finding for finding in findings(report) if finding.span is not None and same_file(finding.span.file, file)]
-    made = [Offer(finding, tuple(_fixes(finding, source))) for finding in found if finding.kind == "break"]
+    made = [Offer(finding, tuple(_fixes(_sites(finding, source)))) for finding in found if finding.kind == "break"]
+    compiled_at = {function.identifier: function.compiled_at for function in report.functions}
+    made += [
+        Offer(finding, tuple(_fixes(_sites_of_again(finding, source, compiled_at.get(finding.function)))))
+        for finding in found
+        if finding.kind == "recompile" and not finding.is_expected
+    ]
     return [offer for offer in made if offer.fixes]
 
 
-def _fixes(finding: Finding, source: Source) -> Iterator[Fix]:
-    if finding.code not in KINDS:
-        return
+def _fixes(sites: Iterator[tuple[Site, tuple[Kind, ...]]]) -> Iterator[Fix]:
     seen = set()
-    for fix in (kind(site) for site, kinds in _sites(finding, source) for kind in kinds):
+    for fix in (kind(site) for site, kinds in sites for kind in kinds):
         if fix is not None and fix.edits not in seen:
             seen.add(fix.edits)
             yield fix
@@ -78,10 +99,25 @@ def _fixes(finding: Finding, source: Source) -> Iterator[Fix]:
 
 def _sites(finding: Finding, source: Source) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
     """The place itself, and the calls that led there: what is called may be there to tell something."""
+    if finding.code not in KINDS:
+        return
     spans = [] if finding.span is None else [(finding.span, KINDS[finding.code])]
     file = finding.span.file if finding.span is not None else ""
     spans += [(frame.span, TOLD) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
     for span, kinds in spans:
         node = source.expression_at(span)
+        if node is not None:
+            yield Site(source, finding, node), kinds
+
+
+def _sites_of_again(
+    finding: Finding, source: Source, compiled_at: Span | None
+) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
+    """`torch.compile(...)` may stand in another file than the line that looked at what varies."""
+    places = [(finding.span, DECIDED_AT)]
+    if compiled_at is not None and finding.span is not None and same_file(compiled_at.file, finding.span.file):
+        places.append((compiled_at, COMPILED_AT))
+    for span, kinds in places:
+        node = source.expression_at(span) or source.expression_in(span) if span is not None else None
         if node is not None:
             yield Site(source, finding, node), kinds

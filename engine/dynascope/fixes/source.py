@@ -39,6 +39,18 @@ class Source:
         ]  # fmt: skip
         return min(around, key=_extent, default=None)
 
+    def expression_in(self, span: Span) -> ast.expr | None:
+        """The largest expression inside the place, which may be a statement."""
+        if span.column is None or span.end_column is None:
+            return None
+        first, last = (span.line, span.column), (span.last_line, span.end_column)
+        inside = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.expr) and first <= (node.lineno, node.col_offset) and end_of(node) <= last
+        ]
+        return max(inside, key=_extent, default=None)
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
 

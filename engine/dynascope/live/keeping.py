@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import types
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +95,10 @@ def _serve(state: Any, values: Any, channel: socket.socket) -> None:
         from dynascope.live.kept import Call, serve
 
         # Looked for once: it takes as long as the program is large.
-        functions = [each for each in gc.get_objects() if type(each) is types.FunctionType]
+        functions: dict[str, list[types.FunctionType]] = defaultdict(list)
+        for each in gc.get_objects():
+            if type(each) is types.FunctionType:
+                functions[each.__code__.co_filename].append(each)
         gc.freeze()
         serve(Call(state, values, functions), channel)
     finally:

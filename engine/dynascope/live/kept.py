@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -30,11 +31,11 @@ SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """The state of the region that was compiled, the frame's values at its start, and every function that there was."""
+    """The state of the region that was compiled, the frame's values at its start, and every function that there was, by file."""
 
     state: Any
     values: Any
-    functions: list[FunctionType]
+    functions: Mapping[str, list[FunctionType]]
 
 
 def serve(call: Call, channel: socket.socket) -> None:

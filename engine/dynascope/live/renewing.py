@@ -49,14 +49,11 @@ class Renewal:
                 yield unknown
 
 
-def renew(texts: Mapping[str, tuple[str, str]], functions: Iterable[types.FunctionType]) -> Renewal:
-    """`functions`: all there are. Raises `SyntaxError` for a new text that is none."""
+def renew(texts: Mapping[str, tuple[str, str]], functions: Mapping[str, list[types.FunctionType]]) -> Renewal:
+    """`functions`: all there are, by file. Raises `SyntaxError` for a new text that is none."""
     renewal = Renewal()
-    by_file: dict[str, list[types.FunctionType]] = defaultdict(list)
-    for function in functions:
-        by_file[function.__code__.co_filename].append(function)
     for file, (old, new) in texts.items():
-        _File(file, old, new, by_file[file], renewal).renew()
+        _File(file, old, new, functions.get(file, []), renewal).renew()
     return renewal
 
 

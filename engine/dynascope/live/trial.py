@@ -29,7 +29,7 @@ REGIONS = 60
 
 
 def answered(
-    state: Any, values: Any, functions: list[types.FunctionType], texts: Mapping[str, tuple[str, str]]
+    state: Any, values: Any, functions: Mapping[str, list[types.FunctionType]], texts: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     moves = {file: Moves(file, old, new) for file, (old, new) in texts.items() if old != new}
     for file, (_, new) in texts.items():

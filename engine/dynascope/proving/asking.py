@@ -87,7 +87,8 @@ class Prover:
         captured = self._run(replace(trial, results=None, report=str(report), printed=str(place / "captured")))
         if captured.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
-        trouble = "" if captured["code"] == plain["code"] else _last_words(place / "captured")
+        failed = place / "captured" if captured["code"] else printed
+        trouble = "" if captured["code"] == plain["code"] else _last_words(failed)
         return Outcome(_report(report), results, printed.read_bytes(), plain["code"], trouble)
 
     def compared(self, first: Outcome, second: Outcome) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dynascope.fixes.edits import Edit, apply, are_apart
 from dynascope.fixes.fix import Fix
@@ -20,6 +21,8 @@ from dynascope.report.user_files import is_user_file
 ROUNDS = 4
 """A break that is gone may show another one behind it."""
 Texts = Mapping[str, str]
+Count = Callable[[CompileReport], Any]
+"""What is to become less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +33,21 @@ class Proof:
     graphs: tuple[int, int]
     calls: int
     difference: float
+    again: tuple[int, int] = (0, 0)
+    """How often something was compiled again."""
 
     def words(self) -> str:
         """ "1 graph instead of 3, no break; results equal on 2 calls" """
         graphs = _of(self.graphs, "graph") if self.graphs[0] != self.graphs[1] else ""
-        breaks = _of(self.breaks, "break")
+        breaks = _of(self.breaks, "break") if self.breaks[0] != self.breaks[1] else ""
+        again = _of(self.again, "recompilation") if self.again[0] > self.again[1] else ""
         if not self.calls:
             results = "the program prints the same"
         elif self.difference:
             results = f"results equal on {_counted(self.calls, 'call')} up to rounding ({self.difference:.0e})"
         else:
             results = f"results equal on {_counted(self.calls, 'call')}"
-        return f"{', '.join(part for part in (graphs, breaks) if part)}; {results}"
+        return f"{', '.join(part for part in (graphs, breaks, again) if part)}; {results}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,10 @@ class _Search:
             return f"two runs of the program are not alike, so that results cannot be compared ({difference})"
         return _State(dict(self.given), outcome)
 
-    def proved(self, before: _State, changed: dict[str, tuple[Edit, ...]]) -> tuple[Proof, _State] | None:
-        """The edits made in `before`, where there are fewer breaks then and all else is as it was."""
+    def proved(
+        self, before: _State, changed: dict[str, tuple[Edit, ...]], count: Count
+    ) -> tuple[Proof, _State] | None:
+        """The edits made in `before`, where there is less of what is counted then and all else is as it was."""
         if not all(are_apart(edits) for edits in changed.values()):
             return None
         texts = {**before.texts, **{f: apply(text_of(before.texts, f), edits) for f, edits in changed.items()}}
@@ -106,13 +114,8 @@ class _Search:
             return None
         after = _State(texts, outcome)
         comparison = self.prover.compared(before.outcome, outcome)
-        proof = Proof(
-            (breaks(before.report), breaks(after.report)),
-            (len(before.report.graphs), len(after.report.graphs)),
-            comparison["calls"],
-            comparison["difference"],
-        )
-        is_better = proof.breaks[1] < proof.breaks[0] and uncompiled(after.report) <= uncompiled(before.report)
+        proof = _proof(before, after, comparison)
+        is_better = count(after.report) < count(before.report) and uncompiled(after.report) <= uncompiled(before.report)
         return None if comparison["why"] or not is_better else (proof, after)
 
 
@@ -122,8 +125,10 @@ def mend(
     texts: Texts | None = None,
     each: bool = True,
     tell: Callable[[str], None] = lambda _: None,
+    recompilations: bool = False,
 ) -> Mended:
-    """`texts` stand for files that are not saved yet. `each`: what holds alone is wanted, not only all together."""
+    """`texts` stand for files that are not saved yet. `each`: what holds alone is wanted, not only all together. What is compiled
+    again is mended alone only, because one compilation for all sizes may be slower than two, unless `recompilations`."""
     search = _Search(program, prover, texts or {}, tell)
     first = search.begin()
     if isinstance(first, str):
@@ -136,17 +141,13 @@ def mend(
             break
         alone = _each(search, state, wanted) if each and number == 0 else None
         fixes = alone if alone is not None else fixes
-        better = _together(search, state, wanted, alone)
+        wanted = [row for row in wanted if recompilations or row[1].finding.kind == "break"]
+        better = _together(search, state, wanted, alone, waste if recompilations else breaks) if wanted else None
         if better is None:
             break
         state = better
     total = search.prover.compared(first.outcome, state.outcome)
-    proof = Proof(
-        (breaks(first.report), breaks(state.report)),
-        (len(first.report.graphs), len(state.report.graphs)),
-        total["calls"],
-        total["difference"],
-    )
+    proof = _proof(first, state, total)
     changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
         return Mended(fixes, {}, None, _left(first.report))
@@ -162,7 +163,7 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
             key = file, fix
             if key not in known:
                 search.tell(f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}: {fix.title}")
-                proved = search.proved(state, {file: fix.edits})
+                proved = search.proved(state, {file: fix.edits}, _count_of(offer.finding))
                 known[key] = proved[0] if proved else None
             proof = known[key]
             if proof is not None:
@@ -177,22 +178,31 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
 
 
 def _together(
-    search: _Search, state: _State, wanted: list[tuple[str, Offer]], alone: tuple[ProvedFix, ...] | None
+    search: _Search,
+    state: _State,
+    wanted: list[tuple[str, Offer]],
+    alone: tuple[ProvedFix, ...] | None,
+    count: Count,
 ) -> _State | None:
     """All first choices at once, since some hold only beside others; else one after the other what holds."""
     held = {(finding, one.file): one.fix for one in alone or () for finding in one.findings}
     chosen = [(file, held.get((offer.finding, file), offer.fixes[0])) for file, offer in wanted]
     search.tell(f"all {len(chosen)} together" if len(chosen) > 1 else chosen[0][1].title)
-    everything = search.proved(state, _joined(chosen))
+    everything = search.proved(state, _joined(chosen), count)
     if everything is not None:
         return everything[1]
-    choices = [(one.file, (one.fix,)) for one in alone] if alone is not None else [(f, o.fixes) for f, o in wanted]
+    kinds = {offer.finding.kind for _, offer in wanted}
+    choices = (
+        [(one.file, (one.fix,)) for one in alone if one.findings[0].kind in kinds]
+        if alone is not None
+        else [(f, o.fixes) for f, o in wanted]
+    )
     kept: list[tuple[str, Fix]] = []
     better = None
     for file, fixes in choices:
         for fix in fixes:
-            proved = search.proved(state, _joined([*kept, (file, fix)])) if (file, fix) not in kept else None
-            if proved is not None and (better is None or breaks(proved[1].report) < breaks(better.report)):
+            proved = search.proved(state, _joined([*kept, (file, fix)]), count) if (file, fix) not in kept else None
+            if proved is not None and (better is None or count(proved[1].report) < count(better.report)):
                 kept.append((file, fix))
                 better = proved[1]
                 break
@@ -221,6 +231,29 @@ def text_of(texts: Texts, file: str) -> str:
 
 def breaks(report: CompileReport) -> int:
     return len(_left(report))
+
+
+def compiled_again(report: CompileReport) -> int:
+    return sum(finding.times for finding in findings(report) if finding.kind == "recompile" and not finding.is_expected)
+
+
+def waste(report: CompileReport) -> tuple[int, int]:
+    """Breaks weigh more than what is compiled again."""
+    return breaks(report), compiled_again(report)
+
+
+def _count_of(finding: Finding) -> Count:
+    return waste if finding.kind == "recompile" else breaks
+
+
+def _proof(before: _State, after: _State, comparison: Mapping[str, Any]) -> Proof:
+    return Proof(
+        (breaks(before.report), breaks(after.report)),
+        (len(before.report.graphs), len(after.report.graphs)),
+        comparison["calls"],
+        comparison["difference"],
+        (compiled_again(before.report), compiled_again(after.report)),
+    )
 
 
 def uncompiled(report: CompileReport) -> int:

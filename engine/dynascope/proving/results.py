@@ -31,11 +31,12 @@ class Comparison:
 
 
 class Log:
-    """The tensors and plain values that came out of each call, or were among its arguments when it was over."""
+    """The tensors and plain values that came out of each call, or were in its arguments when it was over."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.calls: list[list[Any]] = []
+        self.covered: list[list[bool]] = []
         self.left_out = 0
         self._bytes = 0
         self._leaves: dict[int, torch.Tensor] = {}
@@ -46,22 +47,29 @@ class Log:
         if len(self.calls) >= CALLS_KEPT or self._bytes > BYTES_KEPT:
             self.left_out += 1
             return
-        values = pytree.tree_leaves((result, arguments, keywords))
+        results = pytree.tree_leaves(result)
+        # A number or a text that was given cannot have changed.
+        given = pytree.tree_leaves([each for each in (*arguments, *keywords.values()) if not isinstance(each, PLAIN)])
+        values = [*results, *given]
         for value in values:
             if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
                 self._leaves[id(value)] = value
         self.calls.append([self._kept(value) for value in values])
+        covered = [any(_covers(other, each) for other in given[:number]) for number, each in enumerate(given)]
+        self.covered.append([*(False for _ in results), *covered])
 
     def watch(self, module: torch.nn.Module) -> None:
         self._leaves.update((id(parameter), parameter) for parameter in module.parameters())
 
     def save(self, path: Path) -> None:
         gradients = [None if leaf.grad is None else self._kept(leaf.grad) for leaf in self._leaves.values()]
-        torch.save({"calls": self.calls, "gradients": gradients, "left_out": self.left_out}, path)
+        saved = {"calls": self.calls, "covered": self.covered, "gradients": gradients, "left_out": self.left_out}
+        torch.save(saved, path)
 
     def _kept(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter):
-            copy = value.detach().cpu().clone()
+            # Whether a gradient leads through it is part of the result, also where the program takes none.
+            copy = value.detach().cpu().clone().requires_grad_(value.requires_grad)
             self._bytes += copy.numel() * copy.element_size()
             return copy
         # An object is told by its type: its words may hold an address.
@@ -106,13 +114,15 @@ def compared(first: Path, second: Path) -> Comparison:
     if len(before["calls"]) != len(after["calls"]) or before["left_out"] != after["left_out"]:
         return Comparison(0, why="the compiled functions are called another number of times")
     pairs = [*zip(before["calls"], after["calls"], strict=True), (before["gradients"], after["gradients"])]
+    # What an argument shares with an earlier one is looked at there: a copy in its place is nobody's else.
+    shared = [*before["covered"], [False] * len(before["gradients"])]
     largest = 0.0
     for number, (was, now) in enumerate(pairs, start=1):
         what = f"call {number}" if number < len(pairs) else "the gradients"
         if len(was) != len(now):
             return Comparison(0, why=f"{what}: another number of values")
-        for a, b in zip(was, now, strict=True):
-            difference = _difference(a, b)
+        for a, b, is_shared in zip(was, now, shared[number - 1], strict=True):
+            difference = 0.0 if is_shared else _difference(a, b)
             if isinstance(difference, str):
                 return Comparison(0, why=f"{what}: {difference}")
             largest = max(largest, difference)
@@ -126,6 +136,9 @@ def _difference(a: Any, b: Any) -> float | str:
         return 0.0 if a == b or repr(a) == repr(b) else f"{_kind(b)} in place of {_kind(a)}"
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return f"{_kind(b)} in place of {_kind(a)}"
+    if a.requires_grad != b.requires_grad:
+        return "a tensor with a gradient in place of one without, or the reverse"
+    a, b = a.detach(), b.detach()
     try:
         torch.testing.assert_close(b, a, rtol=0, atol=0, equal_nan=True)
         return 0.0
@@ -137,6 +150,20 @@ def _difference(a: Any, b: Any) -> float | str:
         return "other values"
     apart = ((a - b).abs() / a.abs().clamp_min(torch.finfo(a.real.dtype).tiny)).nan_to_num(0.0, 0.0, 0.0)
     return float(apart.max())
+
+
+def _covers(whole: Any, part: Any) -> bool:
+    """Whether every element of `part` is one of `whole`, which lies in one piece."""
+    plain = (torch.Tensor, torch.nn.Parameter)
+    if type(whole) not in plain or type(part) not in plain or whole.layout != torch.strided or part.layout != torch.strided:
+        return False
+    if not whole.is_contiguous() or part.numel() == 0 or whole.dtype != part.dtype or min(part.stride(), default=0) < 0:
+        return False
+    if whole.untyped_storage().data_ptr() != part.untyped_storage().data_ptr():
+        return False
+    first, last = whole.storage_offset(), whole.storage_offset() + whole.numel()
+    reach = sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+    return first <= part.storage_offset() and part.storage_offset() + reach < last
 
 
 def _kind(value: Any) -> str:

@@ -46,9 +46,11 @@ def run(trial: Trial) -> None:
     if trial.report is not None:
         recorder = _capturing(trial, trial.report)
     if trial.results is not None:
+        from dynascope.proving.fakes import watch_fakes
         from dynascope.proving.results import listen
 
         log = listen()
+        watch_fakes()
     _begin_alike()
     code = _execute(trial)
     threading._shutdown()  # type: ignore[attr-defined]

@@ -55,6 +55,8 @@ class Finding:
     times: int = 1
     is_expected: bool = False
     """As it should be, such as one compilation with gradients and one without."""
+    change: ChangeFact | None = None
+    """What differed last, where something was compiled again."""
 
 
 def findings(report: CompileReport) -> tuple[Finding, ...]:
@@ -145,7 +147,7 @@ def _recompilations(function: FunctionFact) -> Iterator[Finding]:
         told = replace(_softened(explanation), message=_again(again))
         expected = len(again) == 1 and change is not None and change.cause in ("grad-mode", "number")
         found = _finding("recompile", told, function_line(function))
-        yield replace(found, function=function.identifier, times=len(again), is_expected=expected)
+        yield replace(found, function=function.identifier, times=len(again), is_expected=expected, change=change)
 
 
 def _again(again: list[Again]) -> str:

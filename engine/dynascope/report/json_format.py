@@ -15,13 +15,20 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
+PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Most values of a report; asked first, because one of a large model holds a hundred thousand."""
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def to_json(value: Any) -> Any:
     """Dataclasses to objects, tuples to arrays; scalars stay."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    names = _names(kind)
+    if names is not None:
+        items = [getattr(value, name) for name in names]
+        return dict(zip(names, [i if type(i) in PLAIN else to_json(i) for i in items], strict=True))
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     if isinstance(value, dict):
@@ -50,6 +57,12 @@ def schema(kind: type) -> dict[str, Any]:
         **root,
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Of a dataclass's fields; None for what is none."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 @functools.cache

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dynascope.report.span import Span, UserStack
 
 LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 
 
+@lru_cache(maxsize=4096)
 def is_user_file(path: str) -> bool:
     """Neither installed, nor the standard library's, nor text without a file such as `<string>`."""
     parts = path.replace("\\", "/").split("/")

@@ -1,4 +1,4 @@
-"""Every span of a report as an absolute path."""
+"""Every span of a report under another file name: as an absolute path, or as the cell of a notebook."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import operator
 import os
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from dynascope.report.facts import ProgramFact
@@ -16,8 +17,13 @@ T = TypeVar("T")
 
 def absolute(value: T, folder: str) -> T:
     """The same report with each relative file name resolved against the folder the program ran in. What has none stays itself."""
+    return with_files(value, lambda path: absolute_path(path, folder))
+
+
+def with_files(value: T, name_of: Callable[[str], str]) -> T:
+    """The same report with `name_of` each file in place of the file."""
     if isinstance(value, tuple):
-        items = [absolute(item, folder) for item in value]
+        items = [with_files(item, name_of) for item in value]
         is_same = all(map(operator.is_, items, value))
         return value if is_same else cast(T, tuple(items))
     names = _holding(type(value))
@@ -26,9 +32,9 @@ def absolute(value: T, folder: str) -> T:
     changed: dict[str, Any] = {}
     for name in names:
         item = getattr(value, name)
-        if item and (made := absolute(item, folder)) is not item:
+        if item and (made := with_files(item, name_of)) is not item:
             changed[name] = made
-    if isinstance(value, (Span, ProgramFact)) and (file := absolute_path(value.file, folder)) != value.file:
+    if isinstance(value, (Span, ProgramFact)) and (file := name_of(value.file)) != value.file:
         changed["file"] = file
     return cast(T, dataclasses.replace(cast(Any, value), **changed)) if changed else cast(T, value)
 

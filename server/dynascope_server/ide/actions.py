@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
+from dynascope_server.ide.cells import is_cell
 from dynascope_server.ide.file_facts import FileView, function_at, graphs_of, unit_at
 from dynascope_server.ide.lenses import Activity, function_acts
 from dynascope_server.ide.problems import Problem
@@ -33,7 +34,7 @@ def actions(
         yield Action(act)
     if activity == "running":
         yield Action(Act("Dynascope: cancel the run", acts.CANCEL, path))
-    else:
+    elif not is_cell(path):
         yield Action(acts.compile_and_run(path, "Dynascope: compile and run"))
     if view is not None:
         yield Action(Act("Dynascope: show the whole run", acts.SHOW_SUMMARY, view.path))
@@ -45,7 +46,7 @@ def _explanations(view: FileView, first: int, last: int) -> Iterator[Action]:
         span = view.lines.span(problem.span)
         if span is not None and span.line <= last and first <= span.last_line:
             yield Action(Act(f"Explain {problem.code}", acts.SHOW_REASON, subject=problem.code), problem)
-            if problem.is_break:
+            if problem.is_break and not is_cell(view.program):
                 yield Action(Act("Find fixes that can be proved", acts.FIND_FIXES, view.path), problem)
 
 

@@ -17,6 +17,7 @@ from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
+from dynascope_server.ide.cells import is_cell
 from dynascope_server.ide.file_facts import FileView, breaks_of, entries, graphs_of, kernels_of
 from dynascope_server.ide.findings_of_looks import function_cost
 from dynascope_server.ide.numbers import count
@@ -42,7 +43,7 @@ Activity = Literal["idle", "running"]
 
 def lenses(path: str, text: str, view: FileView | None, activity: Activity, has_run: bool = False) -> list[Lens]:
     """Lenses of a file that uses torch, was run or that a report speaks of; none for other Python files."""
-    if view is None and not has_run and activity == "idle" and not USES_TORCH.search(text):
+    if view is None and not has_run and activity == "idle" and (is_cell(path) or not USES_TORCH.search(text)):
         return []
     lenses = [*_file_lenses(path, view, activity), *(_function_lenses(view) if view is not None else ())]
     return [*lenses, *(_test_lenses(path, text) if activity == "idle" and is_file_of_tests(path) else ())]
@@ -130,20 +131,27 @@ def _function_lenses(view: FileView) -> Iterator[Lens]:
         if line is None:
             continue
         if view.is_stale(unit.function.identifier):
-            yield Lens(line, acts.compile_and_run(view.program, STALE))
+            yield Lens(line, _run_again(view))
         yield from (Lens(line, act) for act in function_acts(view, unit))
 
 
 def _file_lenses(path: str, view: FileView | None, activity: Activity) -> Iterator[Lens]:
     if activity == "running":
         yield Lens(1, Act("Dynascope: cancel the run", acts.CANCEL, path))
-    else:
+    elif not is_cell(path):
         yield Lens(1, acts.compile_and_run(path, "Dynascope: compile and run"))
     if view is None:
         return
     if view.stale:
-        yield Lens(1, acts.compile_and_run(view.program, STALE))
+        yield Lens(1, _run_again(view))
     yield Lens(1, Act(summary(view.report), acts.SHOW_SUMMARY, view.path))
+
+
+def _run_again(view: FileView) -> Act:
+    """A cell runs in its notebook's kernel, which is asked there."""
+    if is_cell(view.program):
+        return Act(STALE, acts.SHOW_SUMMARY, view.path)
+    return acts.compile_and_run(view.program, STALE)
 
 
 def _uncompiled_acts(view: FileView, function: FunctionFact) -> Iterator[Act]:

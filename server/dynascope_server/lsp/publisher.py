@@ -9,6 +9,7 @@ from dynascope.report.user_files import is_user_file
 from lsprotocol import types
 
 from dynascope_server.ide.addresses import reason_address
+from dynascope_server.ide.cells import is_cell, without_magics
 from dynascope_server.ide.problems import Problem
 from dynascope_server.ide.syntax_marks import marks
 from dynascope_server.ide.text_lines import text_lines
@@ -43,7 +44,8 @@ class Publisher:
             return list(server.session.problems(path))
         if not server.is_open(path) or not is_user_file(path):
             return []
-        found = marks(path, server.text_of(path))
+        text = server.text_of(path)
+        found = marks(path, without_magics(text) if is_cell(path) else text)
         return [(Problem(mark.span, "information", mark.code, mark.message), False) for mark in found]
 
     def _diagnostic(self, path: str, problem: Problem, stale: bool) -> types.Diagnostic:

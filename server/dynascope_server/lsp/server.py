@@ -9,11 +9,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import JsonRPCNotification, JsonRPCRequestMessage, default_converter
+from pygls.workspace import TextDocument
 
 from dynascope_server import VERSION, capabilities
 from dynascope_server.ide.acts import COMMANDS
@@ -27,6 +29,7 @@ from dynascope_server.lsp import (
     hover,
     inlay_hint,
     links,
+    notebooks,
     synchronization,
     tree,
     uris,
@@ -99,8 +102,13 @@ class DynascopeServer(LanguageServer):
 
     def text_of(self, path: str) -> str:
         """As in the editor where the file is open, else as on disk."""
-        opened = self.workspace.text_documents.get(self.uri_of(path))
+        opened = self._opened(path)
         return opened.source if opened is not None else read_source(path)
+
+    def _opened(self, path: str) -> TextDocument | None:
+        """pygls 2 keeps documents by what their URIs say, earlier ones by the URIs as the client writes them."""
+        uri, documents = self.uri_of(path), self.workspace.text_documents
+        return documents.get(uri) or documents.get(unquote(uri))
 
     def uri_of(self, path: str) -> str:
         """As the client writes it; empty for what is no file."""
@@ -156,7 +164,7 @@ class DynascopeServer(LanguageServer):
         self.live.text_changed(path)
 
     def is_open(self, path: str) -> bool:
-        return self.uri_of(path) in self.workspace.text_documents
+        return self._opened(path) is not None
 
     def settings_changed(self) -> None:
         self.live.settings_changed()
@@ -211,6 +219,7 @@ REQUESTS: dict[str, Callable[[DynascopeServer, Any], Any]] = {
     types.TEXT_DOCUMENT_INLAY_HINT: inlay_hint.answer,
     types.TEXT_DOCUMENT_CODE_ACTION: code_action.answer,
     types.TEXT_DOCUMENT_DOCUMENT_LINK: document_link.answer,
+    "dynascope/cellReport": notebooks.cell_ran,
     "dynascope/document": document.answer,
     "dynascope/links": links.answer,
     "dynascope/tree": tree.answer,

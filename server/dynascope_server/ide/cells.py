@@ -1,0 +1,36 @@
+"""Cells of notebooks: documents of their own, whose paths are the notebook's with the cell's name behind it.
+
+is_cell("/home/me/train.ipynb#W0sZmlsZQ==")     True
+cells_of({"cell_3.py": ..., "/tmp/5.py": "def g(): ..."}, "cell_3.py", here, {}, {there: "def g(): ..."})
+    ->  {"cell_3.py": here, "/tmp/5.py": there}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+CELL = re.compile(r"\.ipynb#[^/]*$")
+MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
+
+
+def is_cell(path: str) -> bool:
+    return CELL.search(path) is not None
+
+
+def without_magics(text: str) -> str:
+    """What IPython itself reads (`%load_ext`, `!pip`) is no Python; lines stay where they are."""
+    return MAGIC.sub("", text)
+
+
+def cells_of(
+    ran: Mapping[str, str], program: str, here: str, known: Mapping[str, str], present: Mapping[str, str]
+) -> dict[str, str]:
+    """Which cell each file of a report is: the one that ran, those that ran before with a name of their own (`known`), and of the
+    others the only one with the same text among the `present` ones."""
+    found = {program: here, **{file: cell for file, cell in known.items() if file in ran}}
+    for file, text in ran.items():
+        same = [cell for cell, now in present.items() if now.strip() == text.strip()]
+        if file not in found and len(same) == 1:
+            found[file] = same[0]
+    return found
