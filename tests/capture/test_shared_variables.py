@@ -40,7 +40,7 @@ def test_unbound_for_others_too():
             z = x * y
             del y
             if again:
-                y = again
+                y = again  # noqa: F841 (it is the enclosing one)
             return z
 
         return function, lambda: told(lambda: y)
@@ -61,7 +61,7 @@ def test_bound_and_unbound_again():
             del y
             return x
 
-        return function, lambda: told(lambda: y)
+        return function, lambda: told(lambda: y)  # noqa: F821 (unbound is what is tried)
 
     outcomes(make, [(), ()])
 
@@ -91,7 +91,7 @@ def test_a_loop_that_breaks_unbinds_what_an_inner_function_reads():
         found = []
         for k in range(3):
             part = x * k
-            found.append((lambda: part)())
+            found.append((lambda: part)())  # noqa: F821
             found.append(part.sum().is_nonzero())
             del part
         return found
