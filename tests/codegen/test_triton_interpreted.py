@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from triton_interpreter import launchers_for  # isort: skip
 from dynascope.codegen.target import DeviceModel
+from dynascope.codegen.triton import row_plan
 from dynascope.loops.lower import lower
 from dynascope.schedule import row_sums
 from dynascope.schedule.fusion import fuse
@@ -170,15 +171,43 @@ def test_sums_down_the_columns_beside_rows(rows, columns, monkeypatch):
         inner = tangent * weight
         return torch.softmax(inner * x.exp(), -1), (tangent * x.exp()).sum(0), tangent.sum(0) + 1
 
-    inputs = normal(rows, columns), normal(columns), normal(rows, columns + 1)[:, 1:]
-    graph = record(gradients, list(inputs))
+    executor = check_on_gpu(gradients, normal(rows, columns), normal(columns), normal(rows, columns + 1)[:, 1:])
+    assert [kernel.grid[0] for kernel in executor.kernels][0] == 3 and len(executor.kernels) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_sums_up_to_each_element(dtype, dimension):
+    x = (normal(7, 37) * 4).to(dtype)
+    tolerance = COARSE if dtype == torch.bfloat16 else {}
+    (kernel,) = check_on_gpu(lambda x: x.cumsum(dimension), x, **tolerance).kernels
+    assert "cumsum" in kernel.text
+
+
+def test_scans_go_on_from_block_to_block_and_fuse(monkeypatch):
+    """Rows too long to hold: what the blocks before come to is carried, anew in each pass."""
+    monkeypatch.setattr(row_plan, "_HELD_BYTES", 64)
+    monkeypatch.setattr(row_plan, "_looped", lambda columns, *_: row_plan.RowPlan("looped", 1, 16, 1, -(-columns // 16)))
+
+    def scans(x, y):
+        shares = torch.softmax(x, -1).cumsum(-1)
+        return shares * (shares.sum(-1, keepdim=True) + y), (y * 0.1 + 1).expand(x.shape).cumprod(-1)
+
+    executor = check_on_gpu(scans, normal(3, 75), normal(3, 1), rtol=1e-4, atol=1e-5)
+    assert any("_carry" in kernel.text for kernel in executor.kernels)
+
+
+def check_on_gpu(function, *inputs, **limits):
+    """As `check`, of what is made for a GPU."""
+    graph = record(function, list(inputs))
     for node in graph.graph.nodes:
         node.meta["device"] = torch.device("cuda", 0)
     executor = Executor(fuse(lower(graph)), launchers_for, SMALL)
-    executor.allocate = lambda buffer: torch.full(buffer.sizes, float("nan"))
-    assert [kernel.grid[0] for kernel in executor.kernels][0] == 3 and len(executor.kernels) == 2
-    for mine, eagers in zip(executor(*inputs), gradients(*inputs), strict=True):
-        torch.testing.assert_close(mine, eagers)
+    executor.allocate = lambda buffer: torch.zeros(buffer.sizes, dtype=buffer.dtype).fill_(77)
+    wanted = function(*inputs)
+    for mine, eagers in zip(executor(*inputs), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        torch.testing.assert_close(mine, eagers, **limits)
+    return executor
 
 
 def test_steps_of_an_arange_that_need_64_bits():

@@ -24,6 +24,7 @@ from dynascope.loops.nodes import (
     Load,
     Operation,
     Reduce,
+    Scan,
     Store,
 )
 from dynascope.schedule.groups import FusionGroup
@@ -90,7 +91,7 @@ class _Reading:
                 return self._buffer(operation.buffer), self._index(operation.index), operation.mode
             case Compute():
                 return (operation.name,)
-            case Reduce():
+            case Reduce() | Scan():
                 return (operation.kind,)
             case Constant():
                 # 0.0 equals -0.0 and False, NaN not itself; their words are what they are.

@@ -17,6 +17,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 
 from dynascope.fixes.edits import Edit
@@ -99,8 +100,9 @@ def _part(site: Site, torch: str) -> _Part | None:
     own = local_names(function)
     helpers = frozenset(each.name for each in source.tree.body if isinstance(each, ast.FunctionDef))
     values = _Values(function, torch, frozenset(own), helpers)
+    simple = partial(_simple, source)
     while True:
-        statements = [each for each in block[first : last + 1] if _simple(source, each)]
+        statements = [each for each in map(simple, block[first : last + 1]) if each is not None]
         if len(statements) < last + 1 - first:
             return None
         others = {name for name in _free(statements, own) if values.is_other(name, statements[0].lineno)}
@@ -123,16 +125,14 @@ def _part(site: Site, torch: str) -> _Part | None:
     return _Part(function, statements, found)
 
 
-def _simple(source: Source, statement: ast.stmt) -> bool:
-    """`name = value` or `return value`, on lines of its own."""
+def _simple(source: Source, statement: ast.stmt) -> ast.Assign | ast.Return | None:
+    """A statement that is `name = value` or `return value`, on lines of its own."""
     if source.indentation(statement) is None:
-        return False
+        return None
     match statement:
-        case ast.Assign(targets=[ast.Name()]):
-            return True
-        case ast.Return(value=ast.expr()):
-            return True
-    return False
+        case ast.Assign(targets=[ast.Name()]) | ast.Return(value=ast.expr()):
+            return statement
+    return None
 
 
 def _free(statements: Sequence[ast.stmt], own: set[str]) -> set[str]:

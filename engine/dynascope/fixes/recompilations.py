@@ -7,6 +7,7 @@ self.calls = 0            ->  self.register_buffer("calls", torch.tensor(0), per
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
@@ -78,7 +79,7 @@ def _initial(owner: ast.ClassDef) -> list[ast.stmt]:
     ]
 
 
-def _sets_number(node: ast.stmt, name: str) -> bool:
+def _sets_number(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
     match node:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attribute)], value=ast.Constant(value=value)):
             return attribute == name and type(value) in NUMBERS

@@ -34,6 +34,8 @@ from dynascope.loops.nodes import (
     Reduce,
     ReduceKind,
     ScalarInput,
+    Scan,
+    ScanKind,
     Store,
     TensorView,
 )
@@ -153,6 +155,9 @@ class BodyBuilder:
         dtype = {"argmax": torch.int64, "argmin": torch.int64}.get(kind, value.dtype)
         return self.scalar(Reduce(dtype, (value.number,), self.origin, kind))
 
+    def scan(self, kind: ScanKind, value: Scalar) -> Scalar:
+        return self.scalar(Scan(value.dtype, (value.number,), self.origin, kind))
+
 
 class NestBuilder(BodyBuilder):
     """A body with its loops. `sizes` is the iterated shape; `reduced` the dimensions that reductions run over."""
@@ -267,7 +272,7 @@ def _identity(operation: Operation) -> Any:
             return (*head, operation.index)
         case CheckIndex():
             return (*head, operation.extent, operation.dimension, operation.wraps, operation.reader)
-        case Reduce():
+        case Reduce() | Scan():
             return (*head, operation.kind)
     return (*head, id(operation))
 

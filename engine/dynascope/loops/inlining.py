@@ -16,7 +16,19 @@ import torch
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
 from dynascope.loops.limits import Limits, inside
-from dynascope.loops.nodes import Body, CheckIndex, Compute, Constant, Load, LoopNode, Operation, Reduce, Result, Store
+from dynascope.loops.nodes import (
+    Body,
+    CheckIndex,
+    Compute,
+    Constant,
+    Load,
+    LoopNode,
+    Operation,
+    Reduce,
+    Result,
+    Scan,
+    Store,
+)
 from dynascope.sizes import is_constant
 
 Resolve = Callable[[Load, Index, "int | None"], "int | None"]
@@ -109,4 +121,5 @@ def symbols_at(node: LoopNode, result: Result, flat: Index, limits: Limits) -> d
 
 
 def has_reduction(body: Body) -> bool:
-    return any(isinstance(operation, Reduce) for operation in body)
+    """Whether a value takes other elements than its own to compute."""
+    return any(isinstance(operation, (Reduce, Scan)) for operation in body)

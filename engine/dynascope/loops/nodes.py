@@ -35,6 +35,7 @@ from dynascope.report.span import Span, UserStack
 from dynascope.sizes import Size, is_constant, product
 
 ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
+ScanKind = Literal["sum", "prod"]
 StoreMode = Literal["set", "add", "sum"]
 BufferRole = Literal["input", "temporary", "constant"]
 
@@ -164,6 +165,14 @@ class Reduce(Operation):
     extremum over the reduced loops (a NaN is the extremum); sums of f32 accumulate at least as well as pairwise."""
 
     kind: ReduceKind
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Operation):
+    """Of its argument over the one reduced loop, up to each element and with it: a value for each element, in the pass of its
+    argument. Only on GPUs."""
+
+    kind: ScanKind
 
 
 Body = tuple[Operation, ...]

@@ -29,6 +29,7 @@ from dynascope.loops.nodes import (
     Origin,
     Reduce,
     ScalarInput,
+    Scan,
     ScatterNode,
     Store,
     TensorView,
@@ -122,6 +123,8 @@ def _expression(operation: Operation) -> str:
             return f"{operation.name} {arguments}"
         case Reduce():
             return f"reduce {operation.kind} {arguments}"
+        case Scan():
+            return f"scan {operation.kind} {arguments}"
     raise TypeError(f"unknown operation {type(operation).__name__}")
 
 

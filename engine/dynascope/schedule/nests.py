@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dynascope.loops.body import instantiate
 from dynascope.loops.index import Extent, Index, Quotient, Remainder, Symbol, affine, substitute, variable
-from dynascope.loops.nodes import Body, Load, Reduce, Store
+from dynascope.loops.nodes import Body, Load, Reduce, Scan, Store
 from dynascope.schedule.passes import index_of
 from dynascope.sizes import divided, is_constant, known, order_of, same
 
@@ -95,7 +95,7 @@ def _replaced(loops: Symbols, old: Symbol, new: Symbols) -> Symbols:
 
 
 def _order_matters(body: Body) -> bool:
-    return any(isinstance(op, Reduce) and op.kind in ("argmax", "argmin") for op in body)
+    return any(isinstance(op, Scan) or (isinstance(op, Reduce) and op.kind in ("argmax", "argmin")) for op in body)
 
 
 def _by_memory(body: Body, loops: Symbols) -> Symbols:

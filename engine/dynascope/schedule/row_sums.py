@@ -18,7 +18,18 @@ import torch
 from dynascope.loops.body import BodyBuilder, Scalar, instantiate
 from dynascope.loops.index import Index, Symbol, affine, substitute, variable
 from dynascope.loops.inlining import without_unused
-from dynascope.loops.nodes import Body, Buffer, CheckIndex, ExternCall, Load, LoopProgram, Operation, Reduce, Store
+from dynascope.loops.nodes import (
+    Body,
+    Buffer,
+    CheckIndex,
+    ExternCall,
+    Load,
+    LoopProgram,
+    Operation,
+    Reduce,
+    Scan,
+    Store,
+)
 from dynascope.schedule.emission import finished
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.inline_plan import views_in
@@ -167,9 +178,9 @@ def _sums_down(group: FusionGroup) -> bool:
     """Whether a group adds up many rows in one pass, and besides computes with the sums and stores elements."""
     if not _is_plain(group) or group.column_count < FEWEST_ROWS or group.row_count > MOST_COLUMNS:
         return False
-    reduces = [op for op in group.body if isinstance(op, Reduce)]
+    reduces = [op for op in group.body if isinstance(op, (Reduce, Scan))]
     return arrange(group.body, group.columns).pass_count == 1 and all(
-        op.kind == "sum" and op.dtype == torch.float32 for op in reduces
+        isinstance(op, Reduce) and op.kind == "sum" and op.dtype == torch.float32 for op in reduces
     )
 
 

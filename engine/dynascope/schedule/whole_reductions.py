@@ -1,4 +1,4 @@
-"""Every reduction takes in one value for each element, also where the values do not differ.
+"""Every reduction, and every scan, takes in one value for each element, also where the values do not differ.
 
 sum over c0 of (load x[i0])   ->   sum over c0 of (where c0 >= 0, load x[i0], load x[i0])
 
@@ -12,14 +12,14 @@ import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import ZERO, Atom, Index, Loaded, Symbol, substitute, variable
-from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Operation, Reduce
+from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Operation, Reduce, Scan
 from dynascope.schedule.passes import index_of
 
 
 def with_whole_reductions(body: Body, columns: tuple[Symbol, ...]) -> Body:
     """The body, in which each reduction's argument depends on all of `columns`; the same object where it does already."""
     depends = _dependencies(body, frozenset(columns))
-    if all(depends[op.arguments[0]] >= frozenset(columns) for op in body if isinstance(op, Reduce)):
+    if all(depends[op.arguments[0]] >= frozenset(columns) for op in body if isinstance(op, (Reduce, Scan))):
         return body
     builder, numbers = BodyBuilder(body[0].origin), []
 
@@ -28,7 +28,7 @@ def with_whole_reductions(body: Body, columns: tuple[Symbol, ...]) -> Body:
 
     for operation in body:
         new = instantiate(operation, numbers.__getitem__, lambda index: substitute(index, renumbered))
-        if isinstance(new, Reduce):
+        if isinstance(new, (Reduce, Scan)):
             missing = [symbol for symbol in columns if symbol not in depends[operation.arguments[0]]]
             new = instantiate(new, lambda value, m=missing, o=operation: _in_each(builder, value, m, o), lambda i: i)
         numbers.append(builder.append(new))

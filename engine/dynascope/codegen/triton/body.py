@@ -72,7 +72,7 @@ _RESERVED = (
 
 _DERIVED = (
     *("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element"),
-    *("_rise", "_share", "_steps", "_counts", "_apart", "_size"),
+    *("_rise", "_share", "_steps", "_counts", "_apart", "_size", "_carry"),
 )
 """Endings of names that patterns make from others: nothing else may have them."""
 

@@ -14,7 +14,7 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.operations import UnknownOperation
 from dynascope.codegen.triton.pointwise import emit_pointwise
 from dynascope.codegen.triton.rows import emit_rows
-from dynascope.loops.nodes import Buffer, Reduce
+from dynascope.loops.nodes import Buffer, Reduce, Scan
 from dynascope.report.reason import Reason
 from dynascope.schedule.groups import FusionGroup
 
@@ -48,7 +48,7 @@ def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer], 
 def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None) -> TritonKernel:
     """The kernel of a group. Raises EmitError where an operation has no rule."""
     facts = GroupFacts(group, buffers)
-    reduces = any(isinstance(operation, Reduce) for operation in group.body)
+    reduces = any(isinstance(operation, (Reduce, Scan)) for operation in group.body)
     pattern = emit_rows if reduces else emit_pointwise
     try:
         return pattern(facts, device or DeviceModel())

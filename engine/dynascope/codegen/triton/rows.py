@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
+from dynascope.codegen.triton.dtypes import TEXT
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
@@ -18,7 +19,7 @@ from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two, stages_of
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
-from dynascope.loops.nodes import Compute, Load, Reduce, Store
+from dynascope.loops.nodes import Compute, Load, Operation, Reduce, Scan, Store
 from dynascope.schedule.passes import Arrangement, arrange
 from dynascope.sizes import is_constant
 
@@ -34,6 +35,8 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     # What parts of a row find of exponentials is not brought together.
     stays = any(is_of_exponentials(facts.body, partner) for partner in online.values())
     sweeps = arrangement.pass_count if stays else sweeps_left(facts.body, arrangement, online)
+    if any(isinstance(operation, Scan) for operation in facts.body):
+        sweeps += 1  # parts of a row would each need what all before them come to
     plan = choose_rows(facts, sweeps, device)
     return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}, stages_of(facts, plan, device)).emit()
 
@@ -72,10 +75,7 @@ class _RowKernel:
         self._place_rows("tl.program_id(0)")
         self.writer.write_all(place_axis(self.tile, self.column, "0"))
         for number, operation in enumerate(self.facts.body):
-            if isinstance(operation, Reduce):
-                self._reduce_held(number, operation)
-            else:
-                self.printer.emit([number])
+            self._value(number, operation)
 
     def _looped(self) -> None:
         self._place_rows("tl.program_id(0)")
@@ -129,12 +129,10 @@ class _RowKernel:
             start = f"step * {self.walkers} + program"
             writer.write_all(place_axis(self.tile, self.row, start if self.row.block == 1 else f"({start}) * {self.row.block}"))
             for number, operation in enumerate(body):
-                if isinstance(operation, Reduce):
-                    self._reduce_held(number, operation)
-                elif number in sums:
+                if number in sums:
                     self._add_row(number)
                 elif number not in shared:
-                    self.printer.emit([number])
+                    self._value(number, operation)
         for number in sums:
             self._leave_sum(number)
 
@@ -142,7 +140,7 @@ class _RowKernel:
         """Values that no row has a part in."""
         found: list[int] = []
         for number, operation in enumerate(self.facts.body):
-            depends = "row" in self.printer.axes[number] or isinstance(operation, (Reduce, Store))
+            depends = "row" in self.printer.axes[number] or isinstance(operation, (Reduce, Scan, Store))
             if not depends and all(argument in found for argument in operation.arguments):
                 found.append(number)
         return found
@@ -215,10 +213,17 @@ class _RowKernel:
         for reduce in (*self._early(number), *self._reduces(number)):
             for name, identity, kind in self._lanes(reduce):
                 self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
+        needed = self._needed(number)
+        for scan in self._scans(needed):
+            self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {self._identity(scan)}, {self._kind(scan)})")
         block = self.plan.column_block
         with self.writer.block(f"for start in {self._range(self.tile.text(self.plan.steps * block), block)}:"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
-            self.printer.emit(self._needed(number))
+            for value in needed:
+                if isinstance(self.facts.body[value], Scan):
+                    self._scan(value, carries=True)
+                else:
+                    self.printer.emit([value])
             for total in self._early(number):
                 self._join_early(total)
             for reduce in self._reduces(number):
@@ -238,6 +243,44 @@ class _RowKernel:
                 needed.add(value)
                 pending.extend(body[value].arguments)
         return sorted(needed)
+
+    def _value(self, number: int, operation: Operation) -> None:
+        """Of a row that is held."""
+        if isinstance(operation, Reduce):
+            self._reduce_held(number, operation)
+        elif isinstance(operation, Scan):
+            self._scan(number)
+        else:
+            self.printer.emit([number])
+
+    # ---- scans ----
+
+    def _scans(self, numbers: list[int]) -> list[int]:
+        return [number for number in numbers if isinstance(self.facts.body[number], Scan)]
+
+    def _scan(self, number: int, carries: bool = False) -> None:
+        """Within a block of columns, and on from what the blocks before came to."""
+        operation, name = self.facts.body[number], self.printer.name(number)
+        (argument,) = operation.arguments
+        text = self.printer.spread(argument, frozenset(("row", "column")))
+        text = f"tl.where({self.column.mask}, {text}, {self._identity(number)})" if self.column.is_masked else text
+        sign = "+" if operation.kind == "sum" else "*"
+        if not carries:
+            self.printer.assign(number, f"tl.cum{operation.kind}({text}, {self.axis})")
+            return
+        self.writer.write(f"{name}_element = {text}", operation.origin)
+        self.printer.assign(number, f"{name}_carry {sign} tl.cum{operation.kind}({name}_element, {self.axis})")
+        whole = f"tl.sum({name}_element, {self.axis})" if sign == "+" else f"tl.reduce({name}_element, {self.axis}, product)"
+        self.writer.write(f"{name}_carry = {name}_carry {sign} {self._use(self._kept(whole))}", operation.origin)
+
+    def _identity(self, scan: int) -> str:
+        return "0" if self.facts.body[scan].kind == "sum" else "1"
+
+    def _kind(self, scan: int) -> str:
+        return TEXT[self.facts.body[scan].dtype]
+
+    def _row_shape(self) -> str:
+        return f"[{self.row.block}, 1]" if len(self.tile.dimensions) > 1 else "[]"
 
     # ---- reductions ----
 

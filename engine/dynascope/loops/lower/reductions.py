@@ -15,10 +15,12 @@ from dynascope.loops.dtypes import accumulator_dtype, compute_dtype
 from dynascope.loops.index import Extent
 from dynascope.loops.lower.layouts import is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
-from dynascope.loops.nodes import TensorView
-from dynascope.sizes import product
+from dynascope.loops.nodes import ScanKind, TensorView
+from dynascope.sizes import is_constant, nominal, product
 
 aten = torch.ops.aten
+FEWEST_SCANS, LONGEST_FEW = 128, 4096
+"""One program goes through a row. Of fewer rows than a GPU has multiprocessors, longer ones take the library less time."""
 
 
 def reduced_dimensions(source: TensorView, dimensions: Any) -> frozenset[int]:
@@ -72,6 +74,30 @@ def total_product(call: Lowering) -> Lowered:
     nest = reduction_nest(call, source, call.operand(1, "dim"))
     value = element(call, nest, source).cast(accumulator_dtype(call.results[0].dtype))
     return call.finish(nest, nest.reduce("prod", value))
+
+
+def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
+    def apply(call: Lowering) -> Lowered | NotLowered:
+        source, layout = call.arguments[0], call.results[0]
+        if call.device.type != "cuda":
+            return NotLowered("elements that wait for others: the library's loop is as fast")
+        if not source.sizes or is_empty(source):
+            return NotLowered("a scan of nothing")
+        dimension = call.operand(1, "dim") % len(source.sizes)
+        nest = call.nest(source.sizes, frozenset({dimension}))
+        length = source.sizes[dimension]
+        if nominal(product(source.sizes)) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW:
+            return NotLowered("few long rows, which the library cuts")
+        if is_constant(length, 1):
+            return call.finish(nest, element(call, nest, source).cast(layout.dtype))
+        value = element(call, nest, source).cast(layout.dtype).cast(accumulator_dtype(layout.dtype))
+        return call.finish(nest, nest.scan(kind, value))
+
+    return apply
+
+
+rule(aten.cumsum.default)(_scan_rule("sum"))
+rule(aten.cumprod.default)(_scan_rule("prod"))
 
 
 def _extremum_rule(kind: str) -> Callable[[Lowering], Lowered]:
