@@ -78,10 +78,11 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
         return 1
     columns = set(facts.group.columns)
-    loads = {o.index: facts.buffers[o.buffer] for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols())}
+    loads = {(o.buffer, o.index) for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols())}
     if len(loads) == 1 and plan.row_block > 1:
         return 1
-    ahead = plan.row_block * plan.column_block * sum(buffer.dtype.itemsize for buffer in loads.values()) * (_STAGES - 1)
+    element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
+    ahead = plan.row_block * plan.column_block * element * (_STAGES - 1)
     return _STAGES if 2 * ahead <= device.shared_memory else 1
 
 
