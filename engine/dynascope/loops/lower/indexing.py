@@ -155,8 +155,8 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
 
 def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...], adds: bool) -> NotLowered | None:
     """Half types round at each addition. On a GPU the order of additions is nobody's, where eager's is not either."""
-    if call.device.type != "cpu" and adds and not _adds_in_any_order(call):
-        return NotLowered("additions to computed places on a GPU, in an order that stays")
+    if call.device.type != "cpu" and not _may_be_in_any_order(call, adds):
+        return NotLowered("writes to computed places on a GPU, in an order that stays")
     if any(is_constant(size, 0) for size in sizes):
         return NotLowered("nothing to write")
     if adds and base.dtype in (torch.bool, torch.float16, torch.bfloat16):
@@ -166,10 +166,10 @@ def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...],
     return None
 
 
-def _adds_in_any_order(call: Lowering) -> bool:
-    """Whether eager adds with atomic operations on a GPU. `index_put` sorts places instead, and others do where the program asks for it:
-    the flag is one of those that every entry guards."""
-    return call.operator is aten.index_add.default and not torch.are_deterministic_algorithms_enabled()
+def _may_be_in_any_order(call: Lowering, adds: bool) -> bool:
+    """Whether eager writes, or adds with atomic operations, in any order on a GPU. Additions of `index_put` it sorts, and all where the
+    program asks for it: the flag is one of those that every entry guards."""
+    return (not adds or call.operator is aten.index_add.default) and not torch.are_deterministic_algorithms_enabled()
 
 
 def _scattered(
