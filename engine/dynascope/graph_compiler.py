@@ -132,7 +132,7 @@ def compile_graph(
 
 def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
     """A graph that is no row of parts, or one of its parts."""
-    launching.begin()
+    launching.begin(any(isinstance(given, torch.Tensor) and given.is_cuda for given in example_inputs))
     try:
         with clock("differentiate"):
             pair = differentiate(graph, list(example_inputs), _grad_options(options, region))

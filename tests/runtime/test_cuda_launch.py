@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from dynascope.native.toolchain import find_compiler
-from dynascope.runtime import cuda_launch
+from dynascope.runtime import cuda_launch, launching
 
 pytestmark = [
     pytest.mark.compiler,
@@ -22,6 +24,17 @@ def plan(extension, kinds, launches=(), **callbacks):
     names = ("stream_of", "workspace_of", "misaligned")
     defaults = {"stream_of": lambda device: 0, "workspace_of": None, "misaligned": lambda *a: "misaligned"}
     return extension.LaunchPlan(kinds, list(launches), 0, *({**defaults, **callbacks}[name] for name in names))
+
+
+def test_it_is_built_while_the_program_is_compiled(tmp_path, monkeypatch):
+    """Begun with the first graph on a GPU, and built once."""
+    monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cuda_launch, "build_extension", functools.cache(cuda_launch.build_extension.__wrapped__))
+    launching.begin(on_gpu=True)
+    built = cuda_launch.build_extension()
+    launching.begin(on_gpu=True)
+    assert built.LaunchPlan
+    assert len(list(tmp_path.rglob("cuda_launch-*.so"))) == 1
 
 
 def test_pointers_are_read_in_c_and_agree(extension):

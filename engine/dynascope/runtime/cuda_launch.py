@@ -25,7 +25,7 @@ import torch
 
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.loops.numbers import number_name
-from dynascope.native.toolchain import ToolchainError, build_shared_object
+from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime.cuda_compile import Cubin, KernelError, Target, compile_kernels, load_text
 from dynascope.runtime.cuda_reasons import LauncherMissing
@@ -80,13 +80,22 @@ def _launcher_module(device: int) -> ModuleType | None:
         return None
 
 
+def begin_extension() -> None:
+    """Start building it: it will be there when the kernels are."""
+    if not build_extension.cache_info().currsize:
+        begin_shared_object(**_extension())
+
+
+def _extension() -> dict[str, Any]:
+    text = Path(__file__).with_name("cuda_launch.c").read_text()
+    flags = ("-O2", f"-I{sysconfig.get_path('include')}", "-ldl")
+    return dict(source=text, language="c", flags=flags, name=f"cuda_launch-{sysconfig.get_config_var('SOABI')}")
+
+
 @functools.cache
 def build_extension() -> ModuleType:
     """cuda_launch.c as a module. Raises ToolchainError or ImportError."""
-    text = Path(__file__).with_name("cuda_launch.c").read_text()
-    include = sysconfig.get_path("include")
-    name = f"cuda_launch-{sysconfig.get_config_var('SOABI')}"
-    path = build_shared_object(text, language="c", flags=("-O2", f"-I{include}", "-ldl"), name=name)
+    path = build_shared_object(**_extension())
     loader = importlib.machinery.ExtensionFileLoader("dynascope_cuda_launch", str(path))
     specification = importlib.util.spec_from_loader("dynascope_cuda_launch", loader)
     module = importlib.util.module_from_spec(specification)

@@ -63,10 +63,14 @@ def launcher_note() -> Reason | None:
     return module if isinstance(module, Reason) else None
 
 
-def begin() -> None:
-    """Start building the launcher: it will be there when the kernels are."""
+def begin(on_gpu: bool = False) -> None:
+    """Start building the launcher, and that of a GPU's kernels: they will be there when the kernels are."""
     if not _module.cache_info().currsize:
         begin_shared_object(**_build())
+    if on_gpu:
+        from dynascope.runtime.cuda_launch import begin_extension  # what programs on processors never load
+
+        begin_extension()
 
 
 def _build() -> dict[str, Any]:
