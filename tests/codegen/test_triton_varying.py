@@ -15,6 +15,7 @@ from triton_interpreter import launchers_for  # isort: skip
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.loops.lower import lower
+from dynascope.schedule import row_sums
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup
 from symbolic_graphs import make_inputs, symbolic_graph, tensor
@@ -44,11 +45,7 @@ def run_at(function, inputs, hints, others, **options):
     return graph, executor
 
 
-ON_CPU_ONLY = ("index put", "index add")
-"""Scatter loops, which are not lowered for a GPU."""
-
-
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ON_CPU_ONLY])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_one_size_varies(name):
     graph, _ = run_at(*PROGRAMS[name], {"s0": 7}, ONE)
     assert not graph.fixed()
@@ -74,6 +71,20 @@ def test_long_rows_are_split_or_looped_over(reduce, hint):
     assert all("range(" in kernel.text or hint < 16384 for kernel in executor.kernels)
 
 
+def test_sums_down_the_columns_beside_any_number_of_rows(monkeypatch):
+    monkeypatch.setattr(row_sums, "PROGRAMS", 3)
+    monkeypatch.setattr(row_sums, "FEWEST_ROWS", 8)
+    monkeypatch.setattr(row_sums, "_on_gpu", lambda group: True)
+
+    def gradients(x, weight, tangent):
+        return torch.softmax(tangent * weight * x.exp(), -1), (tangent * x.exp()).sum(0), tangent.sum(0) + 1
+
+    inputs = [tensor("s0", 24), tensor(24), tensor("s0", 24)]
+    graph, executor = run_at(gradients, inputs, {"s0": 7}, [{"s0": n} for n in (2, 3, 10, 31)])
+    assert not graph.fixed()
+    assert len(executor.kernels) == 2
+
+
 def test_columns_walked_down_at_any_height():
     run_at(lambda x: x.sum(0), [tensor("s0", 40)], {"s0": 5000}, [{"s0": n} for n in (4097, 6000, 10001)])
 
@@ -88,7 +99,7 @@ def described(kernels):
     return [(k.text, [str(n) for n in k.grid], k.warps, sorted(k.aligned), [p.kind for p in k.parameters]) for k in kernels]
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ON_CPU_ONLY])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_no_hint_gets_into_the_text(name):
     graph, kernels = kernels_of(*PROGRAMS[name], {"s0": 7})
     for size in (9, 64, 1001):

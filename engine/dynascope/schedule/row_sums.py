@@ -35,6 +35,7 @@ from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.nests import indices_of, shaped
 from dynascope.schedule.passes import arrange, index_of
+from dynascope.sizes import Size, nominal, same
 
 PROGRAMS = 512
 """About four for each multiprocessor of the GPUs of today; what they leave is then read without masks."""
@@ -89,7 +90,7 @@ class _State:
             return False
         if not self._shares(theirs, ours):
             return False
-        (width,) = (symbol.extent for symbol in rows.columns)
+        width = rows.column_count
         parts = {
             at: Buffer(self._new_name(f"{sums.name}_part{at}"), torch.float32, rows.device, (PROGRAMS, width), (width, 1))
             for at, operation in enumerate(sums.body) if isinstance(operation, Reduce)
@@ -155,8 +156,8 @@ class _Elements:
 def _goes_over_the_same(rows: Step, sums: FusionGroup) -> bool:
     if not isinstance(rows, FusionGroup) or not (_is_plain(rows) or _has_sums(rows)):
         return False
-    same = rows.row_count == sums.column_count and rows.column_count == sums.row_count
-    return same and rows.device == sums.device
+    sizes = (rows.row_count, rows.column_count), (sums.column_count, sums.row_count)
+    return rows.device == sums.device and same(*sizes)
 
 
 def _has_sums(group: FusionGroup) -> bool:
@@ -164,19 +165,24 @@ def _has_sums(group: FusionGroup) -> bool:
 
 
 def _is_plain(group: FusionGroup) -> bool:
-    """One loop over rows, one over columns, both of known sizes, on a GPU, and places that loops alone say."""
+    """One loop over rows, one over columns, on a GPU, and places that loops alone say."""
     return (
-        group.device.type == "cuda"
+        _on_gpu(group)
         and len(group.rows) == len(group.columns) == 1
-        and not group.numbers
         and not any(isinstance(op, CheckIndex) or (isinstance(op, Store) and op.mode != "set") for op in group.body)
         and not any(index.loaded() for index in indices_of(group.body))
     )
 
 
+def _on_gpu(group: FusionGroup) -> bool:
+    return group.device.type == "cuda"
+
+
 def _sums_down(group: FusionGroup) -> bool:
-    """Whether a group adds up many rows in one pass, and besides computes with the sums and stores elements."""
-    if not _is_plain(group) or group.column_count < FEWEST_ROWS or group.row_count > MOST_COLUMNS:
+    """Whether a group adds up many rows, each of a known width, in one pass, and besides computes with the sums and stores elements."""
+    if not _is_plain(group) or isinstance(group.row_count, Size) or group.row_count > MOST_COLUMNS:
+        return False
+    if nominal(group.column_count) < FEWEST_ROWS:
         return False
     reduces = [op for op in group.body if isinstance(op, (Reduce, Scan))]
     return arrange(group.body, group.columns).pass_count == 1 and all(

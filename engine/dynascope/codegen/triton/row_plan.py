@@ -67,7 +67,7 @@ def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
     """Rows that `programs` programs go through; `steps` is how many blocks of rows each takes."""
     block = max(2, power_of_two(facts.group.column_count))
     together = max(1, min(_SMALL_TILE // block, 8))
-    steps = -(-facts.group.row_count // (programs * together))
+    steps = blocks_of(facts.group.row_count, programs * together)
     return RowPlan("walked", together, block, _between(1, together * block // (32 * _WALKED_PER_THREAD), 16), steps)
 
 

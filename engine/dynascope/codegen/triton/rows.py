@@ -125,7 +125,7 @@ class _RowKernel:
         sums = [n for n, operation in enumerate(body) if isinstance(operation, Store) and operation.mode == "sum"]
         for number in sums:
             writer.write(f"{self.printer.name(number)}_lanes = tl.full({self.tile.shape}, 0, tl.float32)")
-        with writer.block(f"for step in {self._range(str(self.plan.steps))}:"):
+        with writer.block(f"for step in {self._range(self.tile.text(self.plan.steps))}:"):
             start = f"step * {self.walkers} + program"
             writer.write_all(place_axis(self.tile, self.row, start if self.row.block == 1 else f"({start}) * {self.row.block}"))
             for number, operation in enumerate(body):
