@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
@@ -38,6 +39,8 @@ def truth(machine: Machine, value: Value) -> bool:
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
+    if isinstance(value, TensorValue) and (known := known_tensors.known_number(machine, value)) is not None:
+        return bool(known.value)
     if isinstance(value, (ArrayValue, TensorValue)):
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, ListValue):
