@@ -47,6 +47,32 @@ def test_several_caches(backend, compilations):  # noqa: F811
     assert len(compilations) == 2
 
 
+class Cache:
+    def __init__(self):
+        self.keys = None
+
+    def __len__(self):
+        return 0 if self.keys is None else self.keys.shape[1]
+
+    def update(self, keys):
+        self.keys = keys if self.keys is None else torch.cat([self.keys, keys], 1)
+        return self.keys
+
+
+def test_the_length_of_an_object_that_holds_a_tensor(compilations):  # noqa: F811
+    def step(new, cache):
+        keys = cache.update(new)
+        mask = torch.ones(new.shape[1], len(cache)).tril(len(cache) - new.shape[1])
+        return (new @ keys.transpose(1, 2)) * mask, len(cache), bool(cache)
+
+    compiled = dynascope.compile(step, backend="eager")
+    ours, theirs = Cache(), Cache()
+    for length in (3, 1, 1, 1, 1, 1, 1):
+        new = torch.rand(1, length, 4)
+        torch.testing.assert_close(compiled(new, ours), step(new, theirs))
+    assert len(compilations) == 3
+
+
 def test_a_cache_of_one_element_is_a_case_of_its_own(compilations):  # noqa: F811
     compiled = dynascope.compile(attending, backend="eager")
     for length in (4, 5, 1, 0, 6):

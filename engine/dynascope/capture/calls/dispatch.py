@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import numpy_calls, python
+from dynascope.capture.calls import known_tensors, numpy_calls, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
@@ -238,6 +238,9 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return apply_function(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
         return call_operator(machine, thing, arguments, keywords)
+    if (made := known_tensors.of_numbers(machine, thing, arguments, keywords)) is not None:
+        number, dtype = map(ConstantValue, made)
+        return apply_function(machine, torch.full, [TupleValue(()), number], {"dtype": dtype})
     if isinstance(thing, types.FunctionType):
         source = ConstantSource(f"{name}@{id(thing)}", thing)
         return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.metadata import META
@@ -84,16 +85,18 @@ def are_served(machine: Machine) -> bool:
 
 def number_of(machine: Machine, tensor: TensorValue) -> Value | None:
     """What `tensor.item()` gives; None where it stays a break."""
+    if (constant := known_tensors.known_number(machine, tensor)) is not None:
+        return constant
     kind = kind_of_items(tensor.example.dtype)
     if kind is None or tensor.example.numel() != 1 or not are_served(machine):
         return None
-    if (known := known_number(machine, tensor)) is not None:
+    if (known := counted_number(machine, tensor)) is not None:
         return known
     node = machine.graph.call("call_method", "item", (tensor.node,), {})
     return number_at(machine, node, kind, tensor.example.dtype)
 
 
-def known_number(machine: Machine, tensor: TensorValue) -> Value | None:
+def counted_number(machine: Machine, tensor: TensorValue) -> Value | None:
     """The first element of a tensor of which an operator has said it: how many rows a packed batch has."""
     node = tensor.node
     if node.target is not operator.getitem or node.args[1] != 0 or tensor.example._base is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import late_numbers
+from dynascope.capture.calls import known_tensors, late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
@@ -43,7 +43,7 @@ def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords
         if found is None:
             raise Break(DataDependentValue(machine.expression(), cls.__name__))
         value, arguments = found, [found]
-        if value.python_type is not cls:
+        if value.python_type is not cls and not isinstance(value, ConstantValue):
             return machine.sizes.compute(cls, (value,)) or machine.known(value)
     if isinstance(value, SymbolicNumber) and value.python_type is cls:
         return value
@@ -69,7 +69,9 @@ for _cls in (int, float, complex):
 def bool_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(False)
     if isinstance(value, TensorValue):
-        raise Break(DataDependentValue(machine.expression(), "bool"))
+        if (known := known_tensors.known_number(machine, value)) is None:
+            raise Break(DataDependentValue(machine.expression(), "bool"))
+        value = known
     return boolean(truth(machine, value))
 
 

@@ -70,7 +70,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         return compute(machine, len, (value.value,))
     if lookup(value.python_type, "__len__") is MISSING:
         raise machine.throw(TypeError, f"object of type {value.python_type.__name__!r} has no len()")
-    return ConstantValue(length_of(machine, value))
+    return length_of(machine, value)
 
 
 @meaning(type)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture.calls import late_numbers, libraries
+from dynascope.capture.calls import known_tensors, late_numbers, libraries
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
@@ -91,7 +91,23 @@ def apply_function(machine: Machine, function: Callable[..., Any], arguments: li
         and (made := of_varying_numbers(machine, arguments, keywords)) is not None
     ):
         return made
-    return Operation(machine, "call_function", function, name_of(function), arguments, keywords).run()
+    return operation(machine, "call_function", function, name_of(function), arguments, keywords)
+
+
+def operation(
+    machine: Machine, kind: str, target: Any, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """One call of torch. Where its C++ asks a tensor for a number that capture knows, it is called with that number."""
+    mark = machine.journal.mark()
+    try:
+        return Operation(machine, kind, target, name, arguments, keywords).run()
+    except Break as signal:
+        if not isinstance(signal.reason, (DataDependentValue, DataDependentShape)):
+            raise
+        machine.journal.rollback(mark)
+        if (known := known_tensors.with_numbers(machine, arguments)) is None:
+            raise
+    return Operation(machine, kind, target, name, known, keywords).run()
 
 
 def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict) -> Value | None:
@@ -132,7 +148,7 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     if name == "get_device" and len(arguments) == 1 and not keywords:
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
-    return Operation(machine, "call_method", method, name, arguments, keywords).run()
+    return operation(machine, "call_method", method, name, arguments, keywords)
 
 
 def as_number(machine: Machine, name: str, value: Value) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
@@ -38,6 +39,8 @@ def truth(machine: Machine, value: Value) -> bool:
         return bool(value.size)
     if isinstance(value, ConstantValue):
         return compute(machine, bool, (value.value,)).value
+    if isinstance(value, TensorValue) and (known := known_tensors.known_number(machine, value)) is not None:
+        return bool(known.value)
     if isinstance(value, (ArrayValue, TensorValue)):
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, ListValue):
@@ -58,15 +61,20 @@ def instance_truth(machine: Machine, value: InstanceValue) -> bool:
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return answer.value
     if lookup(value.cls, "__len__") is not MISSING:
-        return length_of(machine, value) > 0
+        length = length_of(machine, value)
+        return length.size > 0 if isinstance(length, SymbolicNumber) else length.value > 0
     return True
 
 
-def length_of(machine: Machine, value: Value) -> int:
-    """What `__len__` gives, which must be a length."""
-    answer = machine.known(machine.call_now(member(machine, value.python_type, "__len__", value), [value]))
+def length_of(machine: Machine, value: Value) -> ConstantValue | SymbolicNumber:
+    """What `__len__` gives, which must be a length. That of a tensor that it holds may vary."""
+    answer = machine.realize(machine.call_now(member(machine, value.python_type, "__len__", value), [value]))
+    varies = isinstance(answer, SymbolicNumber) and answer.python_type is int and not machine.sizes.is_late(answer)
+    if varies and answer.size >= 0:
+        return answer
+    answer = machine.known(answer)
     if not (
         isinstance(answer, ConstantValue) and type(answer.value) in (int, bool) and 0 <= answer.value <= sys.maxsize
     ):
         raise Break(ProgramRaises("TypeError", machine.expression()))
-    return int(answer.value)
+    return ConstantValue(int(answer.value))

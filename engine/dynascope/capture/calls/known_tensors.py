@@ -1,0 +1,159 @@
+"""Tensors whose elements are known at capture: constants that operators made of constants.
+
+    n = torch.div(x.size(0), 2, rounding_mode="trunc")     n is 3: `x.view(n, -1)`, `range(n)`
+    ids = torch.tensor([2, 5]); (ids < 0).any()             False: a branch may ask
+
+What reaches no input, draws no numbers and was never written to is the same at each call. It is computed for real, once, by the
+operators themselves; of floats only what lies on the CPU, where eager computes it with the same kernels.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.values import ConstantValue, ListValue, SliceValue, TensorValue, TupleValue, Value, constant_of
+from dynascope.meta_kernels import autocast
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+MOST_NODES, MOST_ELEMENTS = 64, 4096
+MADE_OF_NUMBERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "getitem"})
+"""Functions without an operator of their name."""
+NUMBERS = (bool, int, float)
+
+
+def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
+    """What `tensor.item()` gives, where capture can tell."""
+    if tensor.example.numel() != 1 or tensor.example.dtype.is_complex:
+        return None
+    elements = elements_of(machine, tensor)
+    return None if elements is None else ConstantValue(elements.item())
+
+
+def elements_of(machine: Machine, tensor: TensorValue) -> torch.Tensor | None:
+    nodes = [] if tensor.instance is not None or machine.assigned or autocast.active_devices() else behind(tensor.node)
+    if not nodes:
+        return None
+    made: dict[fx.Node, Any] = {}
+    try:
+        with torch.no_grad():
+            for node in nodes:
+                made[node] = computed(node, made)
+                if not is_as_described(made[node], node):
+                    return None
+    except Exception:  # the call says itself what is wrong
+        return None
+    return made[tensor.node]
+
+
+def behind(node: fx.Node) -> list[fx.Node]:
+    """All nodes that it is computed from, itself the last; none where one of them is not known."""
+    found: dict[fx.Node, None] = {}
+    pending = [node]
+    while pending:
+        wanted = pending[-1]
+        missing = [each for each in wanted.all_input_nodes if each not in found]
+        if wanted in found or not missing:
+            found[pending.pop()] = None
+            if len(found) > MOST_NODES or not is_known(wanted):
+                return []
+        pending += missing
+    return list(found)
+
+
+def is_known(node: fx.Node) -> bool:
+    """Whether an operator gives the same elements for the same operands, and nobody has written there since."""
+    example, device = node.meta.get("example_value"), node.meta.get("device")
+    if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes"}.isdisjoint(node.meta):
+        return False
+    if example._version or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
+        return False
+    if device.type != "cpu" and (example.dtype.is_floating_point or example.dtype.is_complex):
+        return False
+    return node.op in ("call_function", "call_method") and "out" not in node.kwargs and repeats(node.target)
+
+
+def repeats(target: Any) -> bool:
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    if name in MADE_OF_NUMBERS:
+        return True
+    overloads = overloads_of(name)
+    uncertain = (torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape)
+    return bool(overloads) and not any(
+        each._schema.is_mutable and name.endswith("_") or any(tag in each.tags for tag in uncertain) for each in overloads
+    )
+
+
+def overloads_of(name: str) -> list[torch._ops.OpOverload]:
+    """The operators behind a function of torch, a method, or a function of `operator`; none for memory that nothing has filled."""
+    packet = getattr(torch.ops.aten, name.strip("_") if name.startswith("__") else name, None)
+    if packet is None or "empty" in name or name.startswith(("resize", "new", "set_")):
+        return []
+    return [getattr(packet, overload) for overload in packet.overloads()]
+
+
+def computed(node: fx.Node, made: dict[fx.Node, Any]) -> Any:
+    arguments, keywords = fx.node.map_arg((node.args, dict(node.kwargs)), made.__getitem__)
+    arguments = tuple(on_cpu(each) for each in arguments)
+    keywords = {name: on_cpu(each) if name == "device" else each for name, each in keywords.items()}
+    if isinstance(node.target, str):
+        return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
+    return node.target(*arguments, **keywords)
+
+
+def on_cpu(argument: Any) -> Any:
+    return torch.device("cpu") if isinstance(argument, torch.device) else argument
+
+
+def is_as_described(found: Any, node: fx.Node) -> bool:
+    example = node.meta["example_value"]
+    return isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (example.shape, example.dtype)
+
+
+# Where operators want numbers
+
+
+def with_numbers(machine: Machine, values: Arguments) -> list[Value] | None:
+    """The arguments with the numbers that tensors of integers hold; None where there are none."""
+    found = [number_in(machine, machine.realize(value)) for value in values]
+    return found if any(one is not other for one, other in zip(found, values, strict=True)) else None
+
+
+def number_in(machine: Machine, value: Value) -> Value:
+    if isinstance(value, TensorValue):
+        is_index = value.example.dim() == 0 and not value.example.dtype.is_floating_point
+        return (known_number(machine, value) if is_index else None) or value
+    if isinstance(value, SliceValue):
+        parts = tuple(number_in(machine, machine.realize(part)) for part in value.parts)
+        return value if all(map(operator.is_, parts, value.parts)) else SliceValue(parts)
+    if isinstance(value, (ListValue, TupleValue)):
+        parts = tuple(number_in(machine, machine.realize(part)) for part in value.items)
+        return value if all(map(operator.is_, parts, value.items)) else TupleValue(parts)
+    return value
+
+
+# Functions of numbers
+
+
+def of_numbers(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> tuple[Any, torch.dtype] | None:
+    """The number and type of what an operator of torch makes of numbers (`torch.div(7, 2)`); None where it is no such call."""
+    name = getattr(function, "__name__", "")
+    if getattr(torch, name, None) is not function or not repeats(function) or not arguments or autocast.active_devices():
+        return None
+    known = [constant_of(each) for each in arguments]
+    named = {key: constant_of(each) for key, each in keywords.items()}
+    words = (str, type(None), torch.dtype)
+    if not all(type(each) in NUMBERS for each in known) or not all(type(e) in NUMBERS or isinstance(e, words) for e in named.values()):
+        return None
+    try:
+        made = function(*known, **named)
+    except Exception:  # which Python then says itself
+        return None
+    is_number = isinstance(made, torch.Tensor) and made.dim() == 0 and made.device.type == "cpu" and not made.dtype.is_complex
+    return (made.item(), made.dtype) if is_number else None

@@ -1,0 +1,148 @@
+"""Tensors made of constants alone: Python may ask them for their numbers. Of all others only the run of the graph knows."""
+
+import pytest
+import torch
+from harness import compiled
+from test_outside_protocols import assert_same
+
+X = torch.arange(6.0)
+
+
+def sizes_by_torch(x):
+    parts = torch.div(x.size(0), 2, rounding_mode="trunc")
+    return x.view(parts, 2), x[: parts - 1], x.new_zeros(parts, 2), parts
+
+
+def python_s_uses(x):
+    n = torch.floor_divide(7, 2)
+    scale = torch.tensor(2.5).item()
+    return x[:n] * scale, [x * k for k in range(n)], (1, 2, 3, 4, 5)[n], [1, 2, 3, 4][n], int(n), float(n), bool(n), f"{int(n)}"
+
+
+def branches(x, ids=(2, 5)):
+    wanted = torch.tensor(ids)
+    if torch.isin(wanted, torch.tensor(5)).any():
+        x = x + 1
+    if wanted is not None and (torch.is_floating_point(wanted) or (wanted < 0).any()):
+        x = x * 100
+    return x if wanted.sum() == 7 else -x
+
+
+def types_of_numbers(x):
+    return torch.add(2, 3), torch.mul(2.0, 3), torch.div(7, 2), torch.true_divide(6, 4), torch.sub(5, 2) + x, torch.maximum
+
+
+def a_loop_over_one(x):
+    at = torch.zeros((), dtype=torch.long)
+    while at < 3:
+        x = x * 2 + at
+        at = at + 1
+    return x
+
+
+WHOLE = [sizes_by_torch, python_s_uses, branches, types_of_numbers, a_loop_over_one]
+
+
+@pytest.mark.parametrize("program", WHOLE)
+def test_in_one_graph(program):
+    call = compiled(program)
+    for _ in range(2):
+        assert_same(program(X), call(X))
+    assert len(call.captures) == 1 and call.refused == []
+
+
+def written(x):
+    n = torch.tensor(3)
+    before = n.item()
+    n += 1
+    m = torch.zeros(2, dtype=torch.long)
+    view = m[0]
+    m[0] = 4
+    return x + n.item(), x + view.item(), before, n, m
+
+
+def written_through_data(x):
+    n = torch.tensor(3)
+    n.data = torch.tensor(5)
+    return x + n.item()
+
+
+def drawn(x):
+    return x + int(torch.randint(1, 100, ()).item()), bool(torch.rand(()) < 2)
+
+
+def from_outside(x, n):
+    return x + (n + torch.tensor(1)).item(), bool((n > 2).any())
+
+
+def out_of(x):
+    n = torch.tensor(3)
+    torch.add(torch.tensor(4), 1, out=n)
+    return x + n.item()
+
+
+def through_numpy(x):
+    n = torch.tensor([3, 4])
+    n.numpy()[0] = 9
+    return x + n[0].item()
+
+
+def with_gradients(x):
+    scale = torch.tensor(2.0, requires_grad=True)
+    loss = (x * scale).sum()
+    loss.backward()
+    return scale.grad.item(), scale.detach().item()
+
+
+PARTS = [
+    (written, ()),
+    (written_through_data, ()),
+    (drawn, ()),
+    (from_outside, (torch.tensor(3),)),
+    (out_of, ()),
+    (through_numpy, ()),
+    (with_gradients, ()),
+]
+
+
+@pytest.mark.parametrize(("program", "given"), PARTS, ids=[program.__name__ for program, _ in PARTS])
+def test_what_is_not_known_is_the_call_s_own(program, given):
+    call = compiled(program)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = program(X, *(each + seed for each in given))
+        torch.manual_seed(seed)
+        assert_same(expected, call(X, *(each + seed for each in given)))
+
+
+def test_types_under_another_default():
+    def program(x):
+        return x + torch.div(1, 3).item(), torch.tensor(0.1).item(), torch.div(1, 3)
+
+    call = compiled(program)
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            assert_same(program(X), call(X))
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+def test_under_autocast():
+    def program(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            product = torch.ones(2, 2) @ torch.full((2, 2), 1.001)
+            return x + product.sum().item(), torch.div(1, 3)
+
+    call = compiled(program)
+    assert_same(program(X), call(X))
+
+
+def test_an_index_that_is_no_integer_is_pythons_to_refuse():
+    def program(x):
+        return x[: torch.tensor(1.5)]
+
+    with pytest.raises(TypeError):
+        program(X)
+    with pytest.raises(TypeError):
+        compiled(program)(X)
