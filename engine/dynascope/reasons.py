@@ -142,6 +142,12 @@ def _requires_grad(change: ChangeFact) -> str:
 
 
 def _layout(change: ChangeFact) -> str:
+    if "1" in _sizes_in(change.now):
+        # Those of a dimension of one element are any to `contiguous()`, which then gives the tensor itself.
+        return (
+            f"Pass `{change.expression}.clone(memory_format=torch.contiguous_format)`, so that its strides are the same in every call, "
+            "or leave it: each is compiled once."
+        )
     return f"Pass `{change.expression}.contiguous()`, so that its strides are the same in every call."
 
 

@@ -19,6 +19,8 @@ from dynascope.report.span import Span, UserFrame, UserStack
 from dynascope.report.syntax import argument_texts, built_expression, condition
 from dynascope.report.user_files import is_user_file, user_places
 
+MARKED = re.compile(r"`dynascope\.mark_dynamic\((\w+), ([^`]*)\)`(, or )?")
+
 
 @dataclass(frozen=True)
 class UserLines:
@@ -27,14 +29,24 @@ class UserLines:
     callers: UserStack = ()
     names: Mapping[str, str] = field(default_factory=dict)
     """Of a library's function: what the calling line gives for each parameter, so that `input` is called `xb`."""
+    nameless: frozenset[str] = frozenset()
+    """A library's parameters that the calling line gives an expression for which has no name."""
     _known: dict[UserFrame, UserFrame] = field(default_factory=dict, repr=False, compare=False)
     """Frames that were refined: the guards and values of a large model share a few hundred."""
 
     def words(self, text: str) -> str:
         """With the user's names in place of a library's parameters; only where text quotes code."""
-        if not self.names:
+        if not self.names and not self.nameless:
             return text
+        text = MARKED.sub(self._marked, text)
         return re.sub(r"(?<=`)\w+(?=[`.\[])", lambda match: self.names.get(match[0], match[0]), text)
+
+    def _marked(self, match: re.Match[str]) -> str:
+        """What has no name cannot be marked: what else helps is said alone."""
+        name, dimensions, rest = match.groups()
+        if name in self.nameless and rest:
+            return ""
+        return f"`dynascope.mark_dynamic({self.names.get(name, name)}, {dimensions})`{rest or ''}"
 
     def expression(self, text: str) -> str:
         return re.sub(r"^\w+(?=$|[.\[])", lambda match: self.names.get(match[0], match[0]), text)
@@ -66,15 +78,19 @@ class UserLines:
         return None if change is None else replace(change, expression=self.expression(change.expression))
 
 
+def _of_library(names: Mapping[str, str], parameters: tuple[str, ...], callers: UserStack) -> UserLines:
+    return UserLines(callers, names, frozenset(parameters) - names.keys())
+
+
 def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None) -> UserLines:
     """Of a region whose function is `code`: where that is a library's, its parameters are called as the user calls them."""
     if is_user_file(code.co_filename) or not callers:
         return UserLines(callers)
     parameters = code.co_varnames[: code.co_argcount]
     if parameters[:1] != ("self",):
-        return UserLines(callers, argument_texts(callers[-1].span, parameters))
+        return _of_library(argument_texts(callers[-1].span, parameters), parameters, callers)
     owner = argument_texts(compiled_at, ("self",)) if compiled_at is not None else {}
-    return UserLines(callers, {**argument_texts(callers[-1].span, parameters[1:]), **owner})
+    return _of_library({**argument_texts(callers[-1].span, parameters[1:]), **owner}, parameters[1:], callers)
 
 
 def _refined(frame: UserFrame) -> UserFrame:

@@ -80,6 +80,28 @@ CASES = {
 
         f(torch.ones(2))
     """,
+    "again: sizes of what a library's function is given by name": """
+        from torch import nn
+
+        model = dynascope.compile(nn.Sequential(nn.ReLU()), backend="eager")
+        for size in (3, 5):
+            xb = torch.ones(size, 2)
+            model(xb)
+    """,
+    "again: sizes of what has no name": """
+        from torch import nn
+
+        model = dynascope.compile(nn.Sequential(nn.ReLU()), backend="eager")
+        for size in (3, 5):
+            model(torch.ones(size, 2))
+    """,
+    "again: strides of a dimension of one element": """
+        def f(x):
+            return x * 2
+
+        for x in (torch.ones(1, 5, 3)[:, -1:], torch.ones(1, 1, 3)):
+            f(x)
+    """,
     "again: sizes": "def f(x):\n    return x * x.shape[0]\n\nfor n in (2, 3, 4):\n    f(torch.ones(n, n + 1))",
     "again: a number": "def f(x, scale):\n    return x * scale\n\nfor scale in (1, 2, 3):\n    f(torch.ones(2), scale)",
     "again: gradients": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nwith torch.no_grad():\n    f(torch.ones(2))",

@@ -1,8 +1,8 @@
 """Programs with the breaks that people have, and what becomes of them: every fix is proved anew here.
 
-Sixty of them break; the others did once, and go through now: there nothing is offered. `outcomes.json` has the breaks and graphs of
-each program before and after, how often it was compiled again, and how many calls were compared; who mends more changes its line
-(`python tests/fixes/test_fixed_programs.py` writes it).
+Most of them break or are compiled again; the others did once, and go through now: there nothing is offered. `outcomes.json` has the
+breaks and graphs of each program before and after, how often it was compiled again, and how many calls were compared; who mends
+more changes its line (`python tests/fixes/test_fixed_programs.py` writes it).
 """
 
 import json

@@ -274,3 +274,19 @@ class TestSelection:
 
 def test_unchanged_text_is_the_identity():
     assert LineMap().line(7) == 7 and LineMap().span(Span("f", 3)) == Span("f", 3)
+
+
+def test_fixes_are_looked_for_at_breaks_and_at_what_was_compiled_again(report):
+    def offered(made):
+        view = view_of(made)
+        found = actions(PATH, view, "idle", 1, len(reports.PROGRAM.splitlines()))
+        return [action.problem.code for action in found if action.act.command == acts.FIND_FIXES]
+
+    assert offered(report) == ["data-dependent-branch"]
+    function, *others = report.functions
+    again = Explanation("recompiled", "warning", "`größe` was 3 and is 4.", "Pass it as a tensor.", Span(PATH, reports.SOFTMAX_LINE))
+    entries = tuple(
+        dataclasses.replace(entry, recompiled=again if entry.recompiled else None) for entry in function.entries
+    )
+    changed = (dataclasses.replace(function, entries=entries), *others)
+    assert offered(dataclasses.replace(report, functions=changed)) == ["recompiled", "data-dependent-branch"]

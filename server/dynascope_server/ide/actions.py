@@ -14,6 +14,8 @@ from dynascope_server.ide.problems import Problem
 from dynascope_server.ide.pytests import test_at
 from dynascope_server.ide.units import Unit
 
+RECOMPILED = "recompiled"
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -46,7 +48,7 @@ def _explanations(view: FileView, first: int, last: int) -> Iterator[Action]:
         span = view.lines.span(problem.span)
         if span is not None and span.line <= last and first <= span.last_line:
             yield Action(Act(f"Explain {problem.code}", acts.SHOW_REASON, subject=problem.code), problem)
-            if problem.is_break and not is_cell(view.program):
+            if (problem.is_break or problem.code == RECOMPILED) and not is_cell(view.program):
                 yield Action(Act("Find fixes that can be proved", acts.FIND_FIXES, view.path), problem)
 
 

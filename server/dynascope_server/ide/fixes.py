@@ -106,7 +106,7 @@ def told(found: Fixes) -> str:
     rest = (
         f" {found.left} more breaks have none." if found.left > 1 else " One more break has none." if found.left else ""
     )
-    return f"Fixes were proved: {found.words or found.fixes[0].words}.{rest} The light bulb on a break makes the edit."
+    return f"Fixes were proved: {found.words or found.fixes[0].words}.{rest} The light bulb on its line makes the edit."
 
 
 def _read_fix(data: Mapping[str, Any]) -> Fix:

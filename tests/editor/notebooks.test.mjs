@@ -1,0 +1,56 @@
+// A notebook whose kernel ran cells under %%dynascope: the cells have what files have.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import * as path from 'node:path';
+import { before, describe } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { walkIn } from './rig/walk.mjs';
+
+const RUN_CELLS = fileURLToPath(new URL('./rig/run_cells.py', import.meta.url));
+
+describe('cells of a notebook', () => {
+  const own = walkIn('notebooks');
+  const { step } = own;
+  let window;
+  before(() => {
+    window = own.window;
+    const engine = fileURLToPath(new URL('../../engine', import.meta.url));
+    const env = { ...process.env, PYTHONPATH: engine };
+    execFileSync(process.env.DYNASCOPE_PYTHON, [RUN_CELLS, path.join(own.folder, 'train.ipynb')], { env });
+  });
+  const cell = text => window.page.locator('.cell-editor-part', { hasText: text });
+  const lens = (text, title) => cell(text).locator('.codelens-decoration a', { hasText: title });
+
+  step('the cell that ran has its lens, and so has the one whose class it compiled', async () => {
+    await window.ask('Control+P', 'train.ipynb');
+    await window.page.locator('.quick-input-list .monaco-list-row', { hasText: 'train.ipynb' }).first().click();
+    await cell('def loss_of').waitFor();
+    await lens('def loss_of', /2 graphs · 1 break/).first().waitFor();
+    await lens('class Gate', /inlined into loss_of|1 graph/).first().waitFor();
+    assert.equal(await window.page.locator('.codelens-decoration a', { hasText: /stale|compile and run/ }).count(), 0);
+    await window.screenshot('notebook-1-lenses');
+  });
+
+  step('the break is marked in the cell, and its hover says why', async () => {
+    await cell('class Gate').locator('.squiggly-warning').first().waitFor();
+    await cell('class Gate').locator('.view-line', { hasText: 'if y.mean()' }).locator('span', { hasText: 'mean' }).first().hover();
+    await window.page.locator('.monaco-hover', { hasText: /needs the value of a tensor/ }).first().waitFor();
+    await window.screenshot('notebook-2-hover');
+  });
+
+  step('a lens opens the kernel', async () => {
+    await window.page.keyboard.press('Escape');
+    await lens('def loss_of', 'show compiled kernel').first().click();
+    await window.generated().locator('.view-line', { hasText: 'void' }).first().waitFor();
+    await window.screenshot('notebook-3-kernel');
+    await window.closeGenerated();
+  });
+
+  step('an edit makes its facts stale', async () => {
+    await cell('def loss_of').locator('.view-line', { hasText: 'return' }).click();
+    await window.page.keyboard.press('End');
+    await window.page.keyboard.type(' * 2');
+    await lens('def loss_of', 'stale: run again').first().waitFor();
+    await window.screenshot('notebook-4-stale');
+  });
+});
