@@ -24,6 +24,7 @@ from dynascope.grad.metadata import MEASURED
 from dynascope.grad.metadata import RULES as LAYOUT_RULES
 from dynascope.grad.mutations import MUTATIONS
 from dynascope.grad.operators import traits
+from dynascope.loops.lower.rules import ON_GPUS
 from dynascope.loops.lower.rules import RULES as LOWERED
 
 aten = torch.ops.aten
@@ -76,7 +77,7 @@ def way_of(operator: Any) -> str:
     if operator in randomness.TABLE:
         return 'library; decomposed with random="device"'
     if operator in LOWERED:
-        return "lowered"
+        return "lowered on GPUs, else library" if operator in ON_GPUS else "lowered"
     if has_late_size(operator):
         return "library, between the parts of a graph" if name_of(operator) in LATE else "break"
     return "library"

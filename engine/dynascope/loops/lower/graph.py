@@ -25,7 +25,7 @@ from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.repeats import Repeats
-from dynascope.loops.lower.rules import RULES, Lowered, Lowering, NotLowered, Refused, view_of
+from dynascope.loops.lower.rules import ON_GPUS, RULES, Lowered, Lowering, NotLowered, Refused, view_of
 from dynascope.loops.lower.views import view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import HELPERS, RESERVED, number_name
@@ -228,6 +228,8 @@ def _apply_rule(call: Lowering) -> Lowered | NotLowered:
     rule = RULES.get(call.operator)
     if rule is None:
         return NotLowered("no loop form: the library's own kernel runs it")
+    if call.operator in ON_GPUS and call.device.type != "cuda":
+        return NotLowered("no loop form but on GPUs: the library's own kernel runs it")
     if not all(_is_plain(view) for view in _tensors((call.arguments, call.keywords))):
         return NotLowered("a dtype that loops do not compute with")
     layouts = [layout for layout in call.results if isinstance(layout, ResultLayout)]

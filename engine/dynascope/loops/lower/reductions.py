@@ -79,8 +79,6 @@ def total_product(call: Lowering) -> Lowered:
 def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
     def apply(call: Lowering) -> Lowered | NotLowered:
         source, layout = call.arguments[0], call.results[0]
-        if call.device.type != "cuda":
-            return NotLowered("elements that wait for others: the library's loop is as fast")
         if not source.sizes or is_empty(source):
             return NotLowered("a scan of nothing")
         dimension = call.operand(1, "dim") % len(source.sizes)
@@ -96,8 +94,8 @@ def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
     return apply
 
 
-rule(aten.cumsum.default)(_scan_rule("sum"))
-rule(aten.cumprod.default)(_scan_rule("prod"))
+rule(aten.cumsum.default, on_gpus=True)(_scan_rule("sum"))
+rule(aten.cumprod.default, on_gpus=True)(_scan_rule("prod"))
 
 
 def _extremum_rule(kind: str) -> Callable[[Lowering], Lowered]:

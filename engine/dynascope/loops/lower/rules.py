@@ -132,15 +132,19 @@ def view_of(buffer: Buffer) -> TensorView:
 
 Rule = Callable[[Lowering], "Lowered | NotLowered"]
 RULES: dict[Any, Rule] = {}
+ON_GPUS: set[Any] = set()
+"""The overloads whose rules are for GPUs alone: on a processor the library is as fast."""
 
 
-def rule(*operators: Any) -> Callable[[Rule], Rule]:
+def rule(*operators: Any, on_gpus: bool = False) -> Callable[[Rule], Rule]:
     """Registers the rule of some ATen overloads (all overloads, for a packet)."""
 
     def register(function: Rule) -> Rule:
         for operator in operators:
             for overload in overloads_of(operator):
                 RULES[overload] = function
+                if on_gpus:
+                    ON_GPUS.add(overload)
         return function
 
     return register
