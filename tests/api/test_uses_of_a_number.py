@@ -243,6 +243,7 @@ def test_as_many_as_there_are_parts(name):
 DIFFERENTIATED = ["slice", "slice from the end", "index", "math.log", "math.sin", "quantile", "lerp", "narrow", "zeros", "clamp"]
 DIFFERENTIATED += ["slice step", "columns by steps", "unfold by steps", "divided evenly", "divided evenly, last", "unflatten evenly"]
 DIFFERENTIATED += ["groups", "average of windows", "largest of windows", "largest of windows by one", "tril_indices", "triu_indices"]
+DIFFERENTIATED += ["unfolded images"]
 DIFFERENTIATED += ["matmul of views", "norm"]  # not at the first number: the next ones are tried too
 DIFFERENTIATED += ["slice of four times", "conv padding", "window of largest", "upsampled"]
 DIFFERENTIATED += ["diagonal of a square", "one_hot", "one_hot summed", "pool", "avg_pool", "unflatten", "view", "reshape"]
@@ -310,6 +311,41 @@ def same(ours, theirs):
     if isinstance(theirs, (tuple, list)):
         return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(same, ours, theirs))
     return type(ours) is type(theirs) and ours == theirs
+
+
+WINDOWS = {
+    "as wide": lambda x, n: F.unfold(x * 2, n).sin(),
+    "one image": lambda x, n: F.unfold(x[0] * 2, n).sin(),
+    "far apart": lambda x, n: F.unfold(x * 2, (2, 3), dilation=n, padding=n, stride=2).sin(),
+    "by steps": lambda x, n: F.unfold(x * 2, 3, stride=n).sin(),
+    "put back": lambda x, n: F.fold(F.unfold(x * 2, n, stride=n, padding=n // 2).sin(), (12, 12), n, stride=n, padding=n // 2),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_columns_of_windows_and_their_gradients(name, monkeypatch):
+    """A graph for the first number, one for the others, one for where a quotient of it is none, one where steps leave one window."""
+    program, made, compile_graph = WINDOWS[name], [], pipeline.compile_graph
+
+    def compiled_graph(*arguments, **keywords):
+        made.append(compile_graph(*arguments, **keywords))
+        return made[-1]
+
+    monkeypatch.setattr(pipeline, "compile_graph", compiled_graph)
+    compiled = dynascope.compile(program)
+    for n in (3, 2, 4, 5, 6, 12, 7):
+        ours, theirs = (columns_and_gradient(each, n) for each in (compiled, program))
+        for each, other in zip(ours, theirs, strict=True):
+            assert (each.shape, each.stride()) == (other.shape, other.stride()), n
+            torch.testing.assert_close(each, other, msg=lambda text, n=n: f"{n}: {text}")
+    assert len(made) <= (4 if name == "by steps" else 3)
+
+
+def columns_and_gradient(function, n):
+    x = (torch.arange(2.0 * 3 * 12 * 12).view(2, 3, 12, 12) / 100).requires_grad_()
+    columns = function(x, n)
+    columns.sum().backward()
+    return columns.detach(), x.grad
 
 
 NOTHING_DONE = {

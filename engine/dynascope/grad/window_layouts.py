@@ -19,12 +19,22 @@ aten = torch.ops.aten
 
 
 def _windows(a: Value, kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Any]:
-    """How many there are in the last two dimensions."""
-    pair = lambda numbers: list(numbers) * 2 if len(numbers) == 1 else list(numbers)  # noqa: E731
-    each = zip(a.sizes[-2:], pair(kernel), pair(stride or kernel), pair(padding), pair(dilation), strict=True)
+    """How many there are in the last two dimensions, of a pooling: it takes no window that lies outside."""
+    for width, pad, spread in zip(_pair(kernel), _pair(padding), _pair(dilation), strict=True):
+        if pad * 2 > (width - 1) * spread + 1:
+            raise ShapeMismatch(f"windows of {width} with {pad} around")
+    return _counts(a.sizes[-2:], kernel, stride or kernel, padding, dilation)
+
+
+def _pair(numbers: Any) -> list[Any]:
+    return list(numbers) * 2 if len(numbers) == 1 else list(numbers)
+
+
+def _counts(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Any]:
+    each = zip(_pair(sizes), _pair(kernel), _pair(stride), _pair(padding), _pair(dilation), strict=True)
     counts = []
     for size, width, step, pad, spread in each:
-        if min(width, step, spread) < 1 or pad < 0 or pad * 2 > (width - 1) * spread + 1:
+        if min(width, step, spread) < 1 or pad < 0:
             raise ShapeMismatch(f"windows of {width} by steps of {step} with {pad} around")
         count = (size + 2 * pad - spread * (width - 1) - 1) // step + 1
         if count < 1:
@@ -66,6 +76,32 @@ def _largest(
 @rule(aten.avg_pool2d_backward.default, aten.max_pool2d_with_indices_backward.default)
 def _of_pooled(gradient: Value, a: Value, *_: Any) -> Layout:
     return Layout(a.sizes, suggested_strides(a), a.dtype, a.device)
+
+
+@rule(aten.im2col.default)
+def _columns(a: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """`f32[(batch,) channels, height, width] -> f32[(batch,) channels * window, windows]`."""
+    if not _is_simple(a, (kernel, dilation, padding, stride), ceil=False):
+        return layouts_by_torch(aten.im2col.default, (a, kernel, dilation, padding, stride), {})
+    down, along = _counts(a.sizes[-2:], kernel, stride, padding, dilation)
+    return fresh((*a.sizes[:-3], a.sizes[-3] * _elements(kernel), down * along), a.dtype, a.device)
+
+
+@rule(aten.col2im.default)
+def _of_columns(a: Value, sizes: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """`f32[(batch,) channels * window, windows] -> f32[(batch,) channels, *sizes]`."""
+    varies = next(sizes_in((a, (sizes, kernel, dilation, padding, stride))), None) is not None
+    if not varies or a.rank not in (2, 3):
+        return layouts_by_torch(aten.col2im.default, (a, sizes, kernel, dilation, padding, stride), {})
+    down, along = _counts(sizes, kernel, stride, padding, dilation)
+    if a.sizes[-2] % _elements(kernel) != 0 or a.sizes[-1] != down * along:
+        raise ShapeMismatch(f"columns of {a.sizes} are not those of {down} by {along} windows")
+    return fresh((*a.sizes[:-2], a.sizes[-2] // _elements(kernel), *_pair(sizes)), a.dtype, a.device)
+
+
+def _elements(kernel: Any) -> Any:
+    down, along = _pair(kernel)
+    return down * along
 
 
 @rule(aten.tril_indices.default)
