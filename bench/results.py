@@ -12,8 +12,12 @@ HEAD = "# Results\n\nEach section was written by the command it names. Ratios ar
 
 
 def write_section(title: str, command: str, columns: list[str], rows: list[list[str]], note: str = "") -> None:
-    """Replace the section `title`, and print it."""
+    """Replace the section `title`, and print it. Raises RuntimeError where another tree's engine was measured."""
+    import dynascope
     import torch
+
+    if not Path(dynascope.__file__).is_relative_to(RESULTS.parent.parent):
+        raise RuntimeError(f"what ran is {dynascope.__file__}, of another tree: set PYTHONPATH=engine")
 
     where = (
         f"{platform.processor() or platform.machine()}, CPython {platform.python_version()}, torch {torch.__version__}"
