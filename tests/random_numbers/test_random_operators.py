@@ -67,6 +67,29 @@ def test_compiling_takes_nothing_of_the_generator():
         assert torch.equal(a, b)
 
 
+DRAWN_FROM_NUMBERS = {
+    "normal": lambda x: torch.normal(0.0, 1.0, (2,)),
+    "normal of a size": lambda x: torch.normal(0.0, 1.0, (x.shape[0], 2)),
+    "randperm": lambda x: torch.randperm(x.shape[0]),
+    "bernoulli": lambda x: torch.bernoulli(torch.tensor([0.5, 0.25])),
+    "multinomial": lambda x: torch.multinomial(torch.ones(4), 2),
+    "initialised": lambda x: torch.nn.init.xavier_uniform_(torch.empty(x.shape[0], 2)),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("name", DRAWN_FROM_NUMBERS)
+def test_asking_about_other_sizes_takes_nothing_of_the_generator(name, backend):
+    def program(x):
+        return DRAWN_FROM_NUMBERS[name](x), x + 1
+
+    def play(function):
+        torch.manual_seed(1)
+        return [function(torch.ones(n, 2)) for n in (3, 4, 5)], torch.rand(3)
+
+    torch.testing.assert_close(play(dynascope.compile(program, backend=backend)), play(program), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_dropout_keeps_and_scales(p, dtype):

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from dynascope.autograd_functions import gradients
+from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
@@ -278,6 +280,8 @@ class Extents:
             return late.made(arguments, keywords, values)
         if node.target is gradients:
             return tuple(map(torch.empty_like, arguments[1]))
+        if _is_factory(node, arguments):
+            keywords["device"] = META
         with autocast.simulated(lambda tensor: "cpu"):
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
@@ -298,6 +302,16 @@ class Extents:
             for name in ("sizes", "strides")
         )
         return torch.empty_strided(sizes, strides, dtype=example.dtype, device=META)
+
+
+def _is_factory(node: fx.Node, arguments: tuple) -> bool:
+    """Whether it makes a tensor of numbers alone. Not every such function asks for the default device, and one that draws
+    random numbers for a real tensor (`torch.normal`) takes them from the program's generator."""
+    return (
+        node.op == "call_function"
+        and getattr(node.target, "__name__", None) in FACTORIES
+        and not any(isinstance(item, torch.Tensor) for item in tree_leaves(arguments))
+    )
 
 
 def _shape(example: Any) -> Any:
