@@ -32,7 +32,7 @@ from dynascope.grad.reasons import (
     UnsupportedMutation,
     VaryingNumberNeeded,
 )
-from dynascope.grad.storage import Memory
+from dynascope.grad.storage import Contents, Memory
 from dynascope.grad.tape import META, Layout, Origin, Tape, Value, layout_of, names_of, sizes_in
 from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
@@ -129,19 +129,24 @@ class Recorder(TorchDispatchMode):
             if 0 <= position < len(self.origins):
                 self.tape.origin = self.origins[position]
 
-    def note_kept(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Autograd keeps this tensor for its backward pass: it must not be changed until then."""
-        cell = self.memory.cell(tensor)
+    def note_kept(self, tensor: torch.Tensor) -> tuple[torch.Tensor, int, Contents | None]:
+        """Autograd keeps this tensor for its backward pass: it must not be changed until then. With what it holds now."""
+        cell, contents = self.memory.cell(tensor), None
         if cell is not None:
             self.kept[id(cell)] = cell.writes
-        return tensor
+            contents = self.memory.contents(tensor)
+        return tensor, tensor._version, contents
 
-    def note_read(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The backward pass reads what autograd kept."""
+    def note_read(self, kept: tuple[torch.Tensor, int, Contents | None]) -> torch.Tensor:
+        """The backward pass reads what autograd kept. Hooks take the place of autograd's look at versions: what was changed in
+        place since is given as it was. What wrote through `.data` counts no version, and is read as in eager."""
+        tensor, version, contents = kept
         cell = self.memory.cell(tensor)
         if cell is not None:
             self.read.add(id(cell))
-        return tensor
+        if contents is None or tensor._version == version:
+            return tensor
+        return self.wrap(self.memory.read_then(contents))
 
     def is_read(self, tensor: torch.Tensor) -> bool:
         return id(self.memory.cell(tensor)) in self.read

@@ -44,6 +44,15 @@ class Cell:
     recipes: dict[Geometry, tuple[Geometry, ViewRecipe]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a tensor held at some moment. A write gives its cell other values, so that these stay."""
+
+    cell: Cell
+    geometry: Geometry
+    values: dict[Geometry, Value]
+
+
 @dataclass(slots=True)
 class Memory:
     """All storages met so far. They are kept alive, so that no address is used twice."""
@@ -85,6 +94,15 @@ class Memory:
     def read(self, tensor: torch.Tensor) -> Value:
         cell = self.cells[tensor.untyped_storage()._cdata]
         return self._derive(cell, geometry_of(tensor))
+
+    def contents(self, tensor: torch.Tensor) -> Contents:
+        """For `read_then`, after writes that come."""
+        cell = self.cells[tensor.untyped_storage()._cdata]
+        return Contents(cell, geometry_of(tensor), cell.values)
+
+    def read_then(self, contents: Contents) -> Value:
+        """What the tensor held when `contents` was called."""
+        return self._derive(replace(contents.cell, values=contents.values), contents.geometry)
 
     def write(self, tensor: torch.Tensor, value: Value, operation: str) -> None:
         """`tensor` now holds `value`; so does everything that overlaps it."""
