@@ -25,7 +25,7 @@ import types
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -67,10 +67,9 @@ from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsup
 from dynascope.guards.check import compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.global_state import modes_asleep
-from dynascope.guards.guard import Equals, Guard, LengthIs
-from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import ExtentSource, FrameValues, LengthSource, Source
-from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.guards.guard import Guard
+from dynascope.guards.source import ExtentSource, FrameValues, Source
+from dynascope.guards.varied import varied
 from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.graph_modules import written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
@@ -481,7 +480,9 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
     latest = None
     for guards in state.guards:
         if state.options.dynamic is not False:
-            _note_what_varies(state, guards, values)
+            found = varied(guards, values)
+            state.symbolic |= found.numbers
+            state.apart |= found.apart
         failure = explain_failure(guards, values)
         if failure is None:
             continue
@@ -494,35 +495,6 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
         reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic)
         latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
     return latest
-
-
-def _note_what_varies(state: RegionState, guards: tuple[Guard, ...], values: FrameValues) -> None:
-    """Every number and size that an entry expects to be another: not only that of the guard that failed first."""
-    for guard in guards:
-        predicate = guard.predicate
-        if isinstance(predicate, Equals):
-            if not guard.holds(values):
-                state.symbolic.update(source for source in guard.sources if is_number(source, values))
-        elif isinstance(predicate, LengthIs):
-            if not guard.holds(values):
-                state.symbolic.update(map(LengthSource, guard.sources))
-        elif isinstance(predicate, TensorMatches):
-            (source,) = guard.sources
-            with suppress(Exception):
-                changed = predicate.differing_extents(source.read(values))
-                # A stride changes with the sizes, and by itself only where none of them does.
-                kinds = {kind for kind, _ in changed}
-                wanted = "size" if "size" in kinds else "stride"
-                state.symbolic.update(ExtentSource(source, kind, d) for kind, d in changed if kind == wanted)
-        elif isinstance(predicate, RelationHolds) and predicate.says_equal and not guard.holds(values):
-            state.apart.update(source for source in guard.sources if isinstance(source, ExtentSource))
-
-
-def is_number(source: Source, values: FrameValues) -> bool:
-    try:
-        return type(source.read(values)) in (int, float)
-    except Exception:
-        return False
 
 
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:

@@ -48,7 +48,9 @@ class TensorMatches(Predicate):
             return cls(type(tensor), tensor.dtype, tensor.device, *wanted, tensor.requires_grad, keys)
 
     def differing_extents(self, value: Any) -> list[tuple[Literal["size", "stride"], int]]:
-        """Which sizes and strides are others than expected, where nothing else differs. Raises where it is no tensor."""
+        """Which sizes and strides are others than expected, where nothing else differs; none where it is no tensor."""
+        if type(value) is not self.type:
+            return []
         same = dataclasses.replace(self, sizes=tuple(value.shape), strides=tuple(value.stride()))
         if len(value.shape) != len(self.sizes) or self.strides is None or not same.holds(value):
             return []
