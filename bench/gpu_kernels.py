@@ -54,7 +54,7 @@ def main() -> None:
             f"Share of the device's copy bandwidth ({bandwidth / 1e9:.0f} GB/s in the same run), of the bytes that must be moved: "
             f"inputs, results and gradients once. Median of {ROUNDS} rounds of {CALLS} calls."
         )
-        write_section("GPU kernels", COMMAND, columns, rows, note)
+        write_section(f"GPU kernels, {torch.cuda.get_device_name().split()[1]}", COMMAND, columns, rows, note)
 
 
 def arguments() -> argparse.Namespace:

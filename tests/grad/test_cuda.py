@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
@@ -63,3 +64,18 @@ def test_layer_norm_and_cross_entropy():
         [parameter(8, 16), parameter(16), parameter(16), torch.randint(0, 16, (8,), device="cuda")],
         tolerance=1e-4,
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16], ids=str)
+def test_a_convolution_is_laid_out_as_cudnn_does(dtype):
+    image = parameter(2, 3, 5, 5, dtype=dtype).detach().to(memory_format=torch.channels_last).requires_grad_()
+    check(lambda x, w: F.conv2d(x, w), [image, parameter(4, 3, 3, 3, dtype=dtype)], tolerance=3e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_what_batch_norm_saves_outside_training(dtype):
+    x, *statistics = torch.randn(3, 4, 5), torch.rand(4), torch.rand(4)
+    arguments = [each.to("cuda", dtype) for each in (x, *statistics)]
+    call = lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-5)  # noqa: E731
+    for ours, eager in zip(dynascope.compile(call)(*arguments), call(*arguments), strict=True):
+        assert (ours.dtype, ours.shape) == (eager.dtype, eager.shape)

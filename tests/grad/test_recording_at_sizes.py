@@ -188,3 +188,13 @@ def test_steps_that_grow_with_a_size_end(monkeypatch):
             found.append(a.grad)
         torch.testing.assert_close(*found)
     assert 0 < len(observed) < 100_000
+
+
+def test_an_empty_result_has_the_sizes_of_each_call():
+    """The power 0 of a batch of none: the gradient of the first call's size was returned at every size."""
+    compiled = dynascope.compile(lambda x: torch.linalg.matrix_power(x, 0), dynamic=True)
+    for size in (2, 5, 3):
+        x = torch.randn(0, size, size, requires_grad=True)
+        compiled(x).sum().backward()
+        assert x.grad is not None
+        assert x.grad.shape == x.shape

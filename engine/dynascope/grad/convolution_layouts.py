@@ -75,6 +75,8 @@ def _memory_format(a: Value, weight: Value, bias: Any, settings: tuple[Any, ...]
         settings = _with_height_settings(*settings)
     if a.device.type != "cpu" or a.rank not in (4, 5) or 0 in a.sizes:
         like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(a.rank)
+        if a.device.type == "cuda" and a.dtype is torch.float64:
+            return None  # cuDNN's kernels of doubles are for rows
         return like if any(_is_channels_last(operand) for operand in (a, weight)) else None
     with _disable_current_modes(), torch.no_grad():
         x, w = (_without_contents(value) for value in (a, weight))

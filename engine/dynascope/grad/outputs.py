@@ -25,8 +25,8 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.storage import Cell, geometry_of
-from dynascope.grad.tape import META, Value
-from dynascope.grad.views import ViewRecipe, with_strides
+from dynascope.grad.tape import META, Layout, Sizes, Value
+from dynascope.grad.views import Builder, ViewRecipe, with_strides
 from dynascope.sizes import Size
 
 aten = torch.ops.aten
@@ -204,7 +204,7 @@ class _Outputs:
         if value.strides != strides and not is_dense(sizes, strides):
             raise DifferentiationRefused(OutputNotReproducible(str(place.position), "its memory has holes"))
         value = with_strides(self.recorder.builder, value, strides)
-        value = _restrided(self.recorder, value, output)
+        value = _restrided(self.recorder.builder, value, sizes, strides)
         self.results.computed.append(value)
         number = len(self.results.computed) - 1
         if history.requires_grad:
@@ -269,20 +269,12 @@ def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, is_det
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
 
 
-def _restrided(recorder: Recorder, value: Value, output: torch.Tensor) -> Value:
-    """Strides of size-1 dimensions too are eager's."""
-    if value.layout.element_count > 1 or value.strides == output.stride():
+def _restrided(builder: Builder, value: Value, sizes: Sizes, strides: Sizes) -> Value:
+    """Strides of size-1 dimensions and of empty tensors too are eager's."""
+    if value.layout.element_count > 1 or value.strides == strides:
         return value
-    return recorder.builder.write_view(
-        aten.as_strided.default,
-        value,
-        (list(output.shape), list(output.stride())),
-        _layout_like(value, output),
-    )
-
-
-def _layout_like(value: Value, output: torch.Tensor) -> Any:
-    return type(value.layout)(tuple(output.shape), output.stride(), value.dtype, value.device)
+    layout = Layout(sizes, strides, value.dtype, value.device)
+    return builder.write_view(aten.as_strided.default, value, (list(sizes), list(strides)), layout)
 
 
 def _name_of(function: Any) -> str:
