@@ -228,6 +228,34 @@ def test_cross_entropy():
     check(lambda x, t: F.cross_entropy(x, t), normal(4, 300), target, tolerance={"rtol": 1e-5, "atol": 1e-5})
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_maximum_found_beside_its_exponentials(dtype, monkeypatch):
+    """Rows that begin with minus infinities, have nothing else, or end in what is no number."""
+    monkeypatch.setattr(row_plan, "_HELD_BYTES", 64)
+    x = normal(7, 3000).to(dtype)
+    x[0, :2500] = x[1] = float("-inf")
+    x[2, 2999] = float("nan")
+    x[3, 7] = float("inf")
+    x[4, 1000:] *= 50
+    x[5] = -3e38
+    executor = check(lambda x: (torch.softmax(x, 1), torch.log_softmax(x, 1)), x, tolerance=COARSE if dtype == torch.bfloat16 else None)
+    assert any("_rise" in kernel.text for kernel in executor.kernels)
+
+
+def test_positions_beside_numbers_of_64_bits():
+    at = torch.tensor([3, -1, 2**40, -(2**40), 2**32 + 3, 2**31, -(2**31) - 1])
+
+    def compared(at):
+        place = torch.arange(9)
+        return (place < at[:, None]) | (at[:, None] == place), torch.where(place - at[:3, None] > 1, place, at[:3, None])
+
+    def apart(x, at):
+        return torch.where(torch.arange(9)[:, None] - torch.arange(9) >= at[0], x, 0.0)
+
+    check(compared, at)
+    check(apart, normal(9, 9), at)
+
+
 def test_numbers_are_arguments():
     check(lambda x, n, f: x * f + n, normal(40), 3, 2.5, kernels=1)
 

@@ -26,6 +26,7 @@ from dynascope.loops.nodes import (
 from dynascope.loops.numbers import numbers_in
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.nests import rewritten, shaped
+from dynascope.schedule.one_hot_sums import with_one_hot_sums
 from dynascope.schedule.segments import segments
 from dynascope.schedule.whole_reductions import with_whole_reductions
 from dynascope.sizes import is_constant
@@ -56,7 +57,7 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
                 _store(builder, node, result, symbols, numbers[result.value])
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
-    used = without_unused(builder.body)
+    used = without_unused(with_one_hot_sums(builder.body, columns))
     if not used:  # what read it turned out not to need it
         return []
     plain = with_whole_reductions(used, columns), rows

@@ -251,7 +251,15 @@ class BodyPrinter:
         """Numbers stand bare beside a tensor of their dtype, and typed elsewhere."""
         constants = [isinstance(self.body[argument], Constant) for argument in operation.arguments]
         bare = operation.name in _WEAK and sum(constants) == 1 and operation.dtype != torch.float64
-        return [self.values[a] if bare else self._typed(a) for a in operation.arguments]
+        narrow = operation.name in _COMPARISONS and not self._narrow.isdisjoint(operation.arguments)
+        return [self._narrowed(a) if narrow else self.values[a] if bare else self._typed(a) for a in operation.arguments]
+
+    def _narrowed(self, number: int) -> str:
+        """What a narrow position is compared with, as 32 bits: further off than any position stays further off."""
+        if number in self._narrow or isinstance(self.body[number], Constant):
+            return self.values[number]
+        self.helpers.add("narrow")
+        return f"narrow({self.values[number]})"
 
     def _typed(self, number: int) -> str:
         operation = self.body[number]
@@ -308,13 +316,21 @@ _COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equ
 
 
 def _narrow_positions(body: Body) -> frozenset[int]:
-    """Positions that are only compared with numbers of 32 bits, or made floating: in a tile whose positions have 32 bits they stay so."""
+    """Positions, and differences of two, that are only compared or made floating: in a tile whose positions have 32 bits, of which they
+    use 30, they stay so."""
     found = {number for number, operation in enumerate(body) if isinstance(operation, IndexValue)}
-    for operation in body:
-        wide = found.intersection(operation.arguments)
-        if wide and not _reads_narrow(body, operation):
-            found -= wide
-    return frozenset(found)
+    found |= {number for number, operation in enumerate(body) if _is_difference(body, operation)}
+    readers = [(n, o) for n, o in enumerate(body) if not found.isdisjoint(o.arguments) and not _reads_narrow(body, o)]
+    while True:
+        wide = {a for n, o in readers if n not in found for a in o.arguments}
+        if found.isdisjoint(wide):
+            return frozenset(found)
+        found -= wide
+
+
+def _is_difference(body: Body, operation: Operation) -> bool:
+    is_one = isinstance(operation, Compute) and operation.name in ("add", "subtract")
+    return is_one and all(isinstance(body[a], IndexValue) for a in operation.arguments)
 
 
 def _reads_narrow(body: Body, operation: Operation) -> bool:
@@ -322,10 +338,8 @@ def _reads_narrow(body: Body, operation: Operation) -> bool:
         return False
     if operation.name == "cast":
         return operation.dtype.is_floating_point
-    if operation.name not in _COMPARISONS:
-        return False
     numbers = [body[a].value for a in operation.arguments if isinstance(body[a], Constant)]  # type: ignore[attr-defined]
-    return len(numbers) == 1 and abs(numbers[0]) < 2**31
+    return operation.name in _COMPARISONS and all(abs(number) < 2**31 for number in numbers)
 
 
 def _wish(operation: Operation, number: int, buffers: dict[str, str]) -> str:

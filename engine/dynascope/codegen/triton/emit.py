@@ -48,8 +48,7 @@ def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer], 
 def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None) -> TritonKernel:
     """The kernel of a group. Raises EmitError where an operation has no rule."""
     facts = GroupFacts(group, buffers)
-    reduces = any(isinstance(operation, (Reduce, Scan)) for operation in group.body)
-    pattern = emit_rows if reduces else emit_pointwise
+    pattern = emit_rows if group.columns or any(isinstance(o, (Reduce, Scan)) for o in group.body) else emit_pointwise
     try:
         return pattern(facts, device or DeviceModel())
     except UnknownOperation as error:

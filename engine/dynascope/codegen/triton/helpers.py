@@ -55,6 +55,12 @@ def first_smallest(a, i, b, j):
     keep = (a < b) | (a_nan & (b_nan == 0)) | (equal & (i < j))
     return tl.where(keep, a, b), tl.where(keep, i, j)
 ''',
+    "narrow": '''
+@triton.jit
+def narrow(a):
+    """As int32, what is out of its range at its ends."""
+    return tl.minimum(tl.maximum(a, -2147483648), 2147483647).to(tl.int32)
+''',
     "floor_divide": '''
 @triton.jit
 def floor_divide(a, b):

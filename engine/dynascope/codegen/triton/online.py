@@ -1,8 +1,8 @@
 """Softmax and variance in one pass fewer: what is summed up of differences is found along with what they are taken from.
 
-pass 0: m = max(x)                    pass 0: m and s together: each lane keeps the sum for its own maximum,
-pass 1: s = sum(exp(x - m))    ->             and one exponential an element moves either of the two
-                                      end:    s = sum(s of lane * exp(m of lane - m))
+pass 0: m = max(x)                    pass 0: m and s together: a block of elements raises m, what the lanes have summed up is
+pass 1: s = sum(exp(x - m))    ->             scaled down by as much, and the block's exp(x - m) are added
+                                      end:    s = sum(s of lane)
 
 pass 0: m = sum(x) / n                pass 0: each lane keeps the squares around its own mean (Welford, Technometrics 4, 1962)
 pass 1: q = sum((x - m) ** 2)  ->     end:    q = sum(q of lane + n of lane * (m of lane - m) ** 2), as Chan, Golub and LeVeque

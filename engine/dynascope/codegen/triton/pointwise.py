@@ -46,14 +46,24 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
 
 
 def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
-    """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known."""
+    """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known. A thread takes
+    8 of them or 16; where loads stride only 2, so that those of neighbouring threads lie side by side."""
     count = facts.group.row_count
     block = 1024
     while not isinstance(count, Size) and block > 128 and count < 2 * block * device.multiprocessors:
         block //= 2
+    if block >= 512 and _strides(facts):
+        return 512, 8
     heavy = any(isinstance(o, Compute) and TABLE[o.name].cost >= TRANSCENDENTAL for o in facts.body)
     per_thread = 16 if heavy and block == 1024 else 8
     return block, max(1, block // (32 * per_thread))
+
+
+def _strides(facts: GroupFacts) -> bool:
+    """Whether some load steps over elements along the innermost loop."""
+    inner = facts.group.rows[-1] if facts.group.rows else None
+    steps = (o.index.coefficient(inner) for o in facts.body if isinstance(o, Load) and inner is not None)
+    return any(not isinstance(step, Size) and abs(step) > 1 for step in steps)
 
 
 def _other_contiguous(facts: GroupFacts) -> Symbol | None:

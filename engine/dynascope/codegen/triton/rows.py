@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
-from dynascope.codegen.triton.dtypes import TEXT
+from dynascope.codegen.triton.dtypes import SIXTEEN_BIT_FLOATS, TEXT
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
@@ -85,7 +85,8 @@ class _RowKernel:
                 continue
             self._sweep(number, "start")
             for reduce in self._reduces(number):
-                self._finish(reduce, self._folded(reduce, self._lane_names(reduce)))
+                lanes = self._lane_names(reduce)
+                self._finish(reduce, lanes[0] if reduce in self._topped(number) else self._folded(reduce, lanes))
             for total in self._early(number):
                 partner = self.printer.values[self.online[total]]
                 self._finish(total, self._fold(total, self._settled(total, partner, self.tile.text(self.column.count))))
@@ -210,9 +211,11 @@ class _RowKernel:
 
     def _sweep(self, number: int, start: str) -> None:
         """One pass over this program's columns: its stores, and its reductions into a block of lanes each."""
+        topped = self._topped(number)
         for reduce in (*self._early(number), *self._reduces(number)):
             for name, identity, kind in self._lanes(reduce):
-                self.writer.write(f"{name} = tl.full({self.tile.shape}, {identity}, {kind})")
+                shape = self._row_shape() if reduce in topped else self.tile.shape
+                self.writer.write(f"{name} = tl.full({shape}, {identity}, {kind})")
         needed = self._needed(number)
         for scan in self._scans(needed):
             self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {self._identity(scan)}, {self._kind(scan)})")
@@ -227,7 +230,12 @@ class _RowKernel:
             for total in self._early(number):
                 self._join_early(total)
             for reduce in self._reduces(number):
-                self._join(reduce)
+                if reduce not in topped:
+                    self._join(reduce)
+
+    def _topped(self, number: int) -> set[int]:
+        """Maxima of pass `number` that are kept for the whole row, beside a sum of exponentials."""
+        return {self.online[t] for t in self._early(number) if is_of_exponentials(self.facts.body, self.online[t])}
 
     def _needed(self, number: int) -> list[int]:
         """Element-level values that pass `number` needs, those of earlier passes computed anew."""
@@ -363,15 +371,26 @@ class _RowKernel:
         (self._join_exponentials if is_exponential else self._join_squares)(total)
 
     def _join_exponentials(self, total: int) -> None:
-        """Before the maximum's lanes move on: whichever of sum and element has the lesser maximum is scaled down."""
+        """Before a block's exponentials are added, the sums are scaled down by what the row's maximum has grown."""
         origin, name, maximum = self.facts.body[total].origin, self.printer.name(total), self.online[total]
-        (maxima,) = self._lane_names(maximum)
-        # Equal ones first: the difference of two infinities is no number.
+        (top,) = self._lane_names(maximum)
+        exp = "tl.exp" if self._is_of_sixteen_bits(maximum) else "libdevice.exp"
         self.writer.write(f"{name}_element = {self._element(maximum)}", origin)
-        self.writer.write(f"{name}_rise = tl.where({name}_element == {maxima}, 0, {name}_element - {maxima})", origin)
-        self.writer.write(f"{name}_share = libdevice.exp(-tl.abs({name}_rise))", origin)
-        grown = f"tl.where({name}_rise > 0, {name}_lanes * {name}_share + 1, {name}_lanes + {name}_share)"
+        risen = self._rule(maximum).join.format(top, self._fold(maximum, f"{name}_element"))
+        self.writer.write(f"{name}_rise = {self._use(risen)}", origin)
+        # While all are minus infinity, their distance from it is no number.
+        self.writer.write(f'{name}_base = tl.where({name}_rise == float("-inf"), 0, {name}_rise)', origin)
+        grown = f"{name}_lanes * {exp}({top} - {name}_base) + {exp}({name}_element - {name}_base)"
         self.writer.write(f"{name}_lanes = {grown}", origin)
+        self.writer.write(f"{top} = {name}_rise", origin)
+
+    def _is_of_sixteen_bits(self, reduce: int) -> bool:
+        """Whether what is reduced was rounded to so few: then the sum of approximate exponentials is as good as the sum's own rounding."""
+        operation = self.facts.body[self.facts.body[reduce].arguments[0]]
+        if isinstance(operation, Load):
+            return self.facts.buffers[operation.buffer].dtype in SIXTEEN_BIT_FLOATS
+        is_cast = isinstance(operation, Compute) and operation.name == "cast"
+        return is_cast and self.facts.body[operation.arguments[0]].dtype in SIXTEEN_BIT_FLOATS
 
     def _join_squares(self, total: int) -> None:
         """Before the sum's lanes move on: a lane has added up as many elements as there were steps."""
@@ -387,7 +406,7 @@ class _RowKernel:
         """The lanes of an online sum, all for the one maximum, or the one sum of so many elements, that `partner` names."""
         (lanes,) = self._lane_names(self.online[total])
         if is_of_exponentials(self.facts.body, self.online[total]):
-            return f"{self.printer.name(total)}_lanes * libdevice.exp({lanes} - {partner})"
+            return f'tl.where({partner} == float("-inf"), float("nan"), {self.printer.name(total)}_lanes)'
         block = self.plan.column_block
         counts = f"(tl.maximum({count} - {self.tile.arange(self.column)}, 0) + {block - 1}) // {block}"
         return self._around(f"{self.printer.name(total)}_lanes", lanes, counts, f"{partner} / tl.maximum({count}, 1)")
