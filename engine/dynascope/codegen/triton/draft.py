@@ -14,7 +14,7 @@ from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Store
-from dynascope.loops.operations import TABLE
+from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
@@ -55,7 +55,12 @@ class GroupFacts:
         """Whether all that is kept is rounded to 16 bits, by operations that do not jump: an f32 result that is off in
         its last places is then the same."""
         kept = [self.buffers[operation.buffer].dtype for operation in self.body if isinstance(operation, Store)]
-        return bool(kept) and SIXTEEN_BIT_FLOATS.issuperset(kept) and not any(map(_jumps, self.body))
+        return bool(kept) and SIXTEEN_BIT_FLOATS.issuperset(kept) and not any(_jumps(o, self.body) for o in self.body)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether transcendental functions are among what each element costs."""
+        return any(isinstance(o, Compute) and TABLE[o.name].cost >= TRANSCENDENTAL for o in self.body)
 
     @property
     def bytes_read(self) -> Extent:
@@ -89,8 +94,9 @@ _STEPS = frozenset(
 )
 
 
-def _jumps(operation: Operation) -> bool:
-    if not isinstance(operation, Compute):
+def _jumps(operation: Operation, body: Body) -> bool:
+    """Whether a small difference of a floating operand may become a large one."""
+    if not isinstance(operation, Compute) or not any(body[a].dtype.is_floating_point for a in operation.arguments):
         return False
     return operation.name in _STEPS or (operation.name == "cast" and not operation.dtype.is_floating_point)
 

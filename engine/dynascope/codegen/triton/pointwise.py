@@ -12,8 +12,7 @@ from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
-from dynascope.loops.nodes import CheckIndex, Compute, IndexValue, Load, Store
-from dynascope.loops.operations import TABLE, TRANSCENDENTAL
+from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
 from dynascope.sizes import Size, is_constant, nominal, product
 
 _TILE = 64
@@ -54,8 +53,7 @@ def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
         block //= 2
     if block >= 512 and _strides(facts):
         return 512, 8
-    heavy = any(isinstance(o, Compute) and TABLE[o.name].cost >= TRANSCENDENTAL for o in facts.body)
-    per_thread = 16 if heavy and block == 1024 else 8
+    per_thread = 16 if facts.is_heavy and block == 1024 else 8
     return block, max(1, block // (32 * per_thread))
 
 

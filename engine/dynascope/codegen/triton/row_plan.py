@@ -41,6 +41,10 @@ _STAGES = 3
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
 
+_SHORT_STEP, _STEP, _LONG_STEP = 16, 32, 64
+"""Columns that a tile of rows walks down in a step: short ones leave registers to transcendental functions and to more programs; long
+ones save the steps in which programs that share no rows bring a maximum together."""
+
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
 
@@ -143,17 +147,20 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
         while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
             row_block //= 2
         return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * 16), 16))
-    column_block = 64
     row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
-    warps = _between(1, row_block * column_block // (32 * 16), 8)
     programs = -(-rows // row_block)
-    parts = 4 * device.multiprocessors // programs
-    if not isinstance(columns, Size):
-        parts = min(parts, columns // (2 * column_block))
-    splits = parts > 1 and sweeps <= 1 and programs <= MOST_TICKETS
-    if splits and not isinstance(facts.group.row_count, Size) and _is_long(columns, 4 * column_block):
-        return _split(columns, row_block, column_block, warps, parts)
-    return _looped(columns, row_block, column_block, warps)
+    if sweeps <= 1 and programs <= MOST_TICKETS and not isinstance(facts.group.row_count, Size):
+        column_block = _SHORT_STEP if facts.is_heavy else _STEP
+        parts = 4 * device.multiprocessors // programs
+        if not isinstance(columns, Size):
+            parts = min(parts, columns // (2 * column_block))
+        if parts > 1 and _is_long(columns, 4 * column_block):
+            return _split(columns, row_block, column_block, _warps_across(row_block * column_block), parts)
+    return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _warps_across(elements: int) -> int:
+    return _between(1, elements // (32 * 16), 8)
 
 
 def _runs_along_rows(facts: GroupFacts) -> bool:
