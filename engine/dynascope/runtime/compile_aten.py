@@ -73,23 +73,19 @@ def compile_together(
     clock: StageClock = nullcontext,
     mutations: Mutations = (),
 ) -> list[CompiledAten]:
-    """Several graphs, such as a forward and its backward: the system's compiler builds them at the same time. All but the first
-    have a `call.with_list`.
+    """Several graphs, such as a forward and its backward: while one is built, by the system's compiler or by workers, the next is
+    generated. All but the first have a `call.with_list`.
 
     `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
     the input itself, already written.
     """
-    generated = [
-        _generate(graph, inputs, options, clock, () if number else mutations, empties_its_list=number > 0)
-        for number, (graph, inputs) in enumerate(graphs)
-    ]
-    with clock("build"):
-        if len(graphs) == 1:
-            return [_built(graphs[0][0], generated[0], options)]
-        with ThreadPoolExecutor(len(graphs)) as threads:
-            return list(
-                threads.map(lambda made: _built(made[0][0], made[1], options), zip(graphs, generated, strict=True))
-            )
+    with ThreadPoolExecutor(len(graphs)) as threads:
+        building = []
+        for number, (graph, inputs) in enumerate(graphs):
+            made = _generate(graph, inputs, options, clock, () if number else mutations, empties_its_list=number > 0)
+            building.append(threads.submit(_built, graph, made, options))
+        with clock("build"):
+            return [each.result() for each in building]
 
 
 def _generate(
