@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("dynascope_server", description="The Dynascope language server, over stdio.")
+    parser = argparse.ArgumentParser("dynascope lsp", description="The Dynascope language server, over stdio.")
     parser.add_argument("--log-file", help="write the log there instead of to standard error")
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     parser.add_argument("--stdio", action="store_true", help="the only transport; accepted because clients pass it")

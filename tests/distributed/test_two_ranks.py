@@ -168,6 +168,23 @@ def test_reports_of_spawned_processes_are_put_together(tmp_path):
     assert together.program == own.program and len(together.graphs) == 1 and together.notes[0].code == "ranks-differ"
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize(
+    "words, found",
+    [
+        (["show", "kernels"], "_kernel(void* const* p"),
+        (["check"], "4 gradients compared with float64. None differs"),
+        (["profile"], "Sequential.forward: "),
+        (["compare", "--backends", "eager"], "eager       equal"),
+    ],
+)
+def test_what_only_spawned_ranks_compiled_is_looked_at(words, found):
+    example = FOLDER.parents[1] / "examples" / "distributed.py"
+    done = subprocess.run([sys.executable, "-m", "dynascope", *words, example], capture_output=True, text=True, check=False, env=UNSTRICT)
+    printed = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 0 and " ".join(found.split()) in printed and "cannot be written" not in printed, printed[-3000:]
+
+
 def test_ranks_wait_for_each_other(tmp_path):
     first, second = Ranks(tmp_path / "ranks", 0, 2), Ranks(tmp_path / "ranks", 1, 2)
     second.hand_in(report(1, 4, 4))

@@ -7,6 +7,7 @@ from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope.report.terminal import Page, report_text
+from dynascope.report.user_files import shown_path
 
 
 def test_of_a_deep_recursion_both_ends_are_shown(tmp_path):
@@ -18,6 +19,14 @@ def test_of_a_deep_recursion_both_ends_are_shown(tmp_path):
     program = ProgramFact(str(file), error=note)
     text = " ".join(report_text(CompileReport(program, EnvironmentFact("3.11", "2.13", "0", "cpu"))).split())
     assert "level898" in text and "level0 " in text and "893 more" in text and "level500" not in text
+
+
+def test_a_file_is_named_as_the_person_would_name_it(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert shown_path(str(tmp_path / "here" / "model.py")) == "model.py"
+    assert shown_path(f"{tmp_path}/here/../there/model.py") == "../there/model.py"
+    assert shown_path(str(tmp_path / "there" / "model.py")) == str(tmp_path / "there" / "model.py")
 
 
 def test_guards_on_the_users_values_come_first():

@@ -5,9 +5,12 @@ import textwrap
 import pytest
 from dynascope import recording
 from dynascope.capture.layers import note_registrations
+from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GuardFact, ProgramFact
+from dynascope.report.span import Span, UserFrame
 from dynascope.report.variants import variants_of
 from dynascope_server.ide import acts
 from dynascope_server.ide.actions import actions
+from dynascope_server.ide.differences import differences
 from dynascope_server.ide.edits import changed_lines
 from dynascope_server.ide.file_facts import function_at, unit_at
 from dynascope_server.ide.hints import hints
@@ -207,3 +210,32 @@ def test_each_line_that_calls_a_library_s_function_has_the_facts_of_its_own_vari
     session.accept(path, recorder.report())
     labels = {hint.line: hint.label.strip() for hint in hints(session.view(path))}
     assert (labels[3], labels[4]) == ("f32[2]", "f32[s0]")
+
+
+def made(identifier, *guards, line=7):
+    span = Span("m.py", line)
+    facts = tuple(GuardFact(expression, f"`{expression}` {value}", kind, None, (), value) for expression, kind, value in guards)
+    return EntryFact(identifier, "function", span, "compiled", "return", guards=facts, callers=(UserFrame("main", span),))
+
+
+def labels(*entries):
+    return [variant.label for variant in variants_of(FunctionFact("f0", "f", Span("m.py", 1), entries))]
+
+
+def test_every_variant_is_told_apart():
+    number = ("b", "Equals", "0")
+    assert labels(made("e0", number), made("e1")) == ["b = 0", "any b"]
+    keys = [("model", "KeysAre", f"has the keys {keys}") for keys in ("['0']", "['1']")]
+    assert labels(made("e0", keys[0]), made("e1", keys[1])) == ["model has the keys ['0']", "model has the keys ['1']"]
+    assert labels(made("e0"), made("e1", line=9)) == ["called at line 7", "called at line 9"]
+    assert labels(made("e0"), made("e1"), made("e2")) == [f"from compile() call {number}" for number in (1, 2, 3)]
+    first, second, other = labels(made("e0", number), made("e1", number), made("e2"))
+    assert (first, second, other) == ("b = 0 · from compile() call 1", "b = 0 · from compile() call 2", "any b")
+
+
+def test_a_diff_of_variants_says_which_they_are():
+    function = FunctionFact("f0", "f", Span("m.py", 1), (made("e0", ("b", "Equals", "0")), made("e1", ("b", "Equals", "1"))))
+    report = CompileReport(ProgramFact("m.py"), EnvironmentFact("3.11", "2.13", "0", "cpu"), (function,))
+    text = differences(report, *function.entries)
+    assert "--- guards of variant 1 of 2 · b = 0" in text and "+++ guards of variant 2 of 2 · b = 1" in text
+    assert "# kernels: no difference" in text and "e0" not in text

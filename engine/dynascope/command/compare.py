@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.backends import KNOWN, backend_states
+from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
+from dynascope.report.findings import findings
 from dynascope.report.store import ReportUnreadable, read_report
+from dynascope.report.terminal import is_shown
 
 DIFFERS = 1
 USAGE = 2
@@ -99,20 +102,14 @@ def compare_captures(options: argparse.Namespace) -> int:
 
 
 def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> tuple[Comparison, str]:
-    from dynascope.command.program import environment
-    from dynascope.command.run import child_command, child_settings
-
     known = next((known for known in KNOWN if known.name == name), None)
     if known is not None and known.state() != "ready":
         return Comparison(name, known.state(), False), ""
     options.backend, options.compare, options.events_fd = name, True, None
     with tempfile.TemporaryDirectory(prefix="dynascope-compare-") as folder:
         path = Path(folder) / "report.json"
-        surroundings = environment(child_settings(options, path))
         try:
-            done = subprocess.run(
-                child_command(options), env=surroundings, text=True, capture_output=True, check=False, timeout=options.timeout
-            )
+            done = execute_apart(options, path, text=True, capture_output=True)
         except subprocess.TimeoutExpired:
             return Comparison(name, f"not finished after {options.timeout:g} s", False), ""
         try:
@@ -130,7 +127,7 @@ def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess,
     facts: dict[str, Any] = {
         "peak_bytes": report.program.peak_bytes,
         "graphs": len(report.graphs),
-        "breaks": sum(entry.exit == "break" for entry in entries),
+        "breaks": sum(finding.kind == "break" and is_shown(finding) for finding in findings(report)),
         "kernels": len(report.kernels) if name == "dynascope" else max((m.kernels or 0 for m in measured), default=0) or None,
         "same_output": same,
     }

@@ -20,6 +20,7 @@ from dynascope.command.reasons import MissingFile
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
 from dynascope.report.json_format import to_json
+from dynascope.report.user_files import shown_path
 
 USAGE = 2
 FAILED = 1
@@ -85,14 +86,14 @@ def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
 
 
 def _summary(mended: Mended, is_written: bool) -> list[str]:
-    names = ", ".join(_shown_path(file) for file in mended.texts)
+    names = ", ".join(shown_path(file) for file in mended.texts)
     lines = []
     if mended.proof is not None:
         lines.append(f"{'mended' if is_written else 'would mend'} {names}: {mended.proof.words()}.")
     elif not mended.left:
         lines.append("there is no break to mend.")
     for finding in mended.left:
-        where = f"{_shown_path(finding.span.file)}:{finding.span.line}" if finding.span is not None else "?"
+        where = f"{shown_path(finding.span.file)}:{finding.span.line}" if finding.span is not None else "?"
         lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
     if mended.proof is not None and not is_written:
         lines.append("`--write` makes these changes.")
@@ -100,14 +101,15 @@ def _summary(mended: Mended, is_written: bool) -> list[str]:
 
 
 def _patch(file: str, before: str, after: str) -> str:
-    name = _shown_path(file)
+    name = _patched_path(file)
     rows = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{name}", f"b/{name}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
-def _shown_path(file: str) -> str:
+def _patched_path(file: str) -> str:
+    """`patch -p1` and `git apply` take the first part off, and refuse what then begins with a slash or leads upwards."""
     relative = os.path.relpath(file)
-    return file if relative.startswith("..") else relative
+    return os.path.abspath(file).lstrip("/") if relative.startswith("..") else relative
 
 
 def _teller(options: argparse.Namespace) -> Any:

@@ -43,8 +43,13 @@ def _functions(report: CompileReport) -> Iterator[str]:
         together = beside_eager(report, {entry.graph for entry in function.entries if entry.graph})
         if together is not None:
             times = together.eager / together.compiled if together.compiled else 1.0
-            how = f"{times:.1f} times as fast as eager" if times >= 1 else f"{1 / times:.1f} times as slow as eager"
-            yield f"{function.name}: {duration(together.eager)} -> {duration(together.compiled)} ({how})"
+            yield f"{function.name}: {duration(together.eager)} -> {duration(together.compiled)} ({_beside(times)})"
+
+
+def _beside(times: float) -> str:
+    if f"{max(times, 1 / times):.1f}" == "1.0":
+        return "as fast as eager"
+    return f"{times:.1f} times as fast as eager" if times > 1 else f"{1 / times:.1f} times as slow as eager"
 
 
 def _lines(report: CompileReport) -> Iterator[str]:

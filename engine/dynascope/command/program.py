@@ -15,6 +15,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import random
 import sys
 import uuid
 import warnings
@@ -24,6 +25,7 @@ from typing import Any
 
 NO_TORCH = 78
 SETTINGS = "DYNASCOPE_PROGRAM"
+SEED = 0
 _START = str(Path(__file__).parent / "start")
 
 
@@ -62,6 +64,7 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
         recorder.check = _loaded_later("dynascope.checking.checker", "Checker", recorder)
     elif settings.get("compare"):
         recorder.check = _loaded_later("dynascope.comparing", "Comparer", recorder)
+        _draw_alike()
     elif settings.get("profile"):
         recorder.check = _loaded_later("dynascope.costs", "Profiler", recorder)
     unmet = unmet_requirement()
@@ -85,6 +88,17 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
         _give_way(_serve(settings, recorder), loaded_before)
 
 
+def _draw_alike() -> None:
+    """Each run of a comparison begins with the same random numbers, and torch's own compiler draws them as eager does: what then
+    differs is the backend's."""
+    from dynascope.command.interception import after_import
+
+    random.seed(SEED)
+    after_import("torch", lambda torch: torch.manual_seed(SEED))
+    after_import("numpy.random", lambda drawing: drawing.seed(SEED))
+    after_import("torch._inductor.config", lambda config: setattr(config, "fallback_random", True))
+
+
 def _serve_spawned(settings: dict[str, Any]) -> None:
     """Processes that `multiprocessing` spawns are served too: each writes its report beside this one's."""
     from dynascope.command.interception import after_import
@@ -95,11 +109,14 @@ def _serve_spawned(settings: dict[str, Any]) -> None:
         folder = Path(settings["report"]).parent
 
     def patch(module: Any) -> None:
+        resource_tracker = importlib.import_module("multiprocessing.resource_tracker")
         launch = module.Popen._launch
 
         def launched(popen: Any, process: Any) -> Any:
             folder.mkdir(parents=True, exist_ok=True)
             own = {"report": str(folder / f"{uuid.uuid4().hex}.json"), "events": None, "keep": None, "spawned": True}
+            # Started here, it does not see our variables: it is none of the program's processes, and ends after all of them.
+            resource_tracker.ensure_running()
             before = dict(os.environ)
             os.environ.update(environment({**settings, **own}))
             try:

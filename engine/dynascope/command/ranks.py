@@ -29,6 +29,17 @@ def children_folder(report: Path) -> Path:
     return report.with_suffix(".ranks")
 
 
+def gather(path: Path) -> None:
+    """The program's report there becomes that of all its processes. Nothing where there is none, or it started none that compile."""
+    try:
+        report = read_report(path)
+        together = with_children(report, path)
+        if together is not report:
+            write_report(together, path)
+    except (OSError, ReportUnreadable):
+        return
+
+
 def with_children(report: CompileReport, path: Path) -> CompileReport:
     """The program's report with those of its children. Where it compiled nothing itself, that of its first rank."""
     found = sorted(_readable(children_folder(path)), key=lambda each: (each.program.rank is None, each.program.rank or 0))

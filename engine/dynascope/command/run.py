@@ -17,7 +17,7 @@ from typing import Any
 
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
-from dynascope.command.ranks import Ranks, with_children
+from dynascope.command.ranks import Ranks, gather
 from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
 from dynascope.reasons import BrokenTorch, MissingTorch, WrongPython, WrongTorch
 from dynascope.report.events import EventStream
@@ -48,8 +48,6 @@ def run(options: argparse.Namespace) -> int:
     ranks = Ranks.here() if options.events_fd is None else None
     code = execute(options, path, events)
     report = None if options.events_fd is not None else _report_at(path)
-    if report is not None:
-        report = _of_all_ranks(report, path)
     if ranks is not None:
         ranks.hand_in(report)
         if ranks.rank:
@@ -62,13 +60,6 @@ def run(options: argparse.Namespace) -> int:
             _point_out_misplaced(options, report)
         code = _judged(report, options, code)
     return _leave(code)
-
-
-def _of_all_ranks(report: CompileReport, path: Path) -> CompileReport:
-    together = with_children(report, path)
-    if together is not report:
-        write_report(together, path)
-    return together
 
 
 def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | None]:
@@ -149,10 +140,20 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
     _say_how_it_ended(code, report_path)
+    gather(report_path)
     if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
         _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
     events.end(code if code >= 0 else None, -code if code < 0 else None)
     return code
+
+
+def execute_apart(options: argparse.Namespace, report_path: Path, **streams: Any) -> subprocess.CompletedProcess:
+    """The program for those who print something else than what it prints. Raises `subprocess.TimeoutExpired`."""
+    surroundings = environment(child_settings(options, report_path))
+    timeout = getattr(options, "timeout", None)
+    done = subprocess.run(child_command(options), env=surroundings, check=False, timeout=timeout, **streams)
+    gather(report_path)
+    return done
 
 
 def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, Any]:

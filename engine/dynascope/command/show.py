@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.stages import LEVELS, is_named, stage_texts
 from dynascope.report.store import ReportUnreadable, read_report
@@ -33,7 +33,8 @@ def show(options: argparse.Namespace) -> int:
     options.levels, options.trace = options.stage in LEVELS, options.stage == "trace"
     with tempfile.TemporaryDirectory(prefix="dynascope-show-") as folder:
         path = Path(folder) / "report.json"
-        code = _run_quietly(options, path)
+        # The program's own output goes to the error stream, so that what is shown can be piped.
+        code = execute_apart(options, path, stdout=sys.stderr).returncode
         try:
             report = read_report(path)
         except (FileNotFoundError, ReportUnreadable) as error:
@@ -54,12 +55,3 @@ def _nothing(report: CompileReport, stage: str, function: str) -> str:
     notes += [e.reason.message for f in report.functions if is_named(f, function) for e in f.entries if e.reason is not None]
     why = f" {notes[0]}" if notes else ""
     return f"dynascope: there is no {stage}{wanted} to show. Functions compiled: {known}.{why}"
-
-
-def _run_quietly(options: argparse.Namespace, path: Path) -> int:
-    """The program's own output goes to the error stream, so that what is shown can be piped."""
-    from dynascope.command.program import environment
-    from dynascope.command.run import child_command, child_settings
-
-    surroundings = environment(child_settings(options, path))
-    return subprocess.run(child_command(options), env=surroundings, stdout=sys.stderr, check=False).returncode

@@ -10,13 +10,12 @@ Shapes and kernels are those of one variant of each function, the one that was u
 from __future__ import annotations
 
 import linecache
-import os
 from collections.abc import Iterable
 
 from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts
 from dynascope.report.syntax import statement_lines
-from dynascope.report.user_files import same_file
+from dynascope.report.user_files import same_file, shown_path
 from dynascope.report.variants import one_variant
 
 Piece = tuple[str, str]
@@ -97,7 +96,7 @@ def _annotated_file(report: CompileReport, shown: CompileReport, file: str, widt
     facts, states = line_facts(shown, file), line_states(report, file)
     source = linecache.getlines(file)
     numbers = range(1, len(source) + 1) if file == report.program.file else _compiled_lines(report, file)
-    title = f"---- {_short(file)} "
+    title = f"---- {shown_path(file)} "
     lines: list[Line] = [[("", "")], [(title, "bold"), ("-" * max(4, width - len(title)), "dim")]]
     previous = 0
     for number in numbers:
@@ -155,7 +154,3 @@ def _totals(report: CompileReport, function: FunctionFact) -> str:
     counted = [(graphs, "graph"), (breaks, "break"), (len(kernels), "kernel")]
     return f"{function.name}: " + ", ".join(f"{n} {noun}" if n == 1 else f"{n} {noun}s" for n, noun in counted)
 
-
-def _short(file: str) -> str:
-    relative = os.path.relpath(file)
-    return file if relative.startswith("..") else relative

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.terminal import is_shown
+from dynascope.report.user_files import shown_path
 
 LEVELS = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 
@@ -24,8 +24,7 @@ def github_lines(report: CompileReport) -> Iterator[str]:
 def _command(finding: Finding) -> str:
     fields = {}
     if finding.span is not None:
-        relative = os.path.relpath(finding.span.file)
-        fields["file"] = finding.span.file if relative.startswith("..") else relative
+        fields["file"] = shown_path(finding.span.file)
         fields["line"], fields["endLine"] = str(finding.span.line), str(finding.span.last_line)
     fields["title"] = finding.code
     words = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in fields.items())

@@ -78,7 +78,7 @@ def _location(span: Span) -> dict[str, Any]:
 
 def _uri(file: str) -> str:
     relative = os.path.relpath(file)
-    return Path(file).absolute().as_uri() if relative.startswith("..") else Path(relative).as_posix()
+    return Path(os.path.abspath(file)).as_uri() if relative.startswith("..") else Path(relative).as_posix()
 
 
 def _region(span: Span) -> dict[str, int]:

@@ -28,7 +28,7 @@ from dynascope.report.findings import Finding, findings, function_line
 from dynascope.report.lines import function_totals, ranked
 from dynascope.report.span import Span, UserStack
 from dynascope.report.times import in_flow
-from dynascope.report.user_files import LIBRARY_FOLDERS, same_file
+from dynascope.report.user_files import LIBRARY_FOLDERS, same_file, shown_path
 from dynascope.report.variants import variants_of
 
 Piece = tuple[str, str]
@@ -253,7 +253,7 @@ def _function_rows(report: CompileReport, function: FunctionFact, names: int, wi
     if len(variants) < 2:
         return
     for variant in variants[:VARIANTS_SHOWN]:
-        text = f"variant {variant.number} of {variant.total}: {variant.label or 'no difference that has a name'}"
+        text = f"variant {variant.number} of {variant.total}: {variant.label}"
         calls = f"  ({counted(variant.entry.calls, 'call')})" if variant.entry.calls else ""
         yield [(f"    {textwrap.shorten(text, max(20, width - 18), placeholder=' ...')}", ""), (calls, "dim")]
     if len(variants) > VARIANTS_SHOWN:
@@ -316,10 +316,9 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
 
 
 def _short(file: str) -> str:
-    """Relative to the present folder where it lies in it; of a library's file the path inside the library."""
+    """Of a library's file the path inside the library."""
     for folder in LIBRARY_FOLDERS:
         _, found, inside = file.partition(f"/{folder}/")
         if found:
             return inside
-    relative = os.path.relpath(file)
-    return file if relative.startswith("..") else relative
+    return shown_path(file)

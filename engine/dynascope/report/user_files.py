@@ -44,5 +44,12 @@ def _places(span: Span | None, stack: UserStack) -> Iterator[Span]:
         yield layer.built
 
 
+def shown_path(file: str) -> str:
+    """Relative to the present folder where it lies in it, or was named from there (`../model.py`); else absolute."""
+    relative = os.path.relpath(file)
+    below_or_named = not relative.startswith("..") or ".." in file.replace("\\", "/").split("/")
+    return relative if below_or_named else os.path.normpath(file)
+
+
 def same_file(file: str, other: str) -> bool:
     return os.path.abspath(file) == os.path.abspath(other)

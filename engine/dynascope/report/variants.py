@@ -6,6 +6,7 @@ one_variant(report, choice)        the report with one variant of each place: no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -83,10 +84,41 @@ def _labels(entries: list[EntryFact]) -> dict[str, str]:
     order = sorted(
         differing, key=lambda name: (name not in changed and not _state(name), name.count(".") + name.count("["))
     )
-    return {
+    of_all = [name for name in order if all(name in guards for guards in told.values())]
+    if len({tuple(_text(guards[name]) for name in of_all) for guards in told.values()}) == len(told):
+        order = of_all  # what one variant alone looks at says nothing of the others
+    named = {
         identifier: " · ".join(_text(guards[name]) for name in order[:SHOWN] if name in guards)
         for identifier, guards in told.items()
     }
+    anything = " · ".join(f"any {name}" if name else "gradients on or off" for name in order[:SHOWN])
+    return _told_apart(entries, {identifier: label or anything for identifier, label in named.items()})
+
+
+def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, str]:
+    """Those of one label by what else one of them alone assumes, where it was called, or which call of compile() made it: what is
+    compiled by two of these does not look at each other's compilations."""
+    found = dict(named)
+    for label in set(named.values()):
+        same = [entry for entry in entries if named[entry.identifier] == label]
+        if len(same) > 1:
+            more = next(told for told in (_own_guards(same), _callers(same), _numbers(same)) if len(set(told)) == len(same))
+            found |= {e.identifier: " · ".join(filter(None, (label, words))) for e, words in zip(same, more, strict=True)}
+    return found
+
+
+def _own_guards(entries: list[EntryFact]) -> list[str]:
+    counted = Counter(check for entry in entries for check in {guard.check for guard in entry.guards})
+    own = [[guard.check for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
+    return [checks[0].replace("`", "") if checks else "" for checks in own]
+
+
+def _callers(entries: list[EntryFact]) -> list[str]:
+    return [f"called at line {entry.callers[-1].span.line}" if entry.callers else "" for entry in entries]
+
+
+def _numbers(entries: list[EntryFact]) -> list[str]:
+    return [f"from compile() call {number}" for number, _ in enumerate(entries, 1)]
 
 
 def _telling(guards: Iterable[GuardFact]) -> dict[str, GuardFact]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ EVENTS_KEPT = 4096
 class Timings:
     """On a GPU the time between two events on the stream counts, else the clock."""
 
+    is_counting = True
+    """Of all of them: not while a graph runs for us rather than for the program."""
+
     def __init__(self, is_cuda: bool) -> None:
         self._is_cuda = is_cuda
         self._costs: dict[Key, list[float]] = defaultdict(lambda: [0, 0.0])
@@ -31,6 +35,15 @@ class Timings:
         timed = self._on_device if self._is_cuda else self._on_clock
         return {**names, **{name: timed(name, names[name]) for name in wanted if name in names}}
 
+    @classmethod
+    @contextmanager
+    def uncounted(cls) -> Iterator[None]:
+        cls.is_counting = False
+        try:
+            yield
+        finally:
+            cls.is_counting = True
+
     def costs(self) -> dict[Key, tuple[int, float]]:
         self._settle()
         return {key: (int(calls), seconds) for key, (calls, seconds) in self._costs.items()}
@@ -39,6 +52,8 @@ class Timings:
         costs, now, frame = self._costs, time.perf_counter, sys._getframe
 
         def timed(*arguments: Any, **keywords: Any) -> Any:
+            if not self.is_counting:
+                return function(*arguments, **keywords)
             start = now()
             result = function(*arguments, **keywords)
             taken = now() - start
@@ -53,7 +68,7 @@ class Timings:
         frame = sys._getframe
 
         def timed(*arguments: Any, **keywords: Any) -> Any:
-            if torch.cuda.is_current_stream_capturing():
+            if not self.is_counting or torch.cuda.is_current_stream_capturing():
                 return function(*arguments, **keywords)
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()

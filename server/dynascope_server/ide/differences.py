@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.lines import ranked
+from dynascope.report.variants import variants_of
 
 CONTEXT = 3
 
@@ -17,10 +18,19 @@ def differences(report: CompileReport, one: EntryFact, other: EntryFact) -> str:
 
 def _differences(report: CompileReport, one: EntryFact, other: EntryFact) -> Iterator[str]:
     before, after = _texts(report, one), _texts(report, other)
+    first, second = _title(report, one), _title(report, other)
     for title in dict.fromkeys((*before, *after)):
-        lines = _compared(before.get(title, ""), after.get(title, ""), f"{one.identifier} {title}", f"{other.identifier} {title}")
+        lines = _compared(before.get(title, ""), after.get(title, ""), f"{title} of {first}", f"{title} of {second}")
         yield from lines or [f"# {title}: no difference"]
         yield ""
+
+
+def _title(report: CompileReport, entry: EntryFact) -> str:
+    for function in report.functions:
+        for variant in variants_of(function, entry.place):
+            if variant.entry.identifier == entry.identifier:
+                return variant.title
+    return entry.identifier
 
 
 def differences_of_runs(before: CompileReport, after: CompileReport) -> str:
