@@ -41,6 +41,7 @@ from dynascope.graph_parts import (
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.graph_modules import written
+from dynascope.reasons import BackendInParts
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation, Reason
 from dynascope.runtime import launching
@@ -188,7 +189,11 @@ def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: 
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
     if examples is None:
         examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    return CompiledAten(graph, compiler(written(graph), examples) if compiler else run_operators(graph), None, ())
+    if compiler is None:
+        return CompiledAten(graph, run_operators(graph), None, ())
+    call = compiler(written(graph), examples)
+    left = getattr(call, "left", ())
+    return CompiledAten(graph, call, None, (BackendInParts(left).explain(),) if left else ())
 
 
 def _compile_parts(

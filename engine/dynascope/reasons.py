@@ -51,6 +51,19 @@ class BackendFailed(Reason):
 
 
 @dataclass(frozen=True)
+class BackendInParts(Reason):
+    code = "backend-in-parts"
+    severity = "information"
+    operators: tuple[str, ...]
+
+    def message(self) -> str:
+        return f"The backend has nothing for {', '.join(self.operators)}: run as torch's operators, between its own parts."
+
+    def remedy(self) -> str:
+        return "Nothing is wrong: results are the same. Leave out `backend=` for ours, which has kernels for most operators."
+
+
+@dataclass(frozen=True)
 class GuardFailed(Reason):
     code = "recompiled"
     severity = "information"

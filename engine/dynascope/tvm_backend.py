@@ -1,13 +1,14 @@
 """The backend `tvm`: functional graphs through torch's exporter and TVM's Relax, compiled by LLVM for the CPU.
 
 torch 2.13 has one for TVM's Relay, which TVM has no more; this one is made of what both have today. Sizes and numbers are fixed ones,
-and gradients are ours: forward and backward are a module of TVM's each.
+and gradients are ours. Operators that TVM's importer has nothing for run as torch's between its modules.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.exported_graphs import example_of, exportable, generators_kept, made_in, result_of
-from dynascope.runtime.operators import run_operators
+from dynascope.exported_graphs import Untranslated, compile_in_parts
 
 aten = torch.ops.aten
 
@@ -50,31 +50,49 @@ DECOMPOSITIONS = {
 """What TVM's importer has no name for, by what it has."""
 
 
+UNKNOWN = re.compile(r"'([\w.]+)'")
+_refused = {
+    "aten._unsafe_index.Tensor",
+    "aten._unsafe_index_put.default",
+    "aten.embedding.default",
+    "aten.embedding_dense_backward.default",
+    "aten.gather.default",
+    "aten.index.Tensor",
+    "aten.index_put.default",
+    "aten.index_select.default",
+    "aten.scatter.src",
+    "aten.scatter.value",
+    "aten.scatter_add.default",
+}
+"""What looks up by index: of one that is too large torch says so, and TVM reads what lies there. And what its importer has turned out
+not to know, in this process."""
+
+
 def compile_with_tvm(graph: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., tuple[Any, ...]]:
     """Raises what the exporter or TVM raise; an int among the inputs is refused, so that it becomes a constant."""
     if any(not isinstance(example, torch.Tensor) for example in example_inputs):
         raise TypeError("tvm takes tensors of fixed sizes only")
     if any(example.device.type == "cuda" for example in example_inputs):
         raise TypeError("tvm is asked for the CPU's code only")
-    (output,) = (node for node in graph.graph.nodes if node.op == "output")
-    results = list(output.args[0])
-    made = made_in(results)
-    if not made:
-        return run_operators(graph)
+    return compile_in_parts(graph, example_inputs, _machine, _refused)
+
+
+def _machine(module: fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
     tvm: Any = importlib.import_module("tvm")  # not installed where we are built
     relax: Any = importlib.import_module("tvm.relax")
     importer: Any = importlib.import_module("tvm.relax.frontend.torch")
-    with warnings.catch_warnings(), generators_kept():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(exportable(graph, results), tuple(map(example_of, example_inputs)), strict=False)
-        module = importer.from_exported_program(program, unwrap_unit_return_tuple=False)
-        machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    positions = {node.name: at for at, node in enumerate(placeholders)}
+        program = torch.export.export(module, tuple(examples), strict=False)
+        try:
+            translated = importer.from_exported_program(program, unwrap_unit_return_tuple=False)
+        except AssertionError as error:
+            unknown = UNKNOWN.findall(str(error)) if "Unsupported function type" in str(error) else []
+            raise Untranslated(frozenset(unknown)) if unknown else error from None
+        machine = relax.VirtualMachine(tvm.compile(translated, target="llvm"), tvm.cpu())
 
-    def call(*inputs: Any) -> tuple[Any, ...]:
+    def call(*inputs: Any) -> list[torch.Tensor]:
         given = [tvm.runtime.from_dlpack(each.detach().contiguous()) for each in inputs]
-        found = dict(zip(made, map(torch.from_dlpack, machine["main"](*given)), strict=True))
-        return tuple(result_of(node, found, inputs, positions) for node in results)
+        return [torch.from_dlpack(found) for found in machine["main"](*given)]
 
     return call

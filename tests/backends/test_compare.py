@@ -118,6 +118,42 @@ def test_onnxrt_trains():
         torch.testing.assert_close(gradients, torch.autograd.grad(expected.pow(3).sum(), list(model.parameters())), rtol=1e-3, atol=1e-3)
 
 
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.dropout = torch.nn.Linear(16, 48), torch.nn.Dropout(0.2)
+
+    def forward(self, x):
+        q, k, v = self.project(x).chunk(3, -1)
+        return self.dropout(torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)) + self.dropout(x)
+
+
+MODELS = {
+    "convolution": (lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2), torch.nn.BatchNorm2d(8), torch.nn.ReLU()), (2, 3, 9, 9)),
+    "attention": (Attention, (2, 4, 8, 16)),
+    "dropout": (lambda: torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.Dropout(0.5)), (4, 8)),
+}
+
+
+@pytest.mark.parametrize("name, package", [("onnxrt", "onnxruntime"), ("tvm", "tvm")])
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_what_an_exporter_does_not_know_is_torchs(name, package, kind):
+    pytest.importorskip(package)
+    make, size = MODELS[kind]
+    torch.manual_seed(0)
+    model, x = make(), torch.randn(size)
+    compiled = dynascope.compile(model, backend=name)
+
+    def run(call):
+        torch.manual_seed(1)
+        model.load_state_dict(state)
+        result = call(x)
+        return [result, *torch.autograd.grad(result.pow(2).sum(), list(model.parameters())), torch.rand(1)]
+
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    torch.testing.assert_close(run(compiled), run(model), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="needs apache-tvm")
 def test_tvm_trains():
     torch.manual_seed(0)
