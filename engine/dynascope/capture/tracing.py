@@ -46,8 +46,8 @@ class Trace:
         machine.step = self.step  # type: ignore[method-assign]
 
     def step(self, frame: Frame) -> Any:
-        self._note_effects()
         if frame is self._machine.frames[0] or is_own(frame.globals):
+            self._note_effects()
             self._note(frame)
         else:
             self._hidden += 1
@@ -93,7 +93,8 @@ class Trace:
             words = guard.describe()
             found.append(f"guard    {in_users_words(words, code) if code is not None else words}")
         if self._hidden:
-            self.lines.append(f"{self._indent()}{'':16}{self._hidden} instructions of libraries")
+            counted = "1 instruction" if self._hidden == 1 else f"{self._hidden} instructions"
+            self.lines.append(f"{self._indent()}{'':16}{counted} of libraries")
         self.lines += [f"{self._indent()}{'':16}{words}" for words in found]
         self._nodes, self._guards, self._hidden = len(nodes), len(guards), 0
 
@@ -118,7 +119,7 @@ def described(value: Value) -> str:
         return f"{value.node.name}: {value.python_type.__name__}"
     if isinstance(value, ConstantValue):
         name = getattr(value.value, "__qualname__", None) or getattr(value.value, "__name__", None)
-        return _short(name if isinstance(name, str) else repr(value.value))
+        return _short(_in_torchs_words(name) if isinstance(name, str) else repr(value.value))
     if isinstance(value, LazyValue):
         return _short(value.source.expression())
     if isinstance(value, (ListValue, TupleValue, DictValue)):
@@ -126,8 +127,14 @@ def described(value: Value) -> str:
     if isinstance(value, FunctionValue):
         return _short(value.name)
     if isinstance(value, MethodValue):
-        return _short(f"{described(value.instance)}.{described(value.function)}")
+        owner = value.instance.node.name if isinstance(value.instance, TensorValue) else described(value.instance)
+        return _short(f"{owner}.{described(value.function).rpartition('.')[2]}")
     return _short(value.source.expression()) if value.source is not None else value.python_type.__name__
+
+
+def _in_torchs_words(name: str) -> str:
+    """`torch.abs`: its functions in C say the class that torch keeps them in."""
+    return name.replace("_VariableFunctionsClass.", "torch.").replace("TensorBase.", "Tensor.")
 
 
 def _type(example: Any) -> str:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from types import CodeType
@@ -18,6 +19,8 @@ from types import CodeType
 from dynascope.frame.instructions import Instruction, decode
 
 LONGEST_OPERAND = 40
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Another one in every run: two prints of the same code differ by what they are, not by where."""
 
 
 def print_code(code: CodeType) -> str:
@@ -84,7 +87,7 @@ def _variant(instruction: Instruction) -> str:
 def _short(value: object) -> str:
     if isinstance(value, CodeType):
         return f"<code {value.co_name}>"
-    text = repr(value)
+    text = ADDRESS.sub("", repr(value))
     return text if len(text) <= LONGEST_OPERAND else f"{text[: LONGEST_OPERAND - 3]}..."
 
 

@@ -179,7 +179,7 @@ class _LoweringState:
         return _apply_rule(call)
 
     def _lowering(self, node: fx.Node) -> Lowering:
-        origin = Origin(node.name, str(node.target), tuple(node.meta.get("user_stack") or ()))
+        origin = Origin(node.name, _operator_name(node.target), tuple(node.meta.get("user_stack") or ()))
         arguments = tuple(self.resolve(a) for a in node.args)
         keywords = {k: self.resolve(v) for k, v in node.kwargs.items()}
         device = node.meta.get("device") or self._device_of((arguments, keywords))
@@ -327,6 +327,11 @@ def _roots(graph: fx.GraphModule) -> frozenset[str]:
 
 def _flat_outputs(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _operator_name(target: Any) -> str:
+    """Of a function of ours the operator that it calls: `aten.bernoulli_.float`, where nothing is written that anybody sees."""
+    return str(getattr(target, "written_by", target))
 
 
 def _name_of(graph: fx.GraphModule) -> str:
