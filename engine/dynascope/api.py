@@ -242,14 +242,15 @@ _NOT_GIVEN = {"backend": "dynascope", "fullgraph": False, "dynamic": None, "mode
 
 
 def _options(backend, fullgraph, dynamic, mode, options) -> Options:
-    from dynascope.backends import find_backend
+    from dynascope.backends import find_backend, takes_fixed_sizes
 
     # What is given as an argument comes first, then `options`, then `dynascope.config`.
     given = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
     chosen = {name: value for name, value in given.items() if value != _NOT_GIVEN[name]}
     result = config.options(**{**(options or {}), **chosen, **_overruled})
     find_backend(result.backend)
-    return result
+    # Asked first whether it takes a size as a number, such a backend would refuse; and the report would promise one compilation.
+    return dataclasses.replace(result, dynamic=False) if result.dynamic is None and takes_fixed_sizes(result.backend) else result
 
 
 def _compile(target: Callable, options: Options) -> Callable:

@@ -156,6 +156,11 @@ def find_backend(backend: str | Backend) -> Backend | None:
     raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
 
 
+def takes_fixed_sizes(backend: str | Backend) -> bool:
+    """Of a known backend: whether each size and number is a compilation of its own."""
+    return any(known.name == backend and known.sizes == "fixed" for known in KNOWN)
+
+
 def _of_exporters(name: str) -> GraphCompilers:
     """Made here of torch's exporter and a package; torch has no such backend any more, or one for a package of old."""
     _load(next(known for known in KNOWN if known.name == name))

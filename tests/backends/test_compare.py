@@ -10,8 +10,10 @@ import sys
 import dynascope
 import pytest
 import torch
-from dynascope.backends import KNOWN, UnknownBackend, backend_states
+from dynascope import recording
+from dynascope.backends import KNOWN, UnknownBackend, backend_states, takes_fixed_sizes
 from dynascope.comparing import _difference
+from dynascope.report.findings import findings
 
 PROGRAM = """
 import dynascope
@@ -126,6 +128,25 @@ class Attention(torch.nn.Module):
     def forward(self, x):
         q, k, v = self.project(x).chunk(3, -1)
         return self.dropout(torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)) + self.dropout(x)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime and onnxscript")
+def test_where_sizes_are_fixed_the_report_says_so():
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        compiled = dynascope.compile(lambda x: x.sin() + 1, backend="onnxrt")
+        for size in (3, 4, 5):
+            compiled(torch.ones(size))
+    finally:
+        recording.use(before)
+    (finding,) = [each for each in findings(recorder.report()) if each.kind == "recompile"]
+    assert "Keep the sizes of `x` the same" in finding.remedy
+
+
+def test_which_backends_take_fixed_sizes():
+    assert takes_fixed_sizes("onnxrt") and takes_fixed_sizes("tvm") and not takes_fixed_sizes("inductor")
+    assert not takes_fixed_sizes(lambda graph, examples: graph.forward)
 
 
 MODELS = {

@@ -112,6 +112,8 @@ def test_html_stands_alone(run, tmp_path):
     run(BREAKS.replace("y.sum() > 0", "0 < y.sum()"), "--output-format", "html", "--output", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.startswith("<!doctype html>") and "if 0 &lt; y.sum():" in page and "the graph breaks here" in page
+    told, _, folded = page.partition("guards</summary>")
+    assert "Summary" in told and "</details>" in folded and "holds while" in folded and "holds while" not in told
     assert "<script" not in page and "http" not in page and "src=" not in page
 
 

@@ -17,7 +17,7 @@ from dynascope.report.facts import CompileReport, FunctionFact, GraphFact
 from dynascope.report.lines import files_of
 from dynascope.report.picture import Anchor, picture
 from dynascope.report.span import Span
-from dynascope.report.terminal import Line, Page, report_lines
+from dynascope.report.terminal import Line, Page, counted, guard_lines, report_lines
 from dynascope.report.user_files import same_file
 
 WIDTH = 130
@@ -54,10 +54,10 @@ def html_fragment(report: CompileReport, prefix: str = "") -> str:
     """The same without what is around it, for a page that holds several: `prefix` sets its anchors apart."""
     place = functools.partial(_identifier, report, prefix)
     source = "\n".join(_source(report, place))
-    told = "\n".join(map(_line, report_lines(report, None, Page(WIDTH, guards=not prefix))))
+    told = "\n".join(map(_line, report_lines(report, None, Page(WIDTH))))
     return (
         f'<div class="dynascope" id="{prefix}top"><style>{STYLE}</style><pre>{source}</pre>\n<pre>{told}</pre>\n'
-        f"{''.join(_graphs(report, place))}{''.join(_kernels(report, place))}</div>"
+        f"{''.join(_graphs(report, place))}{'' if prefix else _guards(report)}{''.join(_kernels(report, place))}</div>"
     )
 
 
@@ -95,6 +95,13 @@ def _pictures(function: FunctionFact, graph: GraphFact, place: Anchor) -> Iterat
         if drawn:
             title = f"{html.escape(function.name)}: graph {graph.identifier}, {phase}"
             yield f"<details open><summary>{title}</summary><figure>{drawn}</figure></details>\n"
+
+
+def _guards(report: CompileReport) -> str:
+    """Folded: hundreds of lines, and seldom what a page is opened for."""
+    count = sum(len(entry.guards) for function in report.functions for entry in function.entries)
+    text = "\n".join(map(_line, guard_lines(report, WIDTH))).strip()
+    return f"<details><summary>{counted(count, 'guard')}</summary><pre>{text}</pre></details>\n" if count else ""
 
 
 def _kernels(report: CompileReport, place: Anchor) -> Iterator[str]:

@@ -97,7 +97,7 @@ def report_lines(report: CompileReport, path: Path | None, page: Page = Page()) 
         if page.annotate or is_shown(finding):
             lines += [[("", "")], *finding_lines(finding, page.width)]
     if page.guards:
-        lines += _guards(report, page.width)
+        lines += guard_lines(report, page.width)
     return lines + _summary(report, found, path, page)
 
 
@@ -199,7 +199,7 @@ def _wrap(text: str, width: int) -> list[str]:
     ]
 
 
-def _guards(report: CompileReport, width: int) -> list[Line]:
+def guard_lines(report: CompileReport, width: int) -> list[Line]:
     lines: list[Line] = []
     for function in report.functions:
         for entry in function.entries:
