@@ -16,6 +16,7 @@ OPERATORS = "operators"
 """No stage of a program: what becomes of each of torch's operators."""
 NOTHING_FOUND = 1
 USAGE = 2
+DEFAULT = "dynascope"
 
 
 def show(options: argparse.Namespace) -> int:
@@ -51,7 +52,18 @@ def show(options: argparse.Namespace) -> int:
 def _nothing(report: CompileReport, stage: str, function: str) -> str:
     known = ", ".join(dict.fromkeys(fact.name for fact in report.functions)) or "none"
     wanted = f" of `{function}`" if function else ""
+    why = _why(report, stage, function)
+    return f"dynascope: nothing was made at the stage `{stage}`{wanted}. Functions compiled: {known}.{f' {why}' if why else ''}"
+
+
+def _why(report: CompileReport, stage: str, function: str) -> str:
+    """Another function is meant, another backend makes the code, or it is what was noted first."""
+    entries = [entry for fact in report.functions if is_named(fact, function) for entry in fact.entries]
+    if not entries:
+        return ""
+    others = [graph.backend for graph in report.graphs if any(entry.graph == graph.identifier for entry in entries)]
+    if others and DEFAULT not in others:
+        return f"Their backend is {', '.join(dict.fromkeys(others))}; `{stage}` is of our own."
     notes = [note.message for graph in report.graphs for note in graph.notes]
-    notes += [e.reason.message for f in report.functions if is_named(f, function) for e in f.entries if e.reason is not None]
-    why = f" {notes[0]}" if notes else ""
-    return f"dynascope: there is no {stage}{wanted} to show. Functions compiled: {known}.{why}"
+    notes += [entry.reason.message for entry in entries if entry.reason is not None]
+    return notes[0] if notes else ""
