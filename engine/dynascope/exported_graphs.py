@@ -85,7 +85,7 @@ def _translated(
 def _run(part: Part, known: dict[fx.Node, Any], translate: Translate) -> Callable:
     if not part.is_translated:
         return run_operators(part.module)
-    examples = [example_of(known.get(node, node.meta.get("val"))) for node in part.inputs]
+    examples = [example_of(known[node] if node in known else node.meta["val"]) for node in part.inputs]
     with generators_kept():
         return translate(part.module, examples)
 
