@@ -219,8 +219,8 @@ def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
 
 
 def _variable(node: fx.Node, span: Span | None) -> str | None:
-    """What the user's line calls the value; of a split value each part has its own name."""
-    names = assigned_names(span) if span is not None else ()
+    """What the user's line calls the value, and not what a library's does; of a split value each part has its own name."""
+    names = assigned_names(span) if span is not None and is_user_file(span.file) else ()
     if len(names) > 1:
         index = node.args[1] if node.target is operator.getitem and isinstance(node.args[1], int) else -1
         return names[index] if 0 <= index < len(names) else None

@@ -2,12 +2,15 @@
 
 import textwrap
 
+import dynascope
 import pytest
+import torch
 from dynascope import recording
 from dynascope.capture.layers import note_registrations
 from dynascope.report.findings import findings
 from dynascope.report.user_files import user_places
 from dynascope.report.variants import chosen_variant, one_variant, variants_of
+from torch import nn
 
 PROGRAM = """
 import torch
@@ -151,3 +154,9 @@ def test_a_variable_is_called_as_the_line_calls_it(report_of):
     """)
     names = {value.name: value.variable for value in report.graphs[0].values}
     assert {"q", "k", "total"} <= set(names.values())
+
+
+def test_a_librarys_names_are_not_the_users():
+    report = dynascope.explain(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.ones(4, 2)).report
+    values = [value for graph in report.graphs for value in graph.values]
+    assert values and {value.variable for value in values} == {None}
