@@ -169,7 +169,7 @@ class _Outputs:
         assert cell is not None
         if cell.input_index is not None:
             return self._view_of_input(position, output, cell)
-        dense = is_dense(*self.recorder.observe((tuple(output.shape), output.stride())))
+        dense = is_dense(*self.recorder.layout(output))
         if len(self.shared[id(cell)]) == 1 and dense and not (output.is_conj() or output.is_neg()):
             return self._computed(output, output, OutputOf(position, False))
         computed, base = self._base(position, cell)
@@ -199,7 +199,7 @@ class _Outputs:
         return _view(InputItself(cell.input_index), cell, output, handle.requires_grad)
 
     def _computed(self, output: torch.Tensor, history: torch.Tensor, place: OutputOf) -> Computed:
-        sizes, strides = self.recorder.observe((tuple(output.shape), output.stride()))
+        sizes, strides = self.recorder.layout(output)
         value = self.recorder.value(output)
         if value.strides != strides and not is_dense(sizes, strides):
             raise DifferentiationRefused(OutputNotReproducible(str(place.position), "its memory has holes"))
@@ -328,7 +328,7 @@ def _describe_mutations(
             raise DifferentiationRefused(UnsupportedMutation(names[index], "its elements share places in memory"))
         value = (
             with_strides(recorder.builder, recorder.memory.read(handle), recorder.observe(handle.stride()))
-            if is_dense(*recorder.observe((tuple(handle.shape), handle.stride())))
+            if is_dense(*recorder.layout(handle))
             else recorder.memory.read(handle)
         )
         results.mutated.append(MutatedInput(index, value, history, handle._version == before[index][1]))

@@ -103,6 +103,11 @@ class Recorder(TorchDispatchMode):
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
         return numbers if self.trail is None else self.trail.observe(numbers, self.tape)
 
+    def layout(self, tensor: torch.Tensor) -> tuple[Any, Any]:
+        """Its sizes and strides, as those that they are for every call."""
+        sizes, strides = tuple(tensor.shape), tensor.stride()
+        return (sizes, strides) if self.trail is None else self.trail.observe_layout(sizes, strides, self.tape)
+
     def tell_apart(self, are_different: bool) -> None:
         """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
         if self.trail is not None:
@@ -244,7 +249,7 @@ class Recorder(TorchDispatchMode):
         value = NotImplemented if decompose is None else decompose(self.builder, self.value(target), *rest, **named)
         if value is NotImplemented:
             device = self.value(target).device
-            sizes, strides = self.observe((tuple(target.shape), target.stride()))
+            sizes, strides = self.layout(target)
             layout = Layout(tuple(sizes), tuple(strides), target.dtype, device)
             place = (list(sizes), list(strides), target.dtype, device)
             (value,) = self.builder.write(filling(func), (*place, *rest), named, [layout])

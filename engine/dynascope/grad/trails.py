@@ -24,6 +24,10 @@ from dynascope.sizes.worlds import Worlds
 Observation = tuple[int | float, ...]
 
 
+class _Layout(tuple):
+    """Sizes, then as many strides."""
+
+
 class Trail:
     """The observations of one recording. With `others`, those of the other worlds, numbers become sizes.
 
@@ -52,13 +56,32 @@ class Trail:
         if not self.others or not numbers:
             self.found.append(numbers)
             return data
-        rows = self._rows(numbers)
-        if all(len(set(row)) == 1 for row in rows):
+        return self._read(data, self._rows(numbers), tape)
+
+    def observe_layout(self, sizes: Sequence[int], strides: Sequence[int], tape: Tape) -> tuple[Any, Any]:
+        """The same of a tensor's sizes and strides. In a world where a dimension has one element its stride says nothing: there it is
+        what it would be if the tensor lay as it does here."""
+        numbers = _Layout((*sizes, *strides))
+        self.observations.append(numbers)
+        if len(self.observations) > self.most:
+            self._refuse_more()
+        if not self.others:
             self.found.append(numbers)
+            return tuple(sizes), tuple(strides)
+        rank, rows = len(sizes), self._rows(numbers)
+        usual = list(zip(numbers, *(_as_here(numbers, other, rank) for other in list(zip(*rows, strict=True))[1:]), strict=True))
+        rows = [row if self.worlds.is_known(row) else other for row, other in zip(rows, usual, strict=True)] if rows else rows
+        found = self._read(numbers, rows, tape)
+        return tuple(found[:rank]), tuple(found[rank:])
+
+    def _read(self, data: Any, rows: list[tuple], tape: Tape) -> Any:
+        kind = _Layout if isinstance(data, _Layout) else tuple
+        if all(len(set(row)) == 1 for row in rows):
+            self.found.append(kind(row[0] for row in rows))
             return data
         self.found.append(None)
         found = [self._size(row, tape) for row in rows]
-        self.found[-1] = tuple(found)
+        self.found[-1] = kind(found)
         return _with(data, iter(found))
 
     def tell_apart(self, are_different: bool) -> None:
@@ -85,7 +108,13 @@ class Trail:
         """Whether a recording with these values did what this one says of all values."""
         return len(self.found) == len(other.found) and all(
             ours is None
-            or (len(ours) == len(theirs) and all(_is_at(each, number, values) for each, number in zip(ours, theirs, strict=True)))
+            or (
+                len(ours) == len(theirs)
+                and all(
+                    _is_at(each, number, values) or _says_nothing(theirs, at)
+                    for at, (each, number) in enumerate(zip(ours, theirs, strict=True))
+                )
+            )
             for ours, theirs in zip(self.found, other.found, strict=True)
         )
 
@@ -113,6 +142,25 @@ class Trail:
         if size is None:
             raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))
         return size
+
+
+def _says_nothing(observed: tuple, at: int) -> bool:
+    """Whether it is the stride of a dimension of one element."""
+    rank = len(observed) // 2
+    return isinstance(observed, _Layout) and at >= rank and observed[at - rank] == 1
+
+
+def _as_here(here: tuple, elsewhere: tuple, rank: int) -> tuple:
+    """A layout of another world, with the strides of its dimensions of one element made those of what lies without holes in the
+    order of memory that the layout at hand has."""
+    if 1 not in elsewhere[:rank]:
+        return elsewhere
+    made, step = list(elsewhere), 1
+    for dimension in sorted(range(rank), key=lambda each: (here[rank + each], here[each], -each)):
+        if elsewhere[dimension] == 1 and here[dimension] != 1:
+            made[rank + dimension] = step
+        step = max(step, made[rank + dimension] * elsewhere[dimension])
+    return tuple(made)
 
 
 def _is_at(found: Any, number: Any, values: Mapping[str, Any]) -> bool:

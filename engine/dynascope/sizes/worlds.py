@@ -215,13 +215,17 @@ class Worlds:
             self.__dict__.pop(name, None)
 
     def _where_different(self, size: Size, other: Any) -> dict[str, Any] | None:
+        """Values for which the two differ: above those of the first other world, else below those at hand (`max(n, 5)`)."""
         difference = size - other
         if not isinstance(difference, Size):
             return None
         near = self.values[min(1, len(self.values) - 1)]
         for name in (root.name for root in roots_of([difference]) if root.name in self.varied):
-            for distance in range(1, MOST_RESIDUES):
-                values = {**near, name: near[name] + distance * self.steps.get(name, 1)}
+            step = self.steps.get(name, 1)
+            above = range(near[name] + step, near[name] + MOST_RESIDUES * step, step)
+            low = max(self._below(name).start, self.scope.hints[name] - (MOST_RESIDUES - 1) * step)
+            below = range(self.scope.hints[name] - step, low - 1, -step)
+            for values in [*({**near, name: number} for number in above), *({**self.scope.hints, name: number} for number in below)]:
                 if self._is_possible(values) and evaluate(difference.expression, values):
                     return values
         return None

@@ -288,6 +288,8 @@ def _division(call: Lowering, operation: str, dtype: torch.dtype) -> Lowered | N
 def power(call: Lowering) -> Lowered | NotLowered:
     base, exponent = call.arguments
     dtype = result_dtype(call)
+    if isinstance(exponent, Size) and exponent.kind is int and dtype.is_floating_point and exponent >= 0:
+        return elementwise(call, _power_of_any(dtype, call), dtype, (base, exponent))
     special = _power_formula(exponent, dtype, call)
     if special is not None:
         return elementwise(call, special, dtype, (base,))
@@ -296,10 +298,21 @@ def power(call: Lowering) -> Lowered | NotLowered:
     return elementwise(call, _named("pow"), dtype, (base, exponent))
 
 
-def _power_formula(exponent: Any, dtype: torch.dtype, call: Lowering) -> Formula | None:
-    """The formulas that eager uses for common exponents; in bf16, and on CUDA in f16, it rounds after each step."""
+def _power_of_any(dtype: torch.dtype, call: Lowering) -> Formula:
+    """Of an exponent that varies, and is not negative: eager's formulas where it is 2 or 3. One kernel is for all."""
+    square = _square(dtype, call)
+    return lambda x, e: e.equal(2).where(square(x), e.equal(3).where(square(x) * x, x.apply("pow", e)))
+
+
+def _square(dtype: torch.dtype, call: Lowering) -> Formula:
+    """In bf16, and on CUDA in f16, eager rounds after each step."""
     steps = dtype if dtype == torch.bfloat16 or call.device.type == "cuda" else None
-    square = lambda x: x * x if steps is None else (x * x).cast(steps).cast(x.dtype)  # noqa: E731
+    return lambda x: x * x if steps is None else (x * x).cast(steps).cast(x.dtype)
+
+
+def _power_formula(exponent: Any, dtype: torch.dtype, call: Lowering) -> Formula | None:
+    """The formulas that eager uses for common exponents."""
+    square = _square(dtype, call)
     if _is_number(exponent, 1):
         return lambda x: x
     if _is_number(exponent, 2):
@@ -308,7 +321,7 @@ def _power_formula(exponent: Any, dtype: torch.dtype, call: Lowering) -> Formula
         return lambda x: square(x) * x
     if not dtype.is_floating_point:
         return None
-    if dtype == torch.float16 and steps is None:
+    if dtype == torch.float16 and call.device.type != "cuda":
         return None
     if _is_number(exponent, 0.5):
         return _named("square_root")
