@@ -120,6 +120,12 @@ def written(x):
     return y * x.sum()
 
 
+def written_unread(x):
+    y = x[x > 0]
+    y.random_(0, 7)
+    return x * 2
+
+
 def set_to_nothing(x):
     x[x > 0] = 0
     return x * x.nonzero().shape[0]
@@ -171,7 +177,7 @@ def masks_of_masks(x):
 
 SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
 SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
-SERVED += [repeated, written, set_to_nothing, drawn, unread, unread_and_empty, checked]
+SERVED += [repeated, written, written_unread, set_to_nothing, drawn, unread, unread_and_empty, checked]
 SERVED += [masks_of_masks, made_and_written_by_another, written_by_another]
 
 
@@ -410,3 +416,26 @@ def test_a_view_made_without_gradients_that_is_written_after_the_number_is_known
     x, y = (torch.ones(2, 3, requires_grad=True) for _ in range(2))
     torch.testing.assert_close(dynascope.compile(program)(x), program(y))
     torch.testing.assert_close(x, y)
+
+
+@pytest.mark.compiler
+@pytest.mark.may_break
+def test_what_a_call_looked_at_first_stays_known_when_it_is_made_again():
+    """A mask of one truth value is made a number and the call made again: `n` and `y` were inputs of the first one alone."""
+
+    def with_a_number(x, y, n):
+        x[x.sum().item() * y.sum() > 0] = n
+        return x * 2
+
+    def with_a_tensor(x, y, n):
+        x[y.sum() * 2 > 0.5] = n
+        return x * 2
+
+    for function in (with_a_number, with_a_tensor):
+        compiled = dynascope.compile(function)
+        for n in (2.0, 3.0, torch.tensor(4.0), 5.0):
+            for sign in (1, -1):
+                x, y = torch.ones(3, 2), torch.ones(2) * sign
+                expected, given = x.clone(), x.clone()
+                torch.testing.assert_close(compiled(given, y, n), function(expected, y, n))
+                torch.testing.assert_close(given, expected)

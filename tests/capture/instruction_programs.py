@@ -572,6 +572,19 @@ def deleted_cell(x):
 
 
 @case(T)
+def an_unbound_name_that_a_function_shares(x):
+    def inner():
+        return y
+
+    try:
+        y
+    except UnboundLocalError as error:
+        text = str(error)
+    y = x + 1
+    return inner(), text
+
+
+@case(T)
 def perhaps_unbound(x):
     for k in range(x.shape[0] - 2):
         y = k

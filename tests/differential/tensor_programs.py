@@ -44,7 +44,8 @@ def tensor(seed, sizes, dtype, grad=False):
     elif dtype is C64:
         made = torch.complex(eighths, eighths.flip(0)).to(torch.complex128 if EXACT else C64)
     else:
-        made = (eighths * (1 + 2 * torch.finfo(dtype).eps) if NUDGED else eighths).to(F64 if EXACT else dtype)
+        nudges = 2 * torch.finfo(dtype).eps * torch.randint(-1, 2, sizes, generator=generator)
+        made = (eighths * (1 + nudges) if NUDGED else eighths).to(F64 if EXACT else dtype)
     return made.to(DEVICE).requires_grad_(grad)
 
 

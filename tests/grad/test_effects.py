@@ -174,3 +174,22 @@ def test_one_of_no_elements_is_refused_though_it_is_written_over():
     assert compiled(torch.ones(3)).shape == ()
     with pytest.raises(RuntimeError, match="min"):
         compiled(torch.ones(0))
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("cut", [lambda t: t[3:4, 1:], lambda t: t[3:6], lambda t: t.view(-1)[7:27].view(4, 5)])
+def test_a_write_by_strides_to_what_was_cut_from_larger_memory(cut, dtype):
+    """It is counted from where the input begins: the first elements of the whole storage were written to, and the input was not."""
+
+    def f(x):
+        x.as_strided((2, 2), (1, 2)).mul_(3)
+        x.as_strided((2,), (1,)).add_(1)
+        return x * 2
+
+    compiled, found = dynascope.compile(f), []
+    for function in (f, compiled):
+        whole = torch.arange(60.0).view(10, 6).to(dtype)
+        found.append((function(cut(whole)), whole))
+    for ours, theirs in zip(*found[::-1], strict=True):
+        assert torch.equal(ours, theirs)

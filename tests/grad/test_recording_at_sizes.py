@@ -198,3 +198,13 @@ def test_an_empty_result_has_the_sizes_of_each_call():
         compiled(x).sum().backward()
         assert x.grad is not None
         assert x.grad.shape == x.shape
+
+
+def test_the_smaller_of_two_sizes_is_not_taken_for_the_first():
+    """A diagonal, or steps that fit, are as many as the smaller size says: which one that is differs from call to call."""
+    compiled = dynascope.compile(torch.trace)
+    for rows, columns in ((7, 5), (2, 5), (5, 5), (3, 6), (6, 3), (9, 2), (2, 9)):
+        x = torch.randn(rows, columns, requires_grad=True)
+        compiled(x).backward()
+        assert x.grad is not None
+        assert torch.equal(x.grad, torch.eye(rows, columns))

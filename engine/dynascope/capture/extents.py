@@ -109,11 +109,25 @@ class Extents:
 
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
+        if node.target == "unbind" or node.target is torch.unbind:  # a tensor for each row, where there may be millions
+            self._fix_unbound(node)
+            return
         lengths = self._answers_elsewhere(node, len)
         if lengths and all(length == len(now) for length in lengths):
             self._keep_above(node, len, len(now))
         elif not self._keep_length(node, len(now)):
             self._fixed(None)
+
+    def _fix_unbound(self, node: fx.Node) -> None:
+        tensor = node.all_input_nodes[0]
+        dimension = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        sizes: tuple[Any, ...] | None = None
+        if self._answers_elsewhere(tensor, _shape):
+            sizes = self._sizes_of(tensor, tensor.meta["example_value"].shape)
+        if sizes is None or None in sizes:
+            self._fixed(None)
+        else:
+            fix(sizes[dimension])
 
     def _keep_length(self, node: fx.Node, length: int) -> bool:
         """Whether there are as many for numbers from some least to some largest one, which is then relied on."""

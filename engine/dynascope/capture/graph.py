@@ -261,8 +261,9 @@ class GraphBuilder:
         return found[::-1]
 
     def _copied(self, node: fx.Node) -> fx.Node:
-        """What the node computes, where it is written over later."""
-        with self.graph.inserting_after(node):
+        """What the node computes, where it is written over later. Its sizes may be numbers that are read off the node."""
+        told = [user for user in node.users if "late" in user.meta and _only_tells_a_size(user)]
+        with self.graph.inserting_after(told[-1] if told else node):
             copied = self.call("call_method", "clone", (node,), {})
         copied.meta["user_stack"], copied.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
         self.describe(copied, node.meta["example_value"], node.meta.get("device"))

@@ -21,9 +21,10 @@ def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> Non
     current = lambda leaf: renamed.get(id(leaf), leaf) if isinstance(leaf, (Value, Number)) else leaf  # noqa: E731
     seen: dict[Any, Step] = {}
     kept: list[Step] = []
+    placed = {id(step.arguments[0]) for step in tape.steps if step.target in PLACED}
     for step in tape.steps:
         step.arguments, step.keywords = replace(step.arguments, current), replace(step.keywords, current)
-        if _is_identity_copy(step):
+        if _is_identity_copy(step) and id(step.outputs[0]) not in placed:
             renamed[id(step.outputs[0])] = step.arguments[0]
             continue
         if step.target in SCATTERS:
@@ -62,6 +63,8 @@ def _is_identity_copy(step: Step) -> bool:
 
 
 SCATTERS = {aten.select_scatter.default, aten.slice_scatter.default, aten.as_strided_scatter.default}
+PLACED = {aten.as_strided.default, aten.as_strided_scatter.default}
+"""They count from where the memory begins: a copy of what they read is there for the sake of its own memory."""
 
 
 def _without_what_is_overwritten(step: Step) -> None:

@@ -185,12 +185,15 @@ def _as_strided(
         return source
     layout = Layout(tuple(sizes), tuple(strides), source.dtype, source.device)
     return builder.write_view(
-        aten.as_strided.default, _in_own_memory(source), (list(sizes), list(strides), offset - root_offset), layout
+        aten.as_strided.default, _in_own_memory(builder, source), (list(sizes), list(strides), offset - root_offset), layout
     )
 
 
-def _in_own_memory(source: Value) -> Value:
-    """`as_strided` counts from where the memory begins, which for a part of another value (`select(div, 0, 1)`) is elsewhere."""
+def _in_own_memory(builder: Builder, source: Value) -> Value:
+    """`as_strided` counts from where the memory begins, which for a part of another value (`select(div, 0, 1)`) is elsewhere, and for
+    an input wherever the program has cut it from."""
+    if source.step is None:
+        return builder.op(aten.clone.default, source, memory_format=torch.preserve_format)
     if source.step is not None and getattr(source.step.target, "is_view", False):
         raise DifferentiationRefused(UnsupportedMutation("as_strided", "it reads a part of another tensor's memory"))
     return source
@@ -351,7 +354,7 @@ def _put_back_strided(
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is None:
-        own = _in_own_memory(source)
+        own = _in_own_memory(builder, source)
         return builder.op(aten.as_strided_scatter.default, own, value, sizes, strides, offset - root_offset)
     sources = [source]
     for recipe in cuts[:-1]:

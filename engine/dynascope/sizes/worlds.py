@@ -14,9 +14,9 @@ is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice, permutations, product
 from math import lcm
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -29,11 +29,13 @@ from dynascope.sizes.size import Scope, Size, hint_of, roots_of
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
 INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 """Distances from the hint, the best to tell forms apart first."""
-FACTORS = ((1, 2, 3, 5), (1, 11, 13, 17), (11, 1, 23, 29), (-1, -2, -3, -5))
-"""How many distances each root of a world goes, so that no two of its roots move together."""
+FACTORS = ((1, 2, 3, 5), (17, 13, 11, 1), (19, 11, 13, 23), (-1, -2, -3, -5))
+"""How many distances each root of a world goes, so that no two of its roots move together. Which of two is the larger one is not
+the same in the first two: torch takes the smaller of two sizes (a diagonal), or as many steps as fit."""
 COUNT = 4
 BRIEF = 3
-PRIMES = (2521, 3877, 4999, 3011)
+PRIMES = (4999, 3877, 3011, 2521)
+"""Distances of brief worlds, falling."""
 USUAL = 2
 """Numbers below are cases of their own."""
 FEW = 2
@@ -45,7 +47,9 @@ MANY_STEPS = 720
 MOST_KNOWN = 4096
 FEW_KNOWN = 24
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
-MOST_ADDED, MOST_RESIDUES = 8, 65
+MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
+MOST_APART = 16
+"""Roots of which each two are told apart."""
 FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
 
 Row = tuple[int | float, ...]
@@ -72,7 +76,7 @@ class Worlds:
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
         self.are_all = False
         """Whether no other values keep to what was relied on: a form that fits is right, however few they are."""
-        for found in (self._primes_away(), self._other(COUNT - 1)) if is_brief else map(self._other, range(1, COUNT)):
+        for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
         self.are_all = not self.are_enough and self._take_all()
@@ -80,6 +84,8 @@ class Worlds:
             least = lowest(scope, {name: self._below(name) for name in self.varied})
             if least not in self.values:
                 self.values[-1] = least
+        if self.are_enough and not self.are_all:
+            self._tell_roots_apart()
 
     def _below(self, name: str) -> range:
         return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
@@ -116,11 +122,21 @@ class Worlds:
         root = self.scope.roots[name]
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
 
-    def _primes_away(self) -> dict[str, Any] | None:
-        if len(self.varied) > len(PRIMES):
+    def _brief_others(self) -> Iterator[dict[str, Any] | None]:
+        """Roots that are equal at hand are in both orders, so that a form of the smaller of two sizes does not pass for one of the first."""
+        hints = [self.scope.hints[name] for name in self.varied]
+        yield self._primes_away(PRIMES)
+        if len({*hints}) < len(hints):
+            yield self._primes_away(PRIMES[::-1])
+        yield self._other(COUNT - 1)
+
+    def _primes_away(self, primes: Sequence[int]) -> dict[str, Any] | None:
+        """With falling primes the root that is the least at hand is the largest, and the other way round."""
+        if len(self.varied) > len(primes):
             return None
         hints = self.scope.hints
-        values = hints | {name: hints[name] + prime for name, prime in zip(self.varied, PRIMES, strict=False)}
+        rising = sorted(self.varied, key=hints.__getitem__)
+        values = hints | {name: hints[other] + prime for name, other, prime in zip(rising, reversed(rising), primes, strict=False)}
         return values if self._is_possible(values) else None
 
     def _other(self, number: int) -> dict[str, Any] | None:
@@ -186,6 +202,27 @@ class Worlds:
                 continue
             self._add(found)
             met = {}
+
+    def _tell_roots_apart(self) -> None:
+        """Adds a world where one root is a factor times another plus an offset in all so far, as may be where few values are possible:
+        what is a line of the one would pass for a line of the other."""
+        for one, other in permutations(self.varied[:MOST_APART], 2):
+            if self._is_line(one, other, self.values) and len(self.values) < COUNT + MOST_ADDED:
+                near = self.values[min(1, len(self.values) - 1)]
+                for name, distance in product((one, other), range(-FEW_RESIDUES, FEW_RESIDUES)):
+                    values = {**near, name: near[name] + distance * self.steps.get(name, 1)}
+                    usual = values[name] >= min(self.scope.hints[name], USUAL)
+                    if usual and self._is_possible(values) and not self._is_line(one, other, [*self.values, values]):
+                        self._add(values)
+                        break
+
+    @staticmethod
+    def _is_line(one: str, other: str, worlds: Sequence[Mapping[str, Any]]) -> bool:
+        first = worlds[0]
+        rises = [(values[one] - first[one], values[other] - first[other]) for values in worlds[1:]]
+        run, rise = next(((run, rise) for run, rise in rises if run), (1, 1))
+        factor, remainder = divmod(rise, run)
+        return not remainder and all(down == factor * along for along, down in rises)
 
     def want(self, size: Size, low: int, high: int, divisor: int) -> bool:
         """Notes the world where `(size + offset) // divisor` is not the same for offsets from `low` to `high`, as near to half of them as

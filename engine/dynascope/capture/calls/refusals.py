@@ -35,6 +35,7 @@ ABOUT_TYPES = re.compile(
 
 _tried: dict[tuple, str | None] = {}
 _UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|zero_point|pivot", re.IGNORECASE)
+_PLACES = frozenset(["index", "indices", "mask"])
 _FEW_ELEMENTS = 1 << 16
 """Of all operands together: more are not made for a trial."""
 _PYTHON_NAMES = {
@@ -96,7 +97,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     if (
         not tensors
         or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
-        or (lower is None and _are_usual(tensors, arguments, device) and not _is_for_integers(target))
+        or (lower is None and _are_usual(tensors, arguments, device) and not _takes_no_floats(target))
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
@@ -157,9 +158,16 @@ def _overloads(target: Callable) -> list[torch._ops.OpOverload]:
     return [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
 
 
-def _is_for_integers(target: Callable) -> bool:
+def _takes_no_floats(target: Callable) -> bool:
+    """Whether an operand is of integers, or of truth values."""
     name = getattr(_operator(target), "__name__", "")
-    return name.startswith("bitwise_") or name in ("__lshift__", "__rshift__", "gcd", "lcm")
+    if name.startswith("bitwise_") or name in ("__lshift__", "__rshift__", "gcd", "lcm"):
+        return True
+    return any(
+        argument.name in _PLACES and "Tensor" in str(argument.type)
+        for overload in _overloads(target)
+        for argument in overload._schema.arguments
+    )
 
 
 def _are_usual(tensors: list[torch.Tensor], arguments: tuple, device: torch.device) -> bool:

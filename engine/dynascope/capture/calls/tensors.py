@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -98,6 +98,7 @@ def operation(
     machine: Machine, kind: str, target: Any, name: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """One call of torch. Where its C++ asks a tensor for a number that capture knows, it is called with that number."""
+    look_at(machine, (*arguments, *keywords.values()))
     mark = machine.journal.mark()
     try:
         return Operation(machine, kind, target, name, arguments, keywords).run()
@@ -108,6 +109,14 @@ def operation(
         if (known := known_tensors.with_numbers(machine, arguments)) is None:
             raise
     return Operation(machine, kind, target, name, known, keywords).run()
+
+
+def look_at(machine: Machine, values: Iterable[Value]) -> None:
+    """What comes from outside becomes an input now: one that a call makes which is taken back is none, and is not made again."""
+    for value in values:
+        value = machine.realize(value)
+        if isinstance(value, (ListValue, TupleValue)):
+            look_at(machine, value.items)
 
 
 def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict) -> Value | None:

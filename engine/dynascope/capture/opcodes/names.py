@@ -81,9 +81,9 @@ def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
         free = instruction.value in frame.code.co_freevars
         kind = NameError if free else UnboundLocalError
         text = "free variable" if free else "local variable"
-        where = "in enclosing scope" if free else "with a value"
+        where = " in enclosing scope" if free else ""
         raise machine.throw(
-            kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value {where}"
+            kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value{where}"
         )
     return content
 
