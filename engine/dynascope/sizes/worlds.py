@@ -123,7 +123,7 @@ class Worlds:
         return self.scope.root(name, self.scope.hints[name], root.low, root.high)
 
     def _brief_others(self) -> Iterator[dict[str, Any] | None]:
-        """Roots that are equal at hand are in both orders, so that a form of the smaller of two sizes does not pass for one of the first."""
+        """Roots that are equal at hand are in both orders: a form of the smaller of two sizes does not pass for one of the first."""
         hints = [self.scope.hints[name] for name in self.varied]
         yield self._primes_away(PRIMES)
         if len({*hints}) < len(hints):
