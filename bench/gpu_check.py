@@ -19,7 +19,8 @@ sys.path[:0] = [str(ROOT / "engine"), str(ROOT / "tests" / "codegen"), str(ROOT 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from dynascope.loops.lower import lower  # noqa: E402
-from dynascope.runtime.cuda_compile import Target, compile_kernels  # noqa: E402
+from dynascope.runtime.cubins import Target  # noqa: E402
+from dynascope.runtime.cuda_compile import compile_kernels  # noqa: E402
 from dynascope.runtime.cuda_launch import launcher_note, make_launcher  # noqa: E402
 from dynascope.schedule.fusion import fuse  # noqa: E402
 from recording import record  # noqa: E402

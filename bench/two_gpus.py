@@ -168,12 +168,12 @@ def measured(rank, device):
 def builds(rank, device):
     """Kernels that this rank compiled itself, of one program that both ranks compile at the same time with an empty cache."""
     import dynascope
-    from dynascope.runtime import cuda_compile
+    from dynascope.runtime import cuda_compile, kernel_workers
 
     found = []
-    in_workers, here = cuda_compile._compile_in_workers, cuda_compile._compile_here
-    cuda_compile._compile_in_workers = lambda missing, *rest: found.extend(missing) or in_workers(missing, *rest)
-    cuda_compile._compile_here = lambda key, *rest: found.append(key) or here(key, *rest)
+    in_workers, here = kernel_workers.compile_all, cuda_compile.compile_here
+    kernel_workers.compile_all = lambda missing, *rest: found.extend(missing) or in_workers(missing, *rest)
+    cuda_compile.compile_here = lambda key, *rest: found.append(key) or here(key, *rest)
     model = dynascope.compile(Model().to(device))
     torch.distributed.barrier()
     model(torch.randn(64, WIDTH, device=device)).sum().backward()

@@ -17,11 +17,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
+from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
 from dynascope.dependent_results import parts_by_histories, without_a_way
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.options import Level
+from dynascope.grad.pair import InputItself
 from dynascope.grad.reasons import OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
 from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
@@ -133,7 +135,7 @@ def compile_graph(
 
 def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
     """A graph that is no row of parts, or one of its parts."""
-    launching.begin(any(isinstance(given, torch.Tensor) and given.is_cuda for given in example_inputs))
+    launching.begin(given.device for given in example_inputs if isinstance(given, torch.Tensor))
     try:
         with clock("differentiate"):
             pair = differentiate(graph, list(example_inputs), _grad_options(options, region))
@@ -144,6 +146,7 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
         if own and not options.fullgraph:
             raise OperatorsUnsupported(own) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
+    _note_misaligned(pair, example_inputs)
     if isinstance(options.backend, GraphCompilers):
         forward, backward = _compiled_by(options.backend, pair, example_inputs, clock)
     else:
@@ -159,6 +162,19 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
         function = autocast.without_autocast(function)
     notes = forward.notes + (backward.notes if backward else ()) + mode_notes
     return CompiledGraph(function, graph, pair, forward, backward, notes)
+
+
+def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
+    """Kernels of a GPU for inputs that begin at odd places in memory are written for that at once, also where the backward pass reads
+    them."""
+    odd = [isinstance(given, torch.Tensor) and given.is_cuda and given.data_ptr() % ALIGNMENT != 0 for given in example_inputs]
+    if not any(odd):
+        return
+    for node, is_odd in zip(_placeholders(pair.forward), odd, strict=True):
+        node.meta["misaligned"] = is_odd
+    if pair.backward is not None:
+        for node, saved in zip(_placeholders(pair.backward), pair.saved, strict=False):  # tangents follow
+            node.meta["misaligned"] = isinstance(saved.origin, InputItself) and odd[saved.origin.index]
 
 
 def _tell(explanation: Explanation) -> None:
@@ -283,10 +299,13 @@ def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
     return tuple((m.input, m.output) for m in pair.mutations if not m.records_history)
 
 
+def _placeholders(graph: fx.GraphModule) -> list[fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+
 def _positions(graph: Any, names: frozenset[str]) -> tuple[int, ...]:
     """Where the graph's inputs of these names are: of the numbers that placeholders stand for, or of the placeholders."""
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    return tuple(at for at, node in enumerate(placeholders) if str(node.meta.get("size", node.name)) in names)
+    return tuple(at for at, node in enumerate(_placeholders(graph)) if str(node.meta.get("size", node.name)) in names)
 
 
 def _explained(reason: Reason, node: fx.Node) -> Explanation:

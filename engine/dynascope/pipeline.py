@@ -80,6 +80,7 @@ from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
 from dynascope.requirements import newer_than_tested
+from dynascope.runtime import launching
 from dynascope.strictness import ExplainedError, StrictError, judge
 
 _compiling = safe_in_children(threading.RLock())
@@ -350,6 +351,8 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
     constant: frozenset[Source] = frozenset()
     tied: frozenset[Source] = frozenset()
+    if find_backend(state.options.backend) is None:
+        launching.begin(value.device for value in values.locals.values() if isinstance(value, torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)

@@ -55,3 +55,14 @@ def test_kernels_are_written_for_the_target_that_is_given(width, lanes):
     program = lower(record(lambda x: x.exp() + 1, [torch.zeros(1000)]))
     module = emit(fuse(program), Target(vector_bytes=width))
     assert module.target.vector_bytes == width and f"using namespace v{lanes};" in module.source
+
+
+def test_an_input_at_an_odd_place_is_not_read_widely():
+    """Of two inputs alike but for where they begin, each has a kernel of its own: what is not aligned is known before the first launch."""
+    graph = record(lambda x, y: (x.cumsum(1), y.cumsum(1), x.sum() + y.sum()), [X, X])
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda")
+        node.meta["misaligned"] = node.name == "y"
+    kernels = [k for k in emit(fuse(lower(graph, [X, X]))).kernels if k is not None]
+    narrow = {p.source for k in kernels for p in k.triton.parameters if p.is_pointer and p.name not in k.triton.aligned}
+    assert narrow == {"y"} and len({k.name for k in kernels}) == len(kernels)

@@ -8,7 +8,8 @@ import sys
 import torch
 import triton_groups as groups
 from dynascope.codegen.triton.emit import emit_triton
-from dynascope.runtime.cuda_compile import Target, compile_kernels
+from dynascope.runtime.cubins import Target
+from dynascope.runtime.cuda_compile import compile_kernels
 
 
 def kernels():

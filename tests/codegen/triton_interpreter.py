@@ -18,7 +18,7 @@ if not triton.knobs.runtime.interpret:
 
 import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
-from dynascope.runtime.cuda_compile import load_text  # noqa: E402
+from dynascope.runtime.cubins import load_text  # noqa: E402
 from dynascope.runtime.cuda_launch import grid_at  # noqa: E402
 from triton.runtime.interpreter import TensorHandle  # noqa: E402
 

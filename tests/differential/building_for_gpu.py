@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from dynascope.codegen.kernels import KernelModule
 from dynascope.runtime import compile_aten
-from dynascope.runtime.cuda_compile import Target, compile_kernels
+from dynascope.runtime.cubins import Target
+from dynascope.runtime.cuda_compile import compile_kernels
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 

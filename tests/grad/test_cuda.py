@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compare import check
+from dynascope.runtime import cuda_launch
 
 pytestmark = pytest.mark.gpu
 
@@ -79,3 +80,22 @@ def test_what_batch_norm_saves_outside_training(dtype):
     call = lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-5)  # noqa: E731
     for ours, eager in zip(dynascope.compile(call)(*arguments), call(*arguments), strict=True):
         assert (ours.dtype, ours.shape) == (eager.dtype, eager.shape)
+
+
+def test_tensors_at_odd_places_need_no_second_kernels(monkeypatch):
+    """`tokens[:, 1:]` begins eight bytes after memory that is aligned: the first call compiled each kernel that reads it twice."""
+    again = []
+    monkeypatch.setattr(cuda_launch._Plans, "build_unaligned", lambda plans: again.append(plans) or plans.build())
+    model = torch.nn.Linear(16, 8, device="cuda")
+    whole, targets = torch.randn(8 * 16 + 1, device="cuda"), torch.randint(0, 8, (9,), device="cuda")
+
+    def loss(x, targets):
+        return F.cross_entropy(model(x.exp()), targets)
+
+    given = whole[1:].view(8, 16), targets[1:]
+    found = []
+    for function in (dynascope.compile(loss), loss):
+        value = function(*given)
+        found.append((value.detach(), *torch.autograd.grad(value, list(model.parameters()))))
+    torch.testing.assert_close(*found)
+    assert not again

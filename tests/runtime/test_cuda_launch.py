@@ -8,6 +8,7 @@ import pytest
 import torch
 from dynascope.native.toolchain import find_compiler
 from dynascope.runtime import cuda_launch, launching
+from dynascope.runtime.cubins import Target
 
 pytestmark = [
     pytest.mark.compiler,
@@ -30,9 +31,11 @@ def test_it_is_built_while_the_program_is_compiled(tmp_path, monkeypatch):
     """Begun with the first graph on a GPU, and built once."""
     monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cuda_launch, "build_extension", functools.cache(cuda_launch.build_extension.__wrapped__))
-    launching.begin(on_gpu=True)
+    monkeypatch.setattr(cuda_launch, "target_of", lambda device: Target(90))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    launching.begin([torch.device("cuda", 0)])
     built = cuda_launch.build_extension()
-    launching.begin(on_gpu=True)
+    launching.begin([torch.device("cuda", 0), torch.device("cpu")])
     assert built.LaunchPlan
     assert len(list(tmp_path.rglob("cuda_launch-*.so"))) == 1
 

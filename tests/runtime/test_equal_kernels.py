@@ -14,7 +14,7 @@ import triton_groups as groups
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.emit import emit_triton
 from dynascope.codegen.triton.kernel import Parameter, TritonKernel
-from dynascope.runtime.cuda_compile import without_names
+from dynascope.runtime.cubins import without_names
 
 
 def scaled(name: str, given: str, made: str, line: int = 1, factor: float = 2.0) -> TritonKernel:

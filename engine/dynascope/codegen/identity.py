@@ -78,7 +78,7 @@ class _Reading:
 
     def _memory(self, name: str) -> Hashable:
         buffer = self._buffers[name]
-        return buffer.dtype, tuple(map(_plain, buffer.sizes)), tuple(map(_plain, buffer.strides))
+        return buffer.dtype, tuple(map(_plain, buffer.sizes)), tuple(map(_plain, buffer.strides)), buffer.is_aligned
 
     def _operation(self, operation: Operation) -> Hashable:
         return operation.__class__, operation.dtype, operation.arguments, *self._details(operation)

@@ -63,6 +63,8 @@ class Buffer:
     sizes: tuple[Extent, ...]
     strides: tuple[Extent, ...]
     role: BufferRole = "temporary"
+    is_aligned: bool = True
+    """Whether it probably begins at a multiple of 16 bytes, as what torch allocates does: an input of the first call may not."""
 
     @property
     def elements(self) -> Extent:

@@ -27,7 +27,9 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Explanation
-from dynascope.runtime.cuda_compile import Cubin, KernelError, Target, compile_kernels, load_text
+from dynascope.runtime import kernel_workers
+from dynascope.runtime.cubins import Cubin, KernelError, Target, load_text
+from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_reasons import LauncherMissing
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
 from dynascope.sizes.expression import FUNCTIONS
@@ -80,10 +82,11 @@ def _launcher_module(device: int) -> ModuleType | None:
         return None
 
 
-def begin_extension() -> None:
-    """Start building it: it will be there when the kernels are."""
+def begin_on(device: torch.device) -> None:
+    """Start building the extension, and those who compile kernels: they will be there when the kernels are."""
     if not build_extension.cache_info().currsize:
         begin_shared_object(**_extension())
+    kernel_workers.begin(target_of(device))
 
 
 def _extension() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -63,14 +63,14 @@ def launcher_note() -> Reason | None:
     return module if isinstance(module, Reason) else None
 
 
-def begin(on_gpu: bool = False) -> None:
-    """Start building the launcher, and that of a GPU's kernels: they will be there when the kernels are."""
+def begin(devices: Iterable[torch.device] = ()) -> None:
+    """Start building the launcher, and what GPUs among `devices` need: it will be there when the kernels are."""
     if not _module.cache_info().currsize:
         begin_shared_object(**_build())
-    if on_gpu:
-        from dynascope.runtime.cuda_launch import begin_extension  # what programs on processors never load
+    for device in dict.fromkeys(device for device in devices if device.type == "cuda" and torch.cuda.is_initialized()):
+        from dynascope.runtime.cuda_launch import begin_on  # what programs on processors never load
 
-        begin_extension()
+        begin_on(device)
 
 
 def _build() -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Draft:
             grid=(programs, 1, 1),
             warps=warps,
             stages=stages,
-            aligned=frozenset(p.name for p in parameters if p.is_pointer or p.source in self.multiples),
+            aligned=frozenset(p.name for p in parameters if self._is_aligned(p)),
             asserts=self.printer.asserts,
             workspace_bytes=TICKET_BYTES + scratch_bytes if scratch_bytes else 0,
             links=tuple(LineLink(link.line + offset, link.span) for link in self.writer.links),
@@ -162,6 +162,11 @@ class Draft:
             scalar_operations=_work(self.facts),
             numbers=group.numbers,
         )
+
+    def _is_aligned(self, parameter: Parameter) -> bool:
+        if not parameter.is_pointer:
+            return parameter.source in self.multiples
+        return parameter.source is None or self.facts.buffers[parameter.source].is_aligned
 
     def _make_parameters(self) -> list[Parameter]:
         parameters = [

@@ -102,7 +102,8 @@ class _LoweringState:
         (meta,) = result_layouts(node) if not isinstance(node.meta.get("val"), (list, tuple)) else (None,)
         name = self.new_name(node.name)
         if isinstance(meta, ResultLayout):
-            buffer = Buffer(name, meta.dtype, _device(node), meta.shape, meta.strides, "input")
+            is_aligned = not node.meta.get("misaligned", False)
+            buffer = Buffer(name, meta.dtype, _device(node), meta.shape, meta.strides, "input", is_aligned)
             self.buffers[name] = buffer
             self.inputs.append(buffer)
             self.values[node] = view_of(buffer)
