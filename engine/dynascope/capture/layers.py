@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls.registry import meaning
 from dynascope.capture.places import is_own
+from dynascope.capture.values import NONE, Value
 from dynascope.report.span import Layer, Span
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
+    from dynascope.capture.machine import Machine
 
 Registration = tuple[weakref.ref, CodeType, int]
 _registrations: dict[int, Registration] = {}
@@ -38,6 +41,12 @@ def _note(parent: Any, name: str, child: Any) -> None:
         frame = frame.f_back
     if frame is not None and isinstance(child, torch.nn.Module):
         _registrations[id(child)] = (weakref.ref(child), frame.f_code, frame.f_lasti)
+
+
+@meaning(_note)
+def note_nothing(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Of a module that is made inside the report has the calls."""
+    return NONE
 
 
 def renew_places(new_code: Callable[[CodeType], CodeType | None]) -> None:
