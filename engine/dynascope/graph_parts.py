@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
@@ -217,13 +218,29 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
 
 
 def is_differentiated(node: fx.Node, part: Part, results: set[fx.Node]) -> bool:
-    """Whether gradients may come back to what a part gives: not where only numbers are read out of it."""
-    if not part.is_kernels or node in results or not getattr(node.meta.get("example_value"), "requires_grad", False):
+    """Whether gradients may come back to what a part gives: not where only numbers are read out of it, or out of what is made of it."""
+    if not part.is_kernels or node in results or not _requires_grad(node):
         return True
-    own = set(part.nodes)
-    others = [user for user in node.users if user not in own]
-    return any(not is_late(user) or getattr(user.meta.get("example_value"), "requires_grad", True) for user in others
-               if "size" not in user.meta)
+    pending, seen, own = list(node.users), {node}, set(part.nodes)
+    while pending:
+        user = pending.pop()
+        if user in seen or user in own or "size" in user.meta:
+            continue
+        seen.add(user)
+        if user.target is gradients:
+            return True
+        if _requires_grad(user):
+            if user in results or user.meta.get("writes"):
+                return True
+            pending += user.users
+    return False
+
+
+def _requires_grad(node: fx.Node) -> bool:
+    """Also where nothing is known of what it gives."""
+    found = node.meta.get("example_value")
+    made = found if isinstance(found, (list, tuple)) else (found,)
+    return any(getattr(each, "requires_grad", each is None) for each in made)
 
 
 def _detached(graph: fx.Graph, node: fx.Node) -> fx.Node:

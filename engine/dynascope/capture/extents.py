@@ -41,6 +41,8 @@ class Extents:
         self.nodes: list[dict[fx.Node, Any]] = []
         self.least: dict[tuple, dict[fx.Node, Any]] = {}
         """What each node gives at the least sizes."""
+        self.varying: dict[fx.Node, bool] = {}
+        """Whether numbers that vary lead to a node, of those that were asked about."""
         self.limited: set[str] = set()
         """Roots with a largest value that the graph runs with."""
 
@@ -55,7 +57,7 @@ class Extents:
     def ask(self, tensor: TensorValue, read: Callable[[torch.Tensor], Any]) -> Any:
         """What `read` gives of the tensor's metadata, for every value of the numbers: an answer or a tuple of them."""
         now = read(tensor.example)
-        if not self.vary:
+        if not self.vary or not self._may_vary(tensor.node):
             return now
         is_one = not isinstance(now, tuple)
         while True:
@@ -72,10 +74,26 @@ class Extents:
         self._keep_above(tensor.node, read, found[0] if is_one else found)
         return found[0] if is_one else found
 
+    def _may_vary(self, node: fx.Node) -> bool:
+        """Whether numbers that vary lead to it: what is made of others alone is the same for all of them."""
+        pending = [node]
+        while pending:
+            each = pending[-1]
+            if each in self.varying:
+                pending.pop()
+                continue
+            own = any(word in each.meta for word in ("size", "late_result")) or (each.op == "placeholder" and "sizes" in each.meta)
+            unknown = () if own else [other for other in each.all_input_nodes if other not in self.varying]
+            if unknown:
+                pending += unknown
+            else:
+                self.varying[each] = own or any(self.varying[other] for other in each.all_input_nodes)
+        return self.varying[node]
+
     def check_runs(self, nodes: Iterable[fx.Node]) -> None:
         """Fixes the numbers that these nodes do not run with others of. One that nobody reads counts: for other sizes it may raise."""
         for node in nodes if self.vary else ():
-            if self._answers_elsewhere(node, _shape):
+            if self._may_vary(node) and self._answers_elsewhere(node, _shape):
                 self._keep_above(node, _shape, None)
 
     def settle(self, nodes: Iterable[fx.Node]) -> None:
