@@ -439,3 +439,83 @@ def test_what_a_call_looked_at_first_stays_known_when_it_is_made_again():
                 expected, given = x.clone(), x.clone()
                 torch.testing.assert_close(compiled(given, y, n), function(expected, y, n))
                 torch.testing.assert_close(given, expected)
+
+
+TABLE, SQUARE, WEIGHT = torch.arange(10.0), torch.arange(9.0).view(3, 3), torch.nn.Parameter(torch.arange(10.0))
+
+
+def written_at(t):
+    y = torch.zeros(3, 10)
+    y[:, t] = TABLE[:3]
+    return y * 2
+
+
+PLACES = {
+    "of a table": lambda t: TABLE[t] * 2,
+    "from the end": lambda t: TABLE[-1 - t].exp(),
+    "of two": lambda t: SQUARE[t, t] + SQUARE[:, t].sum() + SQUARE[t, 1],
+    "of several": lambda t: sum(TABLE[s] * s for s in torch.stack([t, t + 1]).unbind()),
+    "written": written_at,
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("program", PLACES.values(), ids=PLACES)
+def test_a_tensor_that_says_a_place_is_the_number_in_it(program):
+    """As schedulers of diffusion models look their step up: `alphas[t]`."""
+    compiled = dynascope.compile(program, fullgraph=True)
+    for number in (1, 0, 2, 1):
+        assert torch.equal(compiled(torch.tensor(number)), program(torch.tensor(number)))
+
+
+@pytest.mark.compiler
+def test_gradients_lead_back_to_the_table():
+    def loss(t, x):
+        return (WEIGHT[t] * x + WEIGHT[t].exp()).sum()
+
+    compiled, x = dynascope.compile(loss, fullgraph=True), torch.randn(3)
+    for number in (0, 2, 2):
+        ours, theirs = (torch.autograd.grad(function(torch.tensor(number), x), WEIGHT)[0] for function in (compiled, loss))
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.compiler
+@pytest.mark.may_break
+def test_gradients_inside_through_what_is_looked_up_or_chosen():
+    """No part of a graph differentiates another."""
+
+    def looked_up(t):
+        return torch.autograd.grad(WEIGHT[t] ** 2, WEIGHT)[0]
+
+    def chosen(t):
+        return torch.autograd.grad(torch.cond(t > 1, lambda w: w.sin(), lambda w: w * 2, (WEIGHT,)).sum(), WEIGHT)[0]
+
+    for program in (looked_up, chosen):
+        compiled = dynascope.compile(program)
+        for number in (1, 0, 2, 1):
+            torch.testing.assert_close(compiled(torch.tensor(number)), program(torch.tensor(number)))
+
+
+@pytest.mark.compiler
+@pytest.mark.may_break
+def test_what_is_looked_up_may_be_written():
+    def written(t, table):
+        y = table[t]
+        y.mul_(2)
+        table.add_(1)
+        return y * table.sum()
+
+    compiled = dynascope.compile(written)
+    for number in (1, 0, 2):
+        tables = torch.arange(6.0).view(3, 2), torch.arange(6.0).view(3, 2)
+        ours, theirs = (function(torch.tensor(number), table) for function, table in zip((compiled, written), tables, strict=True))
+        assert torch.equal(ours, theirs) and torch.equal(*tables)
+
+
+@pytest.mark.compiler
+def test_what_is_looked_up_is_a_view_and_a_place_outside_an_error():
+    compiled = dynascope.compile(lambda t: TABLE[t])
+    assert compiled(torch.tensor(3)).data_ptr() == TABLE[3].data_ptr()
+    for number in (10, -11):
+        with pytest.raises(IndexError, match=f"index {number} is out of bounds for dimension 0 with size 10"):
+            compiled(torch.tensor(number))

@@ -100,6 +100,11 @@ _getter(operator.attrgetter, equivalents.attribute_getter)
 _getter(operator.methodcaller, equivalents.method_caller)
 
 
+@meaning(functools.cached_property.__get__)
+def cached_property(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return equivalents.enter(machine, equivalents.cached_property_, arguments, keywords)
+
+
 @object_meaning(functools._lru_cache_wrapper)
 def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
     """A function that remembers its results, called with constants: it is asked, as the program would ask it now.

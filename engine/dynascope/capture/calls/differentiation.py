@@ -105,7 +105,7 @@ def differentiate(
 ) -> list[Value]:
     tensor_data.check_differentiated(machine)
     check_unchanged(machine)
-    if machine.sizes.scope.late or not machine.options.differentiates or len(outputs) != len(tangents):
+    if has_parts(machine) or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     for value in (*outputs, *inputs):
         if not isinstance(value, TensorValue) or not value.example.requires_grad:
@@ -119,6 +119,11 @@ def differentiate(
     if not keeps:
         machine.freed |= entered
     return [machine.realize(item) for item in found.items]
+
+
+def has_parts(machine: Machine) -> bool:
+    """Whether the graph will run as a row of parts: none of them differentiates another."""
+    return bool(machine.sizes.scope.late) or any("late" in node.meta for node in machine.graph.graph.nodes)
 
 
 def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:

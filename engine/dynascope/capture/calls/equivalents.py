@@ -257,6 +257,24 @@ def method_caller(thing, name, /, *arguments):
     return getattr(thing, name)(*arguments)
 
 
+def cached_property_(found, instance, owner=None):
+    """`functools.cached_property.__get__`, without the lock that it takes before Python 3.12: who else computes it meanwhile is no
+    concern of the values."""
+    if instance is None:
+        return found
+    name = found.attrname
+    if name is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    try:
+        kept = instance.__dict__
+    except AttributeError:
+        where = type(instance).__name__
+        raise TypeError(f"No '__dict__' attribute on {where!r} instance to cache {name!r} property.") from None
+    if name not in kept:
+        kept[name] = found.func(instance)
+    return kept[name]
+
+
 def pairwise_(iterable, /):
     iterator = iter(iterable)
     try:

@@ -121,8 +121,9 @@ def is_as_described(found: Any, node: fx.Node) -> bool:
 
 def with_numbers(machine: Machine, values: Arguments) -> list[Value] | None:
     """The arguments with the numbers that tensors of integers hold; None where there are none."""
-    found = [number_in(machine, machine.realize(value)) for value in values]
-    return found if any(one is not other for one, other in zip(found, values, strict=True)) else None
+    given = [machine.realize(value) for value in values]
+    found = [number_in(machine, value) for value in given]
+    return found if any(one is not other for one, other in zip(found, given, strict=True)) else None
 
 
 def number_in(machine: Machine, value: Value) -> Value:
@@ -130,11 +131,13 @@ def number_in(machine: Machine, value: Value) -> Value:
         is_index = value.example.dim() == 0 and not value.example.dtype.is_floating_point
         return (known_number(machine, value) if is_index else None) or value
     if isinstance(value, SliceValue):
-        parts = tuple(number_in(machine, machine.realize(part)) for part in value.parts)
-        return value if all(map(operator.is_, parts, value.parts)) else SliceValue(parts)
+        given = tuple(map(machine.realize, value.parts))
+        parts = tuple(number_in(machine, part) for part in given)
+        return value if all(map(operator.is_, parts, given)) else SliceValue(parts)
     if isinstance(value, (ListValue, TupleValue)):
-        parts = tuple(number_in(machine, machine.realize(part)) for part in value.items)
-        return value if all(map(operator.is_, parts, value.items)) else TupleValue(parts)
+        given = tuple(map(machine.realize, value.items))
+        parts = tuple(number_in(machine, part) for part in given)
+        return value if all(map(operator.is_, parts, given)) else TupleValue(parts)
     return value
 
 

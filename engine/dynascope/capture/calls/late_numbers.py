@@ -83,8 +83,8 @@ def are_served(machine: Machine) -> bool:
 # One number
 
 
-def number_of(machine: Machine, tensor: TensorValue) -> Value | None:
-    """What `tensor.item()` gives; None where it stays a break."""
+def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> Value | None:
+    """What `tensor.item()` gives, which probably is `below` some number; None where it stays a break."""
     if (constant := known_tensors.known_number(machine, tensor)) is not None:
         return constant
     kind = kind_of_items(tensor.example.dtype)
@@ -93,7 +93,21 @@ def number_of(machine: Machine, tensor: TensorValue) -> Value | None:
     if (known := counted_number(machine, tensor)) is not None:
         return known
     node = machine.graph.call("call_method", "item", (tensor.node,), {})
-    return number_at(machine, node, kind, tensor.example.dtype)
+    return number_at(machine, node, kind, tensor.example.dtype, min(INDEX, max(0, below - 1)))
+
+
+def with_numbers_for_places(machine: Machine, arguments: list[Value]) -> list[Value] | None:
+    """A subscript whose tensors without dimensions are the numbers in them, as torch reads them (`table[t]` is a view of the table); None
+    where there is none, or it stays a break."""
+    container, key, *rest = arguments
+    container, key = machine.realize(container), machine.realize(key)
+    below = min(container.example.shape, default=1) if isinstance(container, TensorValue) else 1
+    places = [machine.realize(item) for item in key.items] if isinstance(key, TupleValue) else [key]
+    is_number = [isinstance(place, TensorValue) and is_place(place.example) for place in places]
+    found = [number_of(machine, place, below) if is_one else place for place, is_one in zip(places, is_number, strict=True)]
+    if None in found or all(one is other for one, other in zip(found, places, strict=True)):
+        return None
+    return [container, TupleValue(tuple(found)) if isinstance(key, TupleValue) else found[0], *rest]
 
 
 def counted_number(machine: Machine, tensor: TensorValue) -> Value | None:
@@ -111,9 +125,11 @@ def kind_of_items(dtype: torch.dtype) -> type | None:
     return None if dtype.is_complex or dtype in (torch.bool, torch.uint64) else int
 
 
-def number_at(machine: Machine, node: torch.fx.Node, kind: type, dtype: torch.dtype) -> SymbolicNumber:
+def number_at(
+    machine: Machine, node: torch.fx.Node, kind: type, dtype: torch.dtype, hint: int = INDEX
+) -> SymbolicNumber:
     low = -INFINITY if kind is float or dtype.is_signed else 0
-    size = machine.sizes.late(kind, NUMBER if kind is float else INDEX, low)
+    size = machine.sizes.late(kind, NUMBER if kind is float else hint, low)
     machine.sizes.scope.undecided = lambda relation: undecided(machine)
     machine.graph.late_root(node, size)
     return SymbolicNumber(size, machine.graph)
@@ -151,6 +167,8 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
     rule = RULES.get(operation.name)
     if rule is None or not operation.tensors:
         return None
+    if has_places(operation):
+        return looked_up(machine, operation)
     found = rule(operation.examples, operation.named_examples)
     if found is None or not are_served(machine) or not same_devices(operation):
         return None
@@ -174,6 +192,38 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         machine.graph.journal.set_item(machine.sizes.counts, key_of(operation, counted), size)
     machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}, str(size)), size)
     return value
+
+
+def has_places(operation: Operation) -> bool:
+    """Whether it is a subscript that tensors without dimensions take part in as numbers."""
+    return operation.name.strip("_") == "getitem" and any(map(is_place, as_tuple(operation.examples[-1])))
+
+
+def looked_up(machine: Machine, operation: Operation) -> Value | None:
+    """`table[t]`: as large wherever it is, and a view of the table, as torch reads the number for it. None for other subscripts."""
+    if not are_served(machine) or any(isinstance(part, torch.Tensor) and not is_place(part) for part in as_tuple(operation.examples[-1])):
+        return None
+    try:
+        example = machine.in_plain_mode(lambda: at_first_place(operation.examples, {}))
+    except (RuntimeError, IndexError):
+        return None  # the operator itself says what is wrong
+    node = machine.graph.call(*operation.graph_target(), operation.arguments, operation.keywords)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    machine.graph.describe(node, example, operation.device())
+    node.meta["late"], node.meta["late_result"] = True, LateResult((), at_first_place)
+    return machine.tensor(node, example, operation.device())
+
+
+def at_first_place(arguments: tuple, keywords: Mapping[str, Any]) -> torch.Tensor:
+    tensor, key = arguments
+    return tensor[tuple(0 if is_place(part) else part for part in as_tuple(key))]
+
+
+def is_place(part: Any) -> bool:
+    """Bytes and truth values are masks."""
+    if not isinstance(part, torch.Tensor) or part.dim():
+        return False
+    return not (part.is_floating_point() or part.is_complex() or part.dtype in (torch.bool, torch.uint8))
 
 
 def counted_before(machine: Machine, operation: Operation, counted: torch.Tensor | None) -> Size | None:

@@ -106,7 +106,10 @@ def operation(
         if not isinstance(signal.reason, (DataDependentValue, DataDependentShape)):
             raise
         machine.journal.rollback(mark)
-        if (known := known_tensors.with_numbers(machine, arguments)) is None:
+        known = known_tensors.with_numbers(machine, arguments)
+        if known is None and name.strip("_") == "setitem":
+            known = late_numbers.with_numbers_for_places(machine, arguments)
+        if known is None:
             raise
     return Operation(machine, kind, target, name, known, keywords).run()
 
