@@ -265,7 +265,7 @@ class Extents:
             return
         roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
         if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
-            self._begin(Worlds(scope))
+            self._begin(Worlds(scope, of_floats=True))
         else:
             self._follow_computed()
 

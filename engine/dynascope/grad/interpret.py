@@ -14,7 +14,7 @@ from torch import fx
 
 from dynascope.autograd_functions import CustomFunction, Transformed
 from dynascope.grad.inputs import InputFacts
-from dynascope.grad.numbers import symbol
+from dynascope.grad.numbers import number_of, symbol
 from dynascope.grad.reasons import (
     AutocastActive,
     DataDependentResult,
@@ -46,10 +46,17 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
         elif node.op == "get_attr":
             environment[node] = _attribute(graph, node.target)
         else:
-            result = environment[node] = _run_node(node, load, recorder)
+            result = environment[node] = _number(node, _run_node(node, load, recorder))
             if varies and isinstance(result, torch.Tensor):
                 _describe_sizes(node, result, recorder)
     return ()
+
+
+def _number(node: fx.Node, result: Any) -> Any:
+    """A number that a symbol went into is the one that capture has computed: an int beside it (`math.cos(n) * scale`) may be known here,
+    for one of its values alone."""
+    is_symbol = "size" in node.meta and number_of(result) is not result
+    return symbol(node.meta["size"]) if is_symbol else result
 
 
 def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> None:

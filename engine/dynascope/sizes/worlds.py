@@ -36,6 +36,8 @@ COUNT = 4
 BRIEF = 3
 PRIMES = (4999, 3877, 3011, 2521)
 """Distances of brief worlds, falling."""
+FLOATS = (2.17, 0.53, 7.9, -0.11, 0.07, -0.031, 0.013, -0.0057)
+"""How far floats go, times what they are at hand or 1."""
 USUAL = 2
 """Numbers below are cases of their own."""
 FEW = 2
@@ -67,6 +69,7 @@ class Worlds:
         steps: Mapping[str, int] = MappingProxyType({}),
         reaches_down: bool = False,
         is_brief: bool = False,
+        of_floats: bool = False,
     ) -> None:
         self.scope, self.steps, self.is_brief = scope, steps, is_brief
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
@@ -79,6 +82,8 @@ class Worlds:
         for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
+        if of_floats and not self.varied:
+            self.values += self._other_floats()
         self.are_all = not self.are_enough and self._take_all()
         if reaches_down and self.are_enough and not self.are_all:
             least = lowest(scope, {name: self._below(name) for name in self.varied})
@@ -86,6 +91,16 @@ class Worlds:
                 self.values[-1] = least
         if self.are_enough and not self.are_all:
             self._tell_roots_apart()
+
+    def _other_floats(self) -> Iterator[dict[str, Any]]:
+        """Worlds in which only floats are others: few sizes depend on them."""
+        names = [name for name, root in self.scope.roots.items() if root.kind is float and name not in self.scope.pinned()]
+        hints, found = self.scope.hints, 0
+        for distance in FLOATS if names else ():
+            values = hints | {name: hints[name] + distance * max(1.0, abs(hints[name])) for name in names}
+            if found < COUNT - 1 and self._is_possible(values):
+                found += 1
+                yield values
 
     def _below(self, name: str) -> range:
         return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
@@ -191,12 +206,11 @@ class Worlds:
 
     def tell_apart(self, sizes: Iterable[Any]) -> None:
         """Adds a world where two numbers that the program computed, or one and a constant, are the same in all so far and differ in
-        others: `n % 4` is 0 in many."""
+        others: `n % 4` is 0 in many, and `n / 4 - n // 4` 0.0."""
         met: dict[Row, Any] = {}
         for size in sizes:
-            if not isinstance(size, Size) or size.kind is not int or len(self.values) >= COUNT + MOST_ADDED:
+            if not isinstance(size, Size) or len(self.values) >= COUNT + MOST_ADDED or (row := self._row(size)) is None:
                 continue
-            row = self.row(size)
             other = row[0] if row.count(row[0]) == len(row) else met.setdefault(row, size)
             if other is size or (found := self._where_different(size, other)) is None:
                 continue
@@ -263,7 +277,7 @@ class Worlds:
             low = max(self._below(name).start, self.scope.hints[name] - (MOST_RESIDUES - 1) * step)
             below = range(self.scope.hints[name] - step, low - 1, -step)
             for values in [*({**near, name: number} for number in above), *({**self.scope.hints, name: number} for number in below)]:
-                if self._is_possible(values) and evaluate(difference.expression, values):
+                if self._is_possible(values) and _is_other(difference, values):
                     return values
         return None
 
@@ -299,10 +313,10 @@ class Worlds:
             if isinstance(value, Size) and len(self._known) < MOST_KNOWN:
                 if value.kind is int:
                     self._known.setdefault(self.row(value), value)
-                elif (row := self._row_of_floats(value)) is not None:
+                elif (row := self._row(value)) is not None:
                     self._known_floats.setdefault(row, value)
 
-    def _row_of_floats(self, value: Size) -> Row | None:
+    def _row(self, value: Size) -> Row | None:
         try:
             return self.row(value)
         except (ArithmeticError, ValueError):
@@ -338,6 +352,13 @@ class Worlds:
 
 
 Run = TypeVar("Run")
+
+
+def _is_other(difference: Size, values: Mapping[str, Any]) -> bool:
+    try:
+        return bool(evaluate(difference.expression, values))
+    except (ArithmeticError, ValueError):
+        return False
 
 
 def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None]) -> tuple[Worlds, Run] | None:
