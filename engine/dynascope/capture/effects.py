@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.protocols.contents import is_deque
+from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
@@ -236,6 +237,15 @@ def write_data(rebuilder: Rebuilder, value: DataValue) -> None:
     rebuilder.builder.store_attribute("data")
 
 
+def write_requirement(rebuilder: Rebuilder, value: RequirementValue) -> None:
+    """Where it was changed back, it is what it was."""
+    if value.content is value.tensor:
+        return
+    rebuilder.builder.load_constant(value.wanted)
+    rebuilder.load(value.tensor)
+    rebuilder.builder.store_attribute("requires_grad")
+
+
 def write_cell(rebuilder: Rebuilder, value: CellValue) -> None:
     """An empty cell may be emptied."""
     if value.content is None:
@@ -295,6 +305,7 @@ WRITTEN = {
     CellValue: lambda value: () if value.content is None else (value.content,),
     GradientValue: lambda value: (value.tensor, value.content),
     DataValue: lambda value: (value.tensor, value.content),
+    RequirementValue: lambda value: (value.tensor,),
 }
 WRITERS = {
     IteratorValue: write_iterator,
@@ -306,4 +317,5 @@ WRITERS = {
     CellValue: write_cell,
     GradientValue: write_gradient,
     DataValue: write_data,
+    RequirementValue: write_requirement,
 }

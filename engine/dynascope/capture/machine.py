@@ -27,6 +27,7 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_own
+from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.overriding import Overriding
 from dynascope.capture.reasons import (
     DataDependentBranch,
@@ -135,6 +136,7 @@ class Machine:
         self.written: list[Value] = []
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.assigned: dict[TensorValue, DataValue] = {}
+        self.requirements: dict[TensorValue, RequirementValue] = {}
         self.rewritten: list[Value] = []
         """What was written to once more."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []

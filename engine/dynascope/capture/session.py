@@ -73,6 +73,7 @@ from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
+from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.overriding import modes_at_entry
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -441,7 +442,7 @@ class Session:
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
         for written in machine.written:
-            if isinstance(written, (CellValue, DataValue, GradientValue)):
+            if isinstance(written, (CellValue, DataValue, GradientValue, RequirementValue)):
                 continue
             for other in outside:
                 if other is not written and written.source is not None and type(other) is type(written):

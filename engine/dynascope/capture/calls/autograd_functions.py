@@ -21,7 +21,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.histories import storage_of
-from dynascope.capture.protocols import attributes
+from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -77,6 +77,7 @@ class Call:
     def __init__(self, machine: Machine, cls: ConstantValue, given: list[Value]) -> None:
         self.machine, self.cls, self.given = machine, cls, given
         self.name = cls.value.__name__
+        gradient_requirements.check_unchanged(machine, given)
         self.context = InstanceValue(Context)
         self.tangents: list[fx.Node] = []
         self.records = torch.is_grad_enabled() and any(requires_grad(value) for value in given)

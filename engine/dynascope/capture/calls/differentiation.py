@@ -19,7 +19,7 @@ from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import functions_of, storage_of
-from dynascope.capture.protocols import gradients, tensor_data
+from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
@@ -77,6 +77,7 @@ def accumulate(
     if is_true(machine, create) or torch.distributed.is_available() and torch.distributed.is_initialized():
         raise cannot(machine)
     leaves = leaves_of(machine, tensors)
+    gradient_requirements.check_unchanged(machine, leaves)
     for leaf in leaves:
         guard_no_hooks(machine, leaf)
     before = [gradients.read(machine, leaf) for leaf in leaves]

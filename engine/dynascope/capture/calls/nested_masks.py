@@ -13,6 +13,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.protocols import gradient_requirements
 from dynascope.capture.values import TRUE, InstanceValue, Value
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 @meaning(torch._nested_tensor_from_mask_left_aligned)
 def is_left_aligned(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    gradient_requirements.check_unchanged(machine, machine.requirements)
     if torch.is_grad_enabled() and requires_gradients(machine):
         return TRUE
     return apply_function(machine, torch._nested_tensor_from_mask_left_aligned, arguments, keywords)

@@ -12,11 +12,11 @@ import torch
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradient_requirements, gradients
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, ConstantValue, MethodValue, TensorValue, Value
+from dynascope.capture.values import NONE, ConstantValue, MethodValue, TensorValue, Value, boolean
 from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if name in ("shape", "nbytes") and machine.extents.vary:
         now = getattr(value.example, name)
         return number_values(machine, machine.extents.ask(value, lambda example: getattr(example, name)), now)
+    if name == gradient_requirements.NAME:
+        return boolean(gradient_requirements.requires_grad(machine, value))
     if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
         from dynascope.capture.calls.pure import value_of
 

@@ -56,7 +56,7 @@ from dynascope.capture.metadata import (
     result_device,
 )
 from dynascope.capture.operators_called import inside_on_meta
-from dynascope.capture.protocols import tensor_data
+from dynascope.capture.protocols import gradient_requirements, tensor_data
 from dynascope.capture.reasons import (
     DataDependentShape,
     DataDependentValue,
@@ -153,7 +153,9 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         return numpy_arrays.of_tensor(machine, arguments[0])
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
-    if name == "requires_grad_" and asks_for_what_is(machine, arguments, keywords):
+    if name == "requires_grad_":
+        wanted = gradient_requirements.asked_for(machine, arguments, keywords)
+        gradient_requirements.write(machine, machine.realize(arguments[0]), wanted)
         return arguments[0]
     if name in RESHAPING_IN_PLACE:
         raise Break(TensorAttribute(name))
@@ -174,12 +176,6 @@ def as_number(machine: Machine, name: str, value: Value) -> Value | None:
     if isinstance(found, ConstantValue):
         return ConstantValue(int(found.value) if name == "__int__" else float(found.value))
     return machine.sizes.compute(int if name == "__int__" else float, (found,))
-
-
-def asks_for_what_is(machine: Machine, arguments: list[Value], keywords: dict) -> bool:
-    """Whether `requires_grad_` is told what the tensor says already."""
-    wanted = [*arguments[1:], *keywords.values()]
-    return bool(machine.object_of(wanted[0]) if wanted else True) == arguments[0].example.requires_grad
 
 
 def name_of(function: Any) -> str:
@@ -206,6 +202,8 @@ class Operation:
         prepare = (lambda value: fixed(machine, value)) if name in OF_CONTENTS else machine.realize
         if machine.assigned:
             arguments = [now_held(machine, argument) for argument in arguments]
+        if machine.requirements:
+            arguments = [gradient_requirements.now_required(machine, argument) for argument in arguments]
         self.values = [prepare(argument) for argument in arguments]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
@@ -224,6 +222,7 @@ class Operation:
         self.own_operators = libraries.own_operators(target)
         self.tensors = list(tensors_in((*self.values, *self.keyword_values.values())))
         tensor_data.check_read(machine, self.tensors)
+        gradient_requirements.check_read(machine, self.tensors)
         self.name_default_device()
 
     def name_default_device(self) -> None:
@@ -267,6 +266,7 @@ class Operation:
             raise Break(TensorAttribute(self.name))
         written += self.undeclared_writes()
         tensor_data.check_not_written(self.machine, written)
+        gradient_requirements.check_unchanged(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written) or self.writes_what_it_reads():
@@ -468,7 +468,7 @@ class Operation:
                 if tensor.example is example and tensor.device == device:
                     if tensor not in written:
                         self.fix_numbers()
-                    return tensor.instance or tensor
+                    return tensor.instance or gradient_requirements.as_given(self.machine, tensor)
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
             if example.device.type != "meta":

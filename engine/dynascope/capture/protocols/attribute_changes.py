@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols import gradients, made_classes, tensor_data
+from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -62,6 +62,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(value, TensorValue) and name == "data":
         tensor_data.write(machine, value, item)
+        return None
+    if isinstance(value, TensorValue) and name == gradient_requirements.NAME:
+        gradient_requirements.assign(machine, value, item)
         return None
     if isinstance(value, ConstantValue) and is_made(value.value):
         made_classes.put(machine, value.value, name, item)

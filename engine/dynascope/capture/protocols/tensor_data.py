@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     item = machine.realize(item)
-    if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item):
+    if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
     assign(machine, machine.assigned, DataValue, tensor, item)
 

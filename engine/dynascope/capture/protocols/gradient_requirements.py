@@ -1,0 +1,120 @@
+"""`p.requires_grad_(False)` and `p.requires_grad = False` of a leaf from outside: written when the graph has run.
+
+    for p in d.parameters(): p.requires_grad_(False)      from here on operators are given `p.detach()`
+    d(g(z)).mean().backward()                             leads to the leaves of `g` alone
+    for p in d.parameters(): p.requires_grad_(True)       as it was: nothing is left to write
+
+A graph is differentiated by what its inputs require when it begins. So of one that requires no grad then, and is told to, nothing
+is computed in the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.protocols.gradients import check_leaf
+from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.signals import Break
+from dynascope.capture.values import ConstantValue, MutableValue, TensorValue, Value
+from dynascope.guards.guard import IdentityIs
+from dynascope.guards.source import AttributeSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+NAME = "requires_grad"
+
+
+class RequirementValue(MutableValue):
+    """What the program says of `tensor.requires_grad`."""
+
+    __slots__ = ("content", "tensor", "wanted")
+    python_type = bool
+
+    def __init__(self, tensor: TensorValue) -> None:
+        super().__init__(tensor.source)
+        self.tensor, self.wanted = tensor, tensor.example.requires_grad
+        self.content: TensorValue | None = tensor
+        """What operators get in its place; None where nothing could stand for it."""
+
+
+def requires_grad(machine: Machine, tensor: TensorValue) -> bool:
+    known = machine.requirements.get(tensor)
+    return tensor.example.requires_grad if known is None else known.wanted
+
+
+def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
+    """Of a tensor made inside, one that is computed, or of integers torch or plain Python decides."""
+    if wanted == requires_grad(machine, tensor):
+        return
+    is_leaf = tensor.object is not None and tensor.object.is_leaf
+    if not is_leaf or tensor in machine.assigned or not (tensor.example.is_floating_point() or tensor.example.is_complex()):
+        raise Break(TensorAttribute(NAME))
+    if wanted and not tensor.example.requires_grad and not issubclass(tensor.python_type, torch.nn.Parameter):
+        # Data, to differentiate by: what follows reads it, and is one graph when it begins after this.
+        raise Break(TensorAttribute(NAME))
+    known = machine.requirements.get(tensor)
+    if known is None:
+        check_leaf(machine, tensor)
+        machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(tensor.object.requires_grad))
+        known = RequirementValue(tensor)
+        machine.journal.set_item(machine.requirements, tensor, known)
+    content = tensor if wanted == tensor.object.requires_grad else None
+    if content is None and not wanted:
+        content = detached(machine, tensor)
+        machine.journal.set_item(machine.requirements, content, known)
+    machine.journal.set(known, "wanted", wanted)
+    machine.journal.set(known, "content", content)
+    machine.write(known)
+
+
+def detached(machine: Machine, tensor: TensorValue) -> TensorValue:
+    from dynascope.capture.calls.tensors import apply_method
+
+    return machine.realize(apply_method(machine, torch.Tensor.detach, [tensor], {}))
+
+
+def now_required(machine: Machine, value: Value) -> Value:
+    """A tensor as operators get it now."""
+    known = machine.requirements.get(machine.realize(value))
+    return value if known is None or known.content is None else known.content
+
+
+def as_given(machine: Machine, tensor: TensorValue) -> TensorValue:
+    """The program's tensor, where an operator gives back what it got."""
+    known = machine.requirements.get(tensor)
+    return tensor if known is None else known.tensor
+
+
+def check_unchanged(machine: Machine, values: Iterable[Value]) -> None:
+    """Of what would have to know that a leaf requires another thing now."""
+    for value in values if machine.requirements else ():
+        known = machine.requirements.get(value)
+        if known is not None and known.content is not known.tensor:
+            raise Break(TensorAttribute(NAME))
+
+
+def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
+    """`tensors` are those that an operator is given, after `now_required`: not those in lists."""
+    for tensor in tensors if machine.requirements else ():
+        known = machine.requirements.get(tensor)
+        if known is not None and known.content is not tensor:
+            raise Break(TensorAttribute(NAME))
+
+
+def asked_for(machine: Machine, arguments: Arguments, keywords: Keywords) -> bool:
+    """What `requires_grad_` is told."""
+    wanted = [*arguments[1:], *keywords.values()]
+    return bool(machine.object_of(wanted[0])) if wanted else True
+
+
+def assign(machine: Machine, tensor: TensorValue, item: Value) -> None:
+    """`tensor.requires_grad = item`, which torch takes of a `bool` alone."""
+    item = machine.realize(item)
+    if not isinstance(item, ConstantValue) or type(item.value) is not bool:
+        raise Break(TensorAttribute(NAME))
+    write(machine, tensor, item.value)

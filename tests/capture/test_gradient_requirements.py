@@ -1,0 +1,234 @@
+"""`requires_grad_` of leaves from outside, and `requires_grad = ...`: written after the graph, heeded inside it."""
+
+import copy
+
+import dynascope
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.needed = ctx.needs_input_grad
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+def frozen(p, q, x):
+    p.requires_grad_(False)
+    return (p * x).sum() + (q * x).sum(), p.requires_grad, p.is_leaf, p.grad_fn
+
+
+def set_as_attribute(p, q, x):
+    p.requires_grad = False
+    return (p * x + q).sum(), p
+
+
+def frozen_and_back(p, q, x):
+    for each in (p, q):
+        each.requires_grad_(False)
+    y = p * x + q
+    for each in (p, q):
+        each.requires_grad_()
+    return y, y.requires_grad, (p * y + q).sum()
+
+
+def one_of_two_steps(p, q, x):
+    p.requires_grad_(False)
+    (p * q * x).sum().backward()
+    p.requires_grad_(True)
+    return x + 1
+
+
+def gives_it_back(p, q, x):
+    p.requires_grad_(False)
+    return p, p.contiguous(), F.dropout(p, 0.0), q * 1
+
+
+def views(p, q, x):
+    before = p.view(-1)
+    p.requires_grad_(False)
+    return before, p.view(-1), p.detach(), q * 1
+
+
+def already_so(p, q, x):
+    p.requires_grad_()
+    return (p * x * q).sum()
+
+
+def thawed(p, q, x):
+    r = FROZEN.requires_grad_()
+    return p * 2 + q, r
+
+
+FROZEN = nn.Parameter(torch.ones(2), requires_grad=False)
+FOLLOWED = [frozen, set_as_attribute, frozen_and_back, one_of_two_steps, gives_it_back, views, already_so, thawed]
+
+
+def read_after_it_is_thawed(p, q, x):
+    r = FROZEN.requires_grad_()
+    return (p * r).sum() + q.sum()
+
+
+def data_to_differentiate_by(p, q, x):
+    x.requires_grad_()
+    return (torch.autograd.grad((p * x).sum(), x, create_graph=True)[0] * q).sum()
+
+
+def read_in_a_list(p, q, x):
+    p.requires_grad_(False)
+    return torch.stack([p, q])
+
+
+def written_in_place(p, q, x):
+    p.requires_grad_(False)
+    p.add_(1)
+    return (p * q).sum()
+
+
+def differentiated_by_it(p, q, x):
+    y = (p * q).sum()
+    p.requires_grad_(False)
+    y.backward()
+    return x * 1
+
+
+def own_function(p, q, x):
+    p.requires_grad_(False)
+    return Doubled.apply(p) + Doubled.apply(q)
+
+
+def data_as_well(p, q, x):
+    p.requires_grad_(False)
+    p.data = x
+    return p + q
+
+
+def computed(p, q, x):
+    y = x + 1
+    y.requires_grad_()
+    return (y * p * q).sum()
+
+
+LEFT_TO_PYTHON = [
+    read_after_it_is_thawed,
+    read_in_a_list,
+    written_in_place,
+    differentiated_by_it,
+    own_function,
+    data_as_well,
+    computed,
+    data_to_differentiate_by,
+]
+
+
+def arguments():
+    p, q = nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([3.0, 4.0]))
+    return p, q, torch.tensor([5.0, 6.0])
+
+
+def everything(function):
+    """All that a call leaves, after each of two calls and a backward pass through what requires grad."""
+    given = arguments()
+    FROZEN.requires_grad_(False)
+    FROZEN.grad = None
+    said = []
+    for _ in range(2):
+        results = function(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        for result in results:
+            if isinstance(result, torch.Tensor) and result.grad_fn is not None:
+                result.sum().backward(retain_graph=True)
+        said.append([described(each, given) for each in (*results, *given)])
+    return said
+
+
+def described(value, given):
+    if not isinstance(value, torch.Tensor):
+        return value
+    place = next((at for at, each in enumerate(given) if each is value), None)
+    grad = value.grad.tolist() if value.is_leaf and value.grad is not None else None
+    return type(value), place, value.tolist(), value.requires_grad, value.is_leaf, value._version, grad, value._is_view()
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("function", FOLLOWED)
+def test_a_leaf_from_outside(function, backend):
+    assert everything(dynascope.compile(function, backend=backend, fullgraph=True)) == everything(function)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("function", LEFT_TO_PYTHON)
+def test_what_a_graph_cannot_follow(function, backend):
+    with dynascope.expected("tensor-attribute"):
+        assert everything(dynascope.compile(function, backend=backend)) == everything(function)
+
+
+def test_what_is_differentiated_by_data_is_one_graph():
+    report = dynascope.explain(data_to_differentiate_by, *arguments())
+    assert len(report.graphs) == 1
+
+
+def test_each_requirement_is_an_entry_of_its_own():
+    @dynascope.compile
+    def freeze(module, flag):
+        for parameter in module.parameters():
+            parameter.requires_grad_(flag)
+
+    module = nn.Linear(2, 2)
+    for flag in (False, False, True, True, False):
+        freeze(module, flag)
+        assert [each.requires_grad for each in module.parameters()] == [flag, flag]
+
+
+def test_tied_parameters_are_one():
+    def freeze(one, other, x):
+        one.requires_grad_(False)
+        return one * x + other * x
+
+    p, q = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    compiled = dynascope.compile(freeze)
+    assert compiled(p, q, torch.ones(2)).requires_grad
+    assert not compiled(p.requires_grad_(), p, torch.ones(2)).requires_grad
+
+
+def test_integers_refuse_as_torch_does():
+    def asks(x):
+        x.requires_grad_()
+        return x + 1
+
+    with dynascope.expected("tensor-attribute"), pytest.raises(RuntimeError, match="floating point"):
+        dynascope.compile(asks)(torch.arange(3))
+
+
+def test_a_step_of_two_adversaries_is_one_graph():
+    def train(compiled):
+        torch.manual_seed(0)
+        generator, critic = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(0.2), nn.Linear(4, 1))
+        optimizer = torch.optim.Adam(generator.parameters(), 1e-2)
+
+        def step(noise):
+            for each in critic.parameters():
+                each.requires_grad_(False)
+            optimizer.zero_grad()
+            loss = F.softplus(-critic(generator(noise))).mean()
+            loss.backward()
+            optimizer.step()
+            for each in critic.parameters():
+                each.requires_grad_(True)
+            return loss.detach()
+
+        step = compiled(step)
+        losses = [step(torch.randn(3, 2)) for _ in range(3)]
+        assert all(each.grad is None and each.requires_grad for each in critic.parameters())
+        return [*losses, *copy.deepcopy(generator).parameters()]
+
+    ours = train(lambda step: dynascope.compile(step, fullgraph=True))
+    for one, other in zip(ours, train(lambda step: step), strict=True):
+        torch.testing.assert_close(one, other)
