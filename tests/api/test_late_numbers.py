@@ -519,3 +519,17 @@ def test_what_is_looked_up_is_a_view_and_a_place_outside_an_error():
     for number in (10, -11):
         with pytest.raises(IndexError, match=f"index {number} is out of bounds for dimension 0 with size 10"):
             compiled(torch.tensor(number))
+
+
+def test_a_question_that_only_the_run_answers_is_no_error_of_the_program():
+    def program(x):
+        y = torch.cat([x, x[: (x > 0).sum().item()]])
+        try:
+            return y if y.numel() < 6 else y * 2
+        except Exception:
+            return None
+
+    compiled = dynascope.compile(program)
+    with dynascope.expected("data-dependent-value"):
+        for values in ([1.0, 2.0, -1.0], [3.0, 4.0, 5.0, 6.0], [-1.0, 2.0]):
+            assert torch.equal(compiled(torch.tensor(values)), program(torch.tensor(values)))
