@@ -1,5 +1,7 @@
 """Checks in library code of what tensors hold are part of the graph; where one does not hold, the library's error is raised."""
 
+import contextlib
+
 import dynascope
 import pytest
 import torch
@@ -77,3 +79,47 @@ def test_an_import_called_by_its_name():
 
     compiled = dynascope.compile(half_turn, fullgraph=True, backend="eager")
     assert torch.equal(compiled(torch.ones(2)), half_turn(torch.ones(2)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_check_below_a_context_manager_is_assumed(backend):
+    """It hears of the error and lets it pass."""
+
+    def draws(scale):
+        with torch.no_grad(), torch.profiler.record_function("draw"):
+            return distributions.Normal(0.0, scale).log_prob(torch.ones(()))
+
+    compiled = dynascope.compile(draws, backend=backend, fullgraph=True)
+    for scale in (1.0, 2.0):
+        torch.testing.assert_close(compiled(torch.tensor(scale)), draws(torch.tensor(scale)))
+    for call in (draws, compiled):
+        with pytest.raises(ValueError, match="to satisfy the constraint"):
+            call(torch.tensor(-1.0))
+        assert torch.is_grad_enabled()
+
+
+def test_a_manager_that_swallows_the_error_is_heeded():
+    def checked(scale):
+        result = torch.zeros(())
+        with contextlib.suppress(ValueError):
+            result = distributions.Normal(0.0, scale).log_prob(torch.ones(()))
+        return result + 1
+
+    compiled = dynascope.compile(checked, backend="eager")
+    with dynascope.expected("data-dependent-branch", required=False):
+        for scale in (1.0, -1.0, 2.0, -2.0):
+            assert torch.equal(compiled(torch.tensor(scale)), checked(torch.tensor(scale)))
+
+
+def test_a_check_that_is_caught_around_a_context_manager_is_not_assumed():
+    def checked(scale):
+        try:
+            with torch.no_grad():
+                return distributions.Normal(0.0, scale).log_prob(torch.ones(()))
+        except ValueError:
+            return torch.zeros(())
+
+    compiled = dynascope.compile(checked, backend="eager")
+    with dynascope.expected("data-dependent-branch"):
+        for scale in (1.0, -1.0):
+            assert torch.equal(compiled(torch.tensor(scale)), checked(torch.tensor(scale)))

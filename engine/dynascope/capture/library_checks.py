@@ -29,7 +29,7 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     """What the condition is taken to be, where the other way only raises; None where it has to be known."""
     if not isinstance(value, TensorValue) or value.device.type != "cpu" or value.example.numel() != 1:
         return None
-    if is_own(frame.globals) or machine.is_caught():
+    if is_own(frame.globals) or machine.catchers or any(map(catches, machine.frames)):
         return None
     instructions = frame.program.instructions
     if leads_to_raise(instructions, frame.next):
@@ -43,6 +43,23 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     holds = value if wanted else apply_function(machine, torch.logical_not, [value], {})
     apply_function(machine, torch._assert_async, [holds], {})
     return wanted
+
+
+def catches(frame: Frame) -> bool:
+    """Whether an error here is handled by this frame, which then goes on: a `with` hands it to its manager, and most let it pass
+    (`torch.no_grad`). One that does not is run by Python each time."""
+    instruction = frame.instruction
+    while instruction.handler is not None:
+        target = instruction.handler.target
+        at = frame.program.index[target]
+        first, second, third = (each.operation for each in frame.program.instructions[at : at + 3])
+        if (first, second) == ("PUSH_EXC_INFO", "WITH_EXCEPT_START"):
+            instruction = target
+        elif (first, second, third) == ("COPY", "POP_EXCEPT", "RERAISE"):
+            instruction = frame.program.instructions[at + 2]
+        else:
+            return True
+    return False
 
 
 def leads_to_raise(instructions: Sequence[Instruction], start: int) -> bool:
