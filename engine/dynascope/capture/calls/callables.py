@@ -26,16 +26,21 @@ from dynascope.capture.values import (
     CellValue,
     FunctionValue,
     InstanceValue,
+    LazyValue,
+    ListValue,
     MethodValue,
     NotConstant,
     PartialValue,
+    SymbolicNumber,
+    TupleValue,
     Value,
     boolean,
     constant_of,
 )
 from dynascope.guards.guard import IdentityIs
-from dynascope.guards.source import MadeSource
+from dynascope.guards.source import AttributeSource, MadeSource
 from dynascope.guards.state_calls import CallReturns
+from dynascope.report.user_files import is_user_file
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -112,6 +117,8 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
     What it has to do for that it does once, for this call and all later ones, compiled or not. A result that is no constant is
     asked for again where the program keeps it, which gives the same object.
     """
+    if is_of_library(function.object) and any(map(varies, (*arguments, *keywords.values()))):
+        return run_again(machine, function, arguments, keywords)
     given = [machine.known(each) for each in (*arguments, *keywords.values())]
     known = [logger_of(machine, each) or lasting(each) for each in given]
     if any(type(each) is NotConstant for each in known) or function.source is None:
@@ -126,6 +133,37 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
         raise Break(ForeignCall(name_of_cached(function), "what it remembers is no constant"))
     make = functools.partial(function.object, **named) if named else function.object
     return machine.outside.realize(found, MadeSource(found, make, tuple(map(again, given[:count], known))))
+
+
+def is_of_library(function: Any) -> bool:
+    wrapped = getattr(function, "__wrapped__", None)
+    return isinstance(wrapped, types.FunctionType) and not is_user_file(wrapped.__code__.co_filename)
+
+
+def varies(value: Value) -> bool:
+    """Whether a number in it is another at other calls, each of which would be remembered by itself."""
+    value = value.realize() if isinstance(value, LazyValue) else value
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(map(varies, value.items))
+    return isinstance(value, SymbolicNumber)
+
+
+def run_again(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
+    """A library's function with numbers that vary is run as if it did not remember: what it says of one number holds for that
+    alone. It may write nothing, and what a library remembers it does not change."""
+    machine.guards.add(function.source, IdentityIs(function.object))
+    wrapped = machine.outside.realize(function.object.__wrapped__, AttributeSource(function.source, "__wrapped__"))
+    before = written_until_now(machine)
+    result = machine.call_now(wrapped, arguments, keywords)
+    if written_until_now(machine) != before:
+        raise Break(ForeignCall(name_of_cached(function), "it writes something, and remembers that it did"))
+    return result
+
+
+def written_until_now(machine: Machine) -> tuple[int, ...]:
+    """Of what was there before the graph, or is torch's."""
+    objects = [value for value in (*machine.written, *machine.rewritten) if value.source is not None]
+    return tuple(map(len, (objects, machine.tensor_writes, machine.global_writes, machine.said)))
 
 
 def single_dispatch(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
