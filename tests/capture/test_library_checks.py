@@ -123,3 +123,43 @@ def test_a_check_that_is_caught_around_a_context_manager_is_not_assumed():
     with dynascope.expected("data-dependent-branch"):
         for scale in (1.0, -1.0):
             assert torch.equal(compiled(torch.tensor(scale)), checked(torch.tensor(scale)))
+
+
+LATER = """
+import torch
+
+def holds(valid):
+    return bool(torch._is_all_true(valid))
+
+def checked(x):
+    if not holds(x > 0):
+        raise ValueError(f"found {x.tolist()}")
+    return x.log()
+
+def counted(x):
+    return 1 if holds(x > 0) else 2
+"""
+
+
+@pytest.fixture
+def later():
+    """Checks as torch 2.15 has them: a function tells its caller, who raises."""
+    names = {"__name__": "torch.later", "__file__": torch.__file__}
+    exec(compile(LATER, torch.__file__, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_check_that_a_function_of_the_library_answers(later, backend):
+    compiled = dynascope.compile(lambda x: later["checked"](x) * 2, backend=backend, fullgraph=True)
+    for x in (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])):
+        torch.testing.assert_close(compiled(x), x.log() * 2)
+    with pytest.raises(ValueError, match=r"found \[-1.0, 2.0\]"):
+        compiled(torch.tensor([-1.0, 2.0]))
+
+
+def test_an_answer_that_its_caller_goes_on_with_is_not_assumed(later):
+    compiled = dynascope.compile(lambda x: x * later["counted"](x), backend="eager")
+    with dynascope.expected("data-dependent-value"):
+        for values in ([1.0, 2.0], [-1.0, 2.0]):
+            assert torch.equal(compiled(torch.tensor(values)), torch.tensor(values) * (1 if values[0] > 0 else 2))

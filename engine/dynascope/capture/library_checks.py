@@ -32,7 +32,7 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     if is_own(frame.globals) or machine.catchers or any(map(catches, machine.frames)):
         return None
     instructions = frame.program.instructions
-    if leads_to_raise(instructions, frame.next):
+    if leads_to_raise(instructions, frame.program.index[instruction] + 1):
         wanted = jumps_if
     elif leads_to_raise(instructions, frame.program.index[instruction.target]):
         wanted = not jumps_if
@@ -43,6 +43,23 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     holds = value if wanted else apply_function(machine, torch.logical_not, [value], {})
     apply_function(machine, torch._assert_async, [holds], {})
     return wanted
+
+
+JUMPS = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}
+
+
+def goes_on_in_caller(machine: Machine, value: Value) -> bool | None:
+    """The same of `return bool(valid)` in a library's function whose caller, library code too, raises if it is not so."""
+    if len(machine.frames) < 2:
+        return None
+    caller, frame = machine.frames[-2:]
+    if is_own(frame.globals) or frame.program.instructions[frame.next].operation != "RETURN_VALUE":
+        return None
+    following = caller.program.instructions[caller.next : caller.next + 2]
+    jump = next((each for each in following if each.operation != "TO_BOOL"), None)
+    if jump is None or jump.operation not in JUMPS:
+        return None
+    return goes_on(machine, caller, value, jump, jumps_if=JUMPS[jump.operation])
 
 
 def catches(frame: Frame) -> bool:

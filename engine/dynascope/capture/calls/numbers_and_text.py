@@ -12,6 +12,7 @@ from dynascope.capture.calls import known_tensors, late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.protocols.truth import truth
@@ -69,8 +70,11 @@ for _cls in (int, float, complex):
 def bool_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(False)
     if isinstance(value, TensorValue):
-        if (known := known_tensors.known_number(machine, value)) is None:
-            raise Break(DataDependentValue(machine.expression(), "bool"))
+        known = known_tensors.known_number(machine, value)
+        if known is None:
+            if (wanted := goes_on_in_caller(machine, value)) is None:
+                raise Break(DataDependentValue(machine.expression(), "bool"))
+            known = boolean(wanted)
         value = known
     return boolean(truth(machine, value))
 
