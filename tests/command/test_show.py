@@ -1,4 +1,4 @@
-"""`dynascope show STAGE FILE` where there is nothing to show: it says why."""
+"""`dynascope show STAGE FILE`: where there is nothing to show it says why; its options stand before FILE, also after STAGE."""
 
 import subprocess
 import sys
@@ -21,8 +21,8 @@ def show(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
 
-    def run(stage, target):
-        command = [sys.executable, "-m", "dynascope", "show", stage, f"{path}{target}"]
+    def run(stage, target, *options):
+        command = [sys.executable, "-m", "dynascope", "show", stage, *options, f"{path}{target}"]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     return run
@@ -37,3 +37,13 @@ def test_a_stage_of_ours_under_another_backend(show):
 def test_a_function_of_another_name(show):
     done = show("torch", "::g")
     assert done.returncode == 1 and done.stderr.strip().endswith("at the stage `torch` of `g`. Functions compiled: f.")
+
+
+def test_options_between_the_stage_and_the_file(show):
+    done = show("torch", "::f", "--dynamic", "--device", "cpu")
+    assert done.returncode == 0 and "f32[s0]" in done.stdout, done.stderr
+
+
+def test_an_option_that_show_does_not_have(show):
+    done = show("torch", "::f", "--dynamics")
+    assert done.returncode == 2 and "unrecognized arguments: --dynamics" in done.stderr

@@ -34,12 +34,22 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
     """The first `--` ends our own words. argparse is not shown it: it takes out a second one too, the program's."""
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
+    if options.command == "show" and not options.target:
+        options = _after_the_stage(options)
     programs = words[end:]
     if programs and not hasattr(options, "arguments"):
         parser.error(f"unrecognized arguments: {' '.join(programs)}")
     if programs:
         options.arguments += programs if options.arguments else programs[1:]
     return options
+
+
+def _after_the_stage(options: argparse.Namespace) -> argparse.Namespace:
+    """`show STAGE --dynamic FILE`: the options between are ours, though argparse gives all that follows STAGE to the program."""
+    parser = argparse.ArgumentParser(prog=f"dynascope show {options.stage}")
+    add_program_options(parser)
+    _add_target(parser)
+    return parser.parse_args(options.arguments, options)
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
@@ -148,6 +158,10 @@ def _add_show(commands: argparse._SubParsersAction) -> None:
     show = commands.add_parser("show", help=shown)
     add_program_options(show)
     show.add_argument("stage", choices=sorted([*STAGES, OPERATORS]), metavar="STAGE", help=", ".join(sorted(STAGES)))
+    _add_target(show)
+
+
+def _add_target(show: argparse.ArgumentParser) -> None:
     show.add_argument("target", metavar="FILE[::FUNCTION]", nargs="?", default="")
     show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
