@@ -40,6 +40,8 @@ PROGRAMS = {
     "items": lambda x, a: (a[0], a[1, 2], a[:, 1], a[::2], a[..., None], a[np.array([2, 0])], a[1:, :2].sum()),
     "joined": lambda x, a: (np.stack([a, a * 2]), np.concatenate([a, x.numpy()], axis=1), np.where(a > 1, a, 0), np.clip(a, 0.5, 2)),
     "made": lambda x, a: (np.zeros((2, 3)) + a[:2, :3], np.ones(4, dtype=np.float32) * a, a + np.array([1, 2, 3, 4]), np.zeros_like(a)),
+    "made of numbers": lambda x, a: (np.linspace(0, 1, 4) * a, a + np.arange(4), np.full((3, 4), 2.5) * a, a @ np.eye(4) + np.hanning(4)),
+    "weights": lambda x, a: x * float(np.linspace(0, 1, 4).sum()) + torch.from_numpy(np.arange(4, dtype=np.float32)),
     "converted": lambda x, a: (a.astype(np.float32), a.astype(int), a.copy(), a.T.copy(), np.copy(a.T), x.numpy().astype("float64")),
     "into torch": lambda x, a: (torch.as_tensor(a), torch.as_tensor(a, dtype=torch.float32) + x, torch.tensor(a), torch.asarray(a) * 2),
     "numbers": lambda x, a: (x * float(np.mean(a)), x * a.sum(), x + int(a.argmax()), x * (a.max() - a.min())),
@@ -66,6 +68,28 @@ OPERATORS = {
     "and": lambda a, b: a & b,
     "where": lambda a, b: np.where(a > 1, a, b),
 }
+
+
+VARYING = {
+    "zeros": lambda x, n: np.zeros(n) + n,
+    "ones of a shape": lambda x, n: np.ones((n, x.shape[0]), dtype=np.float32),
+    "array": lambda x, n: np.array([n, 1.0]) * x.shape[0],
+    "array of a shape": lambda x, n: np.array(x.shape),
+    "array of a type": lambda x, n: np.array([n], dtype=np.int8),
+    "array of rows": lambda x, n: np.array([[n, 1], [2, n]]),
+    "linspace": lambda x, n: np.linspace(0, 1, n),
+    "arange": lambda x, n: np.arange(n) + np.arange(0, x.shape[0], x.shape[0]),
+    "full": lambda x, n: np.full(3, n),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_numbers_that_vary_vary_in_what_is_made_of_them(name):
+    program = VARYING[name]
+    call = dynascope.compile(program, dynamic=True)
+    for size, n in ((3, 2), (5, 3), (7, 5), (7, 6)):
+        x = torch.arange(float(size))
+        assert_alike(call(x, n), program(x, n))
 
 
 @pytest.mark.may_break

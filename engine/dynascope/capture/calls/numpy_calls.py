@@ -27,11 +27,20 @@ from dynascope.capture.calls.numpy_arrays import (
     universal,
     wrapped,
 )
+from dynascope.capture.calls.operands import fixed
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.metadata import CPU
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
-from dynascope.capture.values import ArrayValue, ConstantValue, ListValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import (
+    ArrayValue,
+    ConstantValue,
+    ListValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -290,12 +299,20 @@ OF_ARRAYS: dict[str, Callable[..., Value]] = {
 
 
 def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., Any], list[Any]] | None]) -> None:
-    """`np.zeros((2, 3))`, of constants: `maker` says of what NumPy makes which call of torch's makes the same."""
+    """`np.zeros((2, 3))`, of numbers: `maker` says of what NumPy makes which call of torch's makes the same.
+
+    A number that varies is kept as one where torch is told what NumPy is told; elsewhere it is fixed, because what NumPy made is
+    of this call alone.
+    """
 
     @meaning(function)
     def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
             return of_one(machine, function, arguments, keywords)
+        kept = of_varying(machine, function, arguments, keywords)
+        if kept is None:
+            arguments = [fixed(machine, each) for each in arguments]
+            keywords = {name: fixed(machine, each) for name, each in keywords.items()}
         like = answer(machine, function, arguments, keywords)
         if not isinstance(like, numpy.ndarray) or dtype_of(like.dtype) is None or not like.flags.c_contiguous:
             raise foreign(machine)
@@ -304,7 +321,21 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
             raise foreign(machine)
         call, values = found
         options = {"dtype": ConstantValue(dtype_of(like.dtype)), "device": ConstantValue(CPU)}
-        return wrapped(machine, apply_function(machine, call, [as_value(each) for each in values], options), like)
+        told = [as_value(each) for each in values] if kept is None else [kept, *map(as_value, values[1:])]
+        return wrapped(machine, apply_function(machine, call, told, options), like)
+
+
+def of_varying(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """The shape or the contents, where numbers in it vary and torch takes them as they are; None where not."""
+    given = machine.realize(arguments[0]) if len(arguments) == 1 else None
+    if isinstance(given, SymbolicNumber):
+        given = TupleValue((given,)) if function in OF_SHAPES else None
+    if not isinstance(given, (ListValue, TupleValue)) or (keywords and function not in OF_SHAPES):
+        return None  # of another type the contents might not fit: NumPy raises for that
+    items = [machine.realize(item) for item in given.items]
+    if not any(isinstance(item, SymbolicNumber) for item in items):
+        return None
+    return TupleValue(tuple(items)) if all(isinstance(item, (SymbolicNumber, ConstantValue)) for item in items) else None
 
 
 def as_value(known: Any) -> Value:
@@ -327,7 +358,17 @@ def filled(number: float) -> Callable[[Any], Any]:
     return lambda like: (torch.full, [like.shape, bool(number) if like.dtype.kind == "b" else number])
 
 
+def contents(like: Any) -> tuple[Callable[..., Any], list[Any]] | None:
+    return (torch.tensor, [like.tolist()]) if like.size <= MOST_WRITTEN and like.ndim else None
+
+
 MOST_WRITTEN = 4096
+WRITTEN = (
+    "array", "asarray", "arange", "linspace", "logspace", "geomspace", "full", "eye", "identity", "tri",
+    "hanning", "hamming", "blackman", "bartlett", "kaiser",
+)  # fmt: skip
+"""Which make an array of numbers alone: it is part of the graph by its contents."""
+OF_SHAPES: tuple[Any, ...] = ()
 ROWS: dict[Any, Row] = {}
 
 if IS_THERE:
@@ -370,7 +411,8 @@ if IS_THERE:
     for _function in list(ROWS):
         if getattr(_function, "__objclass__", None) is not None:
             _method(_function)
+    OF_SHAPES = (numpy.zeros, numpy.ones)
     made_of_numbers(numpy.zeros, filled(0))
     made_of_numbers(numpy.ones, filled(1))
-    made_of_numbers(numpy.array, lambda like: (torch.tensor, [like.tolist()]) if like.size <= MOST_WRITTEN and like.ndim else None)
-    made_of_numbers(numpy.asarray, lambda like: (torch.tensor, [like.tolist()]) if like.size <= MOST_WRITTEN and like.ndim else None)
+    for _name in WRITTEN:
+        made_of_numbers(getattr(numpy, _name), contents)
