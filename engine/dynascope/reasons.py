@@ -181,7 +181,7 @@ def _object(change: ChangeFact) -> str:
 
 
 def _other(change: ChangeFact) -> str:
-    return f"Keep `{change.expression}` as it was in the earlier calls; each case is compiled once."
+    return f"Each case is compiled once: where there are few, leave it; else keep `{change.expression}` as it was in the earlier calls."
 
 
 REMEDIES: dict[Cause, Callable[[ChangeFact], str]] = {

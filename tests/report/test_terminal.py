@@ -6,7 +6,7 @@ from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, Fu
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
-from dynascope.report.terminal import Page, report_text
+from dynascope.report.terminal import Page, report_text, whole_parts
 from dynascope.report.user_files import shown_path
 
 
@@ -47,3 +47,11 @@ def test_stages_stand_in_the_order_of_the_flow_and_numbers_keep_their_unit():
         assert not re.search(r"\d\n +ms|[a-z]\n +\d+ ms", told)
     joined = " ".join(told.split())
     assert "capture 20 ms, differentiate 500 ms, build 200 ms, assemble 2 ms, guard 3 ms" in joined
+
+
+def test_what_sets_a_variant_apart_is_told_whole_or_not_at_all():
+    text = "variant 2 of 2: gradients off · x f32[s0, 3] · net.norm.training = False"
+    assert whole_parts(text, len(text)) == text
+    assert whole_parts(text, len(text) - 1) == "variant 2 of 2: gradients off · x f32[s0, 3] · ..."
+    assert whole_parts(text, 40) == "variant 2 of 2: gradients off · ..."
+    assert whole_parts(text, 25) == "variant 2 of 2: ..."

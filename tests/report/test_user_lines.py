@@ -105,6 +105,27 @@ def test_variants_say_what_sets_them_apart(report_of):
     assert {value.description for value in chosen.graphs[0].values} == {"f32[s0, 8]", "f32[s0, 2]"}
 
 
+def test_variants_of_one_shape_are_told_apart_by_what_was_asked_of_a_number(report_of):
+    report = report_of("""
+        import torch, dynascope
+
+        class Options:
+            name = "relu"
+
+        @dynascope.compile(backend="eager")
+        def f(x, step, options):
+            return getattr(torch, options.name)(x) * step if step % 5 == 0 else x + step
+
+        options = Options()
+        for step in (1, 2, 3, 5, 10):
+            f(torch.ones(3), step, options)
+    """)
+    labels = [variant.label for variant in variants_of(report.functions[0])]
+    assert len(labels) == 3 and labels[0].startswith("step = 1")
+    assert "(step % 5) != 0" in labels[1] and "(step % 5) == 0" in labels[2]
+    assert not any("options" in label for label in labels)
+
+
 def test_one_finding_a_cause(report_of):
     report = report_of("""
         import torch, dynascope

@@ -200,8 +200,7 @@ CALL_REMEDIES = (
     (
         lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
         lambda name: (
-            f"Use torch's function in place of `{name}`, or call it before or after the compiled function: of NumPy's, those that torch "
-            "has too are part of a graph."
+            f"Call `{name}` before or after the compiled function, or compute the same with torch's own functions."
         ),
     ),
     (

@@ -14,6 +14,7 @@ what became of each line is in `annotated.py`.
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import shutil
@@ -255,7 +256,7 @@ def _function_rows(report: CompileReport, function: FunctionFact, names: int, wi
     for variant in variants[:VARIANTS_SHOWN]:
         text = f"variant {variant.number} of {variant.total}: {variant.label}"
         calls = f"  ({counted(variant.entry.calls, 'call')})" if variant.entry.calls else ""
-        yield [(f"    {textwrap.shorten(text, max(20, width - 18), placeholder=' ...')}", ""), (calls, "dim")]
+        yield [(f"    {whole_parts(text, max(20, width - 18))}", ""), (calls, "dim")]
     if len(variants) > VARIANTS_SHOWN:
         yield [(f"    and {counted(len(variants) - VARIANTS_SHOWN, 'more variant')}", "dim")]
 
@@ -313,6 +314,15 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
             for stage, seconds in entry.seconds.items():
                 totals[stage] = totals.get(stage, 0.0) + seconds
     return {stage: totals[stage] for stage in in_flow(totals)}
+
+
+def whole_parts(text: str, width: int) -> str:
+    """As many of the parts as there is room for, each whole: half of one (`training = ...`) says nothing."""
+    parts, room = text.split(" · "), width - len(" · ...")
+    kept = list(itertools.takewhile(lambda many: len(" · ".join(parts[:many])) <= room, range(1, len(parts))))
+    if len(text) <= width:
+        return text
+    return " · ".join((*parts[: kept[-1]], "...")) if kept else textwrap.shorten(text, width, placeholder=" ...")
 
 
 def _short(file: str) -> str:

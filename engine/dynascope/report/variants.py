@@ -16,6 +16,7 @@ SHOWN = 3
 """Differences that a label names."""
 PLAIN = ("TensorMatches", "Equals", "TypeIs", "TruthIs", "LengthIs", "GlobalStateIs", "IdentityIs")
 """Kinds of guards that tell variants apart for a person."""
+RELATION = "RelationHolds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,10 @@ def _labels(entries: list[EntryFact]) -> dict[str, str]:
         differing, key=lambda name: (name not in changed and not _state(name), name.count(".") + name.count("["))
     )
     of_all = [name for name in order if all(name in guards for guards in told.values())]
-    if len({tuple(_text(guards[name]) for name in of_all) for guards in told.values()}) == len(told):
+    common = {
+        (*(_text(told[entry.identifier][name]) for name in of_all), *_relations(entry)) for entry in entries
+    }
+    if len(common) == len(entries):
         order = of_all  # what one variant alone looks at says nothing of the others
     named = {
         identifier: " · ".join(_text(guards[name]) for name in order[:SHOWN] if name in guards)
@@ -109,8 +113,20 @@ def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, st
 
 def _own_guards(entries: list[EntryFact]) -> list[str]:
     counted = Counter(check for entry in entries for check in {guard.check for guard in entry.guards})
-    own = [[guard.check for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
-    return [checks[0].replace("`", "") if checks else "" for checks in own]
+    own = [[guard for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
+    # What was asked of a number says more than what the way that was taken then looked at.
+    first = [min(guards, key=lambda guard: guard.kind != RELATION, default=None) for guards in own]
+    return [_words(guard) if guard is not None else "" for guard in first]
+
+
+def _relations(entry: EntryFact) -> list[str]:
+    return [_words(guard) for guard in entry.guards if guard.kind == RELATION]
+
+
+def _words(guard: GuardFact) -> str:
+    """`` `n` keeps to `n < 5` `` as `n < 5`."""
+    plain = guard.check.replace("`", "")
+    return plain.partition(" keeps to ")[2] or plain if guard.kind == RELATION else plain
 
 
 def _callers(entries: list[EntryFact]) -> list[str]:
