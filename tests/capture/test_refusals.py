@@ -15,6 +15,8 @@ def ones(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
 
 f32, f64, i64, i32, boolean, c64 = torch.float32, torch.float64, torch.int64, torch.int32, torch.bool, torch.complex64
 REFUSED: dict[str, tuple[Callable, tuple]] = {
+    "mode of nothing": (lambda x: x.mode(-1)[0].zero_(), (ones(f32, 0),)),
+    "searchsorted of bool": (lambda x: torch.searchsorted(x, x).clamp_(-1, 1), (ones(boolean, 2, 3),)),
     "float - True": (lambda x: x - True, (ones(f32),)),
     "True - float": (lambda x: True - x, (ones(f32),)),
     "float.__sub__(True)": (lambda x: x.__sub__(True), (ones(f32),)),

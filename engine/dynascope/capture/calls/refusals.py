@@ -34,7 +34,7 @@ ABOUT_TYPES = re.compile(
 """Errors that would be the same for tensors of any size."""
 
 _tried: dict[tuple, str | None] = {}
-_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq|_ptr|zero_point|pivot", re.IGNORECASE)
+_UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq(?!uence$)|_ptr|zero_point|pivot", re.IGNORECASE)
 _PLACES = frozenset(["index", "indices", "mask"])
 _FEW_ELEMENTS = 1 << 16
 """Of all operands together: more are not made for a trial."""
@@ -91,8 +91,12 @@ def _operator(target: Callable) -> Any:
 
 def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
     """Why the device refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
-    unless autocast makes others of them."""
+    unless autocast makes others of them. Operands without any element are tried as they are."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
+    if tensors and not any(map(torch.Tensor.numel, tensors)):
+        refusal = _check_empty(target, arguments, keywords, device)
+        if refusal is not None:
+            return refusal
     lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
     if (
         not tensors
@@ -113,6 +117,19 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
             except _SaysNothing:
                 continue
     return _tried[signature]
+
+
+def _check_empty(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
+    """What the operator says where there is nothing in its operands, which costs nothing to ask: kernels refuse what meta
+    kernels do not (a `mode` of no elements), also where nothing reads their result."""
+    if not is_harmless(target) or _draws(_overloads(target)):
+        return None
+    try:
+        with noted():
+            _Trial(target, arguments, keywords, device, _zeros).run(differentiates=False)
+    except (RuntimeError, TypeError, IndexError) as error:
+        return str(error).strip().split("\n")[0]
+    return None
 
 
 def _ways_to_try(
