@@ -108,3 +108,70 @@ def test_an_inner_one_that_ends_by_what_is_thrown():
         return waiting.throw(ValueError) + 1
 
     torch.testing.assert_close(dynascope.compile(program)(torch.ones(2)), program(torch.ones(2)))
+
+
+class CountsTo:
+    """An iterator whose end tells something."""
+
+    def __init__(self, last):
+        self.at, self.last = 0, last
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.at += 1
+        if self.at > self.last:
+            raise StopIteration(self.at * 7)
+        return self.at
+
+
+def returns(x):
+    yield x
+    return x * 3
+
+
+def returns_at_once(x):
+    return (x, 2)
+    yield
+
+
+def delegates_to_an_iterator(x):
+    told = yield from CountsTo(1)
+    return told
+
+
+def returns_when_thrown_into(x):
+    try:
+        yield x
+    except ValueError:
+        return 5
+
+
+@pytest.mark.parametrize("make", [returns, returns_at_once, delegates_to_an_iterator, lambda x: CountsTo(2)])
+def test_the_end_tells_what_was_returned(make):
+    """Once, by `next` and by `send`: an ended generator has nothing more to tell."""
+
+    def program(x):
+        waiting, seen = make(x), []
+        for turn in range(4):
+            try:
+                seen.append(waiting.send(None) if turn == 1 and hasattr(waiting, "send") else next(waiting))
+            except StopIteration as end:
+                seen.append((end.value, end.args))
+        return x + 1, seen
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+def test_the_end_after_a_throw_tells_what_was_returned():
+    def program(x):
+        waiting = returns_when_thrown_into(x)
+        next(waiting)
+        try:
+            waiting.throw(ValueError("now"))
+        except StopIteration as end:
+            return x + end.value
+
+    assert torch.equal(dynascope.compile(program, fullgraph=True)(torch.ones(2)), program(torch.ones(2)))

@@ -1,5 +1,6 @@
 """Tensors made of constants alone: Python may ask them for their numbers. Of all others only the run of the graph knows."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -146,3 +147,42 @@ def test_an_index_that_is_no_integer_is_pythons_to_refuse():
         program(X)
     with pytest.raises(TypeError):
         compiled(program)(X)
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+def test_what_an_operator_writes_is_not_known(is_view):
+    """The schema says so where the kernel for meta tensors counts no version: overflow that loss scaling looks for."""
+
+    def program(x):
+        found = torch.full((1,), 0.0)
+        written = found.view(()) if is_view else found
+        torch._amp_foreach_non_finite_check_and_unscale_([x], written, torch.ones(()))
+        return x * 2 if sum(each.item() for each in [found]) else x + 1
+
+    call = dynascope.compile(program, backend="eager")
+    with dynascope.expected("data-dependent-value"):
+        for number in (1.0, float("inf"), 2.0, float("nan")):
+            given = torch.full((3,), number)
+            torch.testing.assert_close(call(given.clone()), program(given.clone()), equal_nan=True)
+
+
+def test_loss_scaling_leaves_a_step_out():
+    def trained(compile):
+        weight = torch.nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([weight], 0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+        def step(x):
+            optimizer.zero_grad()
+            scaler.scale((weight * x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        step, seen = compile(step), []
+        for factor in (1.0, float("inf"), 2.0, float("inf"), 1.0):
+            step(torch.full((3,), factor))
+            seen.append((weight.tolist(), scaler.get_scale()))
+        return seen
+
+    with dynascope.expected("data-dependent-value", "missing-meta-kernel"):
+        assert trained(dynascope.compile) == trained(lambda step: step)

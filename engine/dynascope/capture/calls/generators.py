@@ -56,6 +56,7 @@ def resume(
     if generator.finished:
         if thrown is not None:
             raise thrown
+        machine.journal.set(generator, "object", None)  # what it returned is told once
         return None
     frame = generator.frame
     if frame in machine.frames:

@@ -14,7 +14,14 @@ from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.protocols.iteration import BUILTIN_ITERATORS, advance, elements, iterator, known_elements
+from dynascope.capture.protocols.iteration import (
+    BUILTIN_ITERATORS,
+    advance,
+    call_next,
+    elements,
+    iterator,
+    known_elements,
+)
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
@@ -53,12 +60,20 @@ def next_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     given = machine.realize(arguments[0])
     if isinstance(given, InstanceValue) and given.cls in BUILTIN_ITERATORS:
         raise Break(ForeignValue(given.cls.__name__, machine.expression()))
+    if isinstance(given, InstanceValue) and len(arguments) == 1:
+        return call_next(machine, given)
     item = advance(machine, given)
     if item is not None:
         return item
     if len(arguments) > 1:
         return arguments[1]
-    raise machine.throw(StopIteration)
+    raise stopped(machine, given)
+
+
+def stopped(machine: Machine, ended: Value) -> Raised:
+    """The end of an iterator, with what a generator returned."""
+    value = ended.object if isinstance(ended, GeneratorValue) else None
+    return machine.throw(StopIteration, *([] if value is None or is_none(value) else [value]))
 
 
 def index_in(machine: Machine, value: Value) -> int:
@@ -103,7 +118,7 @@ def generator_send(machine: Machine, arguments: Arguments, keywords: Keywords) -
     generator = made_inside(machine, arguments[0])
     item = resume(machine, generator, arguments[1])
     if item is None:
-        raise machine.throw(StopIteration, *([generator.object] if generator.object is not None else []))
+        raise stopped(machine, generator)
     return item
 
 
@@ -116,7 +131,7 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
     item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
     if item is None:
-        raise machine.throw(StopIteration)
+        raise stopped(machine, generator)
     return item
 
 

@@ -10,6 +10,7 @@ operators themselves; of floats only what lies on the CPU, where eager computes 
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -88,6 +89,25 @@ def repeats(target: Any) -> bool:
     return bool(overloads) and not any(
         each._schema.is_mutable and name.endswith("_") or any(tag in each.tags for tag in uncertain) for each in overloads
     )
+
+
+def forget(tensor: TensorValue) -> None:
+    """Something is written there whose kernel for meta tensors counts no version."""
+    if is_known(tensor.node):
+        torch.autograd.graph.increment_version(tensor.example)
+
+
+@cache
+def written_places(name: str) -> frozenset[int | str]:
+    """Positions and names of the arguments that an in-place function writes to, by the schemas of its operator."""
+    if not name.endswith("_") or name.endswith("__"):
+        return frozenset()
+    found: set[int | str] = set()
+    for overload in overloads_of(name):
+        for at, argument in enumerate(overload._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                found |= {argument.name} if argument.kwarg_only else {at, argument.name}
+    return frozenset(found)
 
 
 def overloads_of(name: str) -> list[torch._ops.OpOverload]:

@@ -264,7 +264,9 @@ class Operation:
         ]
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
-        written += self.undeclared_writes()
+        for tensor in self.undeclared_writes():
+            known_tensors.forget(tensor)
+            written += [] if any(each is tensor for each in written) else [tensor]
         tensor_data.check_not_written(self.machine, written)
         gradient_requirements.check_unchanged(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
@@ -427,12 +429,16 @@ class Operation:
         return MissingMetaKernel(self.name, text)
 
     def undeclared_writes(self) -> list[TensorValue]:
-        """What is written without a new version: by own operators, `out=` of composite operators, statistics."""
+        """What is written without a new version: by own operators, `out=` of composite operators, statistics, and some
+        of what the schema of an operator says."""
         if self.own_operators:
             return list(tensors_in(libraries.written(self.own_operators, tuple(self.values), self.keyword_values)))
         names = UNDECLARED_WRITES.get(self.name)
         if names is None:
-            return list(tensors_in([self.keyword_values["out"]])) if "out" in self.keyword_values else []
+            places = known_tensors.written_places(self.name)
+            given = [*(value for at, value in enumerate(self.values) if at in places), self.keyword_values.get("out", NONE)]
+            named = [value for name, value in self.keyword_values.items() if name in places]
+            return list(tensors_in([*given, *named]))
         positional = [value for value in self.values[1:3] if isinstance(value, TensorValue)]
         named = [self.keyword_values.get(name) for name in names]
         return positional + [value for value in named if isinstance(value, TensorValue)]

@@ -10,10 +10,12 @@ from dynascope.capture.calls.generators import resume
 from dynascope.capture.frames import Frame
 from dynascope.capture.library_checks import goes_on
 from dynascope.capture.machine import Machine, Returned, operation
-from dynascope.capture.protocols.iteration import advance, iterator
+from dynascope.capture.protocols.attributes import find
+from dynascope.capture.protocols.iteration import advance, call_next, iterator
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.signals import Raised
-from dynascope.capture.values import NONE, NULL, ConstantValue, GeneratorValue, Value
+from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.signals import Break, Raised
+from dynascope.capture.values import NONE, NULL, ConstantValue, GeneratorValue, InstanceValue, Value
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
 
@@ -131,6 +133,10 @@ def send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     if isinstance(inner, GeneratorValue):
         item = resume(machine, inner, sent)
         result = inner.object if item is None and inner.object is not None else NONE
+    elif not is_none(sent):  # its class's `send` is asked, if it has one
+        raise Break(ForeignValue(inner.python_type.__name__, machine.expression()))
+    elif isinstance(inner, InstanceValue):
+        item, result = next_or_result(machine, inner)
     else:
         item, result = advance(machine, inner), NONE
     if item is not None:
@@ -140,6 +146,17 @@ def send(machine: Machine, frame: Frame, instruction: Instruction) -> None:
         frame.pop_unseen()
     frame.push(result)
     frame.jump(instruction.target)
+
+
+def next_or_result(machine: Machine, inner: InstanceValue) -> tuple[Value | None, Value]:
+    """The next value of an iterator of the program's own, or None and what its StopIteration tells."""
+    with machine.catching():
+        try:
+            return call_next(machine, inner), NONE
+        except Raised as raised:
+            if not issubclass(raised.value.python_type, StopIteration):
+                raise
+            return None, find(machine, raised.value, "value") or NONE
 
 
 @operation("END_SEND")

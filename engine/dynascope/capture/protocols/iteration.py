@@ -201,18 +201,23 @@ def check_strict(machine: Machine, value: ZipValue, ended: int) -> None:
 
 
 def next_by_method(machine: Machine, value: Value) -> Value | None:
+    with machine.catching():
+        try:
+            return call_next(machine, value)
+        except Raised as raised:
+            if not issubclass(raised.value.python_type, StopIteration):
+                raise
+    return None
+
+
+def call_next(machine: Machine, value: Value) -> Value:
+    """What its class's own `__next__` gives. Raises StopIteration as it does, with what it tells there."""
     cls = value.python_type
     if not isinstance(value, InstanceValue) or lookup(cls, "__next__") is MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     if cls in BUILTIN_ITERATORS:
         check_short(machine, value)
-    with machine.catching():
-        try:
-            return machine.call_now(member(machine, cls, "__next__", value), [value])
-        except Raised as raised:
-            if not issubclass(raised.value.python_type, StopIteration):
-                raise
-    return None
+    return machine.call_now(member(machine, cls, "__next__", value), [value])
 
 
 def elements(machine: Machine, value: Value) -> list[Value]:
