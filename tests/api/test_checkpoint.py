@@ -298,3 +298,27 @@ def test_a_pass_that_does_not_come_to_the_checkpoint_frees_nothing_of_it(backend
     for function in (program, dynascope.compile(program, backend=backend)):
         with pytest.raises(torch.utils.checkpoint.CheckpointError, match="different number of tensors"):
             function(torch.ones(3, requires_grad=True)).sum().backward()
+
+
+def changed_before(x):
+    length, y = torch.hypot(x, x), x.exp()
+    length += 1
+    return checkpoint(lambda y: y.sin() * length, y, use_reentrant=False)
+
+
+def freed_before(x):
+    y = x.exp() * x
+    y.sum().backward()
+    return checkpoint(lambda y: y.sin() * 2, y, use_reentrant=False)
+
+
+@pytest.mark.parametrize("function", [changed_before, freed_before])
+def test_a_checkpoint_after_what_autograd_does_not_show_any_more(function):
+    """What autograd kept was changed or freed before the checkpoint: it refuses to say what that is."""
+    x, y = leaf(), leaf()
+    torch.testing.assert_close(dynascope.compile(function, backend="eager")(x), function(y))
+    assert (x.grad is None) == (y.grad is None)
+
+
+def leaf():
+    return torch.linspace(0.5, 1.5, 3).requires_grad_()

@@ -39,8 +39,12 @@ def is_saved(machine: Machine, example: torch.Tensor) -> bool:
 
 
 def saves(function: Any, memory: int | None) -> bool:
-    """Whether one of autograd's functions keeps a tensor in this memory."""
-    saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
+    """Whether one of autograd's functions keeps a tensor in this memory; also where it does not say, because what it kept was
+    changed since, or freed."""
+    try:
+        saved = [getattr(function, key) for key in dir(function) if key.startswith("_saved_")]
+    except RuntimeError:
+        return True
     return any(isinstance(each, torch.Tensor) and each.untyped_storage()._cdata == memory for each in saved)
 
 
