@@ -166,6 +166,18 @@ def test_what_an_operator_writes_is_not_known(is_view):
             torch.testing.assert_close(call(given.clone()), program(given.clone()), equal_nan=True)
 
 
+def test_statistics_that_are_made_inside_are_not_known():
+    def program(x):
+        mean, variance = torch.zeros(3), torch.ones(3)
+        y = torch.nn.functional.batch_norm(x, mean, variance, training=True, momentum=0.5)
+        return y * 2 if mean[0] > 1 else y
+
+    call = dynascope.compile(program, backend="eager")
+    with dynascope.expected("data-dependent-branch"):
+        for number in (0.0, 5.0):
+            assert_same(program(X.view(2, 3) + number), call(X.view(2, 3) + number))
+
+
 def test_loss_scaling_leaves_a_step_out():
     def trained(compile):
         weight = torch.nn.Parameter(torch.ones(3))

@@ -71,7 +71,7 @@ def behind(node: fx.Node) -> list[fx.Node]:
 def is_known(node: fx.Node) -> bool:
     """Whether an operator gives the same elements for the same operands, and nobody has written there since."""
     example, device = node.meta.get("example_value"), node.meta.get("device")
-    if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes"}.isdisjoint(node.meta):
+    if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes", "written"}.isdisjoint(node.meta):
         return False
     if example._version or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
         return False
@@ -91,10 +91,15 @@ def repeats(target: Any) -> bool:
     )
 
 
-def forget(tensor: TensorValue) -> None:
+def forget(machine: Machine, tensor: TensorValue) -> None:
     """Something is written there whose kernel for meta tensors counts no version."""
-    if is_known(tensor.node):
-        torch.autograd.graph.increment_version(tensor.example)
+    if not is_known(tensor.node):
+        return
+    memory = tensor.example.untyped_storage()._cdata
+    for node in machine.graph.graph.nodes:
+        example = node.meta.get("example_value")
+        if isinstance(example, torch.Tensor) and example.untyped_storage()._cdata == memory:
+            node.meta["written"] = True
 
 
 @cache

@@ -265,7 +265,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         for tensor in self.undeclared_writes():
-            known_tensors.forget(tensor)
+            known_tensors.forget(self.machine, tensor)
             written += [] if any(each is tensor for each in written) else [tensor]
         tensor_data.check_not_written(self.machine, written)
         gradient_requirements.check_unchanged(self.machine, written)
