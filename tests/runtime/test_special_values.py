@@ -169,3 +169,11 @@ def test_two_operands(dtype):
     special = torch.tensor(SPECIAL, dtype=torch.float64).to(dtype)
     first, second = special.repeat_interleave(len(SPECIAL)), special.repeat(len(SPECIAL))
     check(TWO, torch.cat([first, numbers(dtype)]), torch.cat([second, numbers(dtype).flip(0)]))
+
+
+@pytest.mark.parametrize("limits", [{"min": math.nan}, {"max": math.nan}, {"min": math.nan, "max": 1.0}], ids=str)
+def test_limits_that_are_not_a_number(limits):
+    """Torch before 2.13 takes a lone one for none."""
+    x = torch.tensor([1.5, math.nan, -2.0, 0.0])
+    _, call = compiled(lambda x: x.clamp(**limits) + 1, [x])
+    torch.testing.assert_close(call(x)[0], x.clamp(**limits) + 1, equal_nan=True)

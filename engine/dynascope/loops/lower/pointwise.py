@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -403,6 +404,8 @@ def copy(call: Lowering) -> Lowered:
 @rule(aten.clamp.default, aten.clamp.Tensor, aten.clamp_min, aten.clamp_max, aten.hardtanh.default, aten.relu6.default)
 def clamp(call: Lowering) -> Lowered:
     low, high = _clamp_limits(call)
+    if call.operator is aten.clamp.default and call.device.type == "cpu" and not _one_nan_counts():
+        low, high = (None if _is_nan(limit) and other is None else limit for limit, other in ((low, high), (high, low)))
 
     def formula(x: Scalar) -> Scalar:
         for limit, operation in ((low, "maximum"), (high, "minimum")):
@@ -411,6 +414,16 @@ def clamp(call: Lowering) -> Lowered:
         return x
 
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
+
+
+@cache
+def _one_nan_counts() -> bool:
+    """Whether a lone limit that is NaN makes all elements NaN: torch before 2.13 leaves them as they are, on the CPU."""
+    return bool(torch.ones(1).clamp(min=math.nan).isnan())
+
+
+def _is_nan(limit: Any) -> bool:
+    return isinstance(limit, float) and math.isnan(limit)
 
 
 def _limited(operation: str, x: Scalar, bound: Scalar, limit: Any) -> Scalar:
