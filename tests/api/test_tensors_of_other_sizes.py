@@ -587,3 +587,16 @@ def test_rows_are_counted_without_making_them(rows):
     for sizes in ((3, 4), (4, 5), (6, 2)):
         x = torch.arange(math.prod(sizes), dtype=torch.float32).view(sizes)
         assert torch.equal(compiled(x), x.sum())
+
+
+def test_the_smaller_of_two_sizes_is_one_entry(compilations):
+    """A diagonal is as long as the shorter side, whichever that is."""
+    compiled = dynascope.compile(lambda x: x.diagonal() * 2)
+    for rows, columns in ((3, 5), (4, 7), (6, 2), (9, 8), (5, 5), (8, 20)):
+        x = torch.rand(rows, columns, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        ours, theirs = compiled(x), y.diagonal() * 2
+        torch.testing.assert_close(ours, theirs)
+        ours.square().sum().backward(), theirs.square().sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert len(compilations) <= 3

@@ -1,7 +1,7 @@
 """Numbers that torch computed at several sizes, read back as one expression."""
 
 import pytest
-from dynascope.sizes import Scope, Size
+from dynascope.sizes import Scope, Size, evaluate
 from dynascope.sizes.worlds import Worlds
 
 FORMS = {
@@ -38,8 +38,6 @@ def test_the_form_is_found(form, hints):
     assert found is not None
     for first, second in ((2, 3), (9, 10), (31, 64), (100, 99), (63, 78), (97, 33)):
         values = {"n": first, "m": second}
-        from dynascope.sizes import evaluate
-
         number = evaluate(found.expression, values) if isinstance(found, Size) else found
         assert number == (evaluate(wanted.expression, values) if isinstance(wanted, Size) else wanted)
     assert not len(scope.log)
@@ -71,6 +69,18 @@ def test_a_few_values_are_all_asked():
     assert n >= 6 and n <= 7
     worlds = Worlds(scope)
     assert worlds.are_enough and [values["n"] for values in worlds.values] == [6, 7]
+
+
+@pytest.mark.parametrize("hints", [(7, 5), (3, 5), (64, 64), (2, 3)])
+@pytest.mark.parametrize("choose", [max, min])
+def test_the_larger_of_two_is_not_the_first(hints, choose):
+    """Sentences that are padded to the longest, whichever that is."""
+    scope = Scope()
+    scope.root("n", hints[0], 2), scope.root("m", hints[1], 2)
+    worlds = Worlds(scope)
+    found = worlds.expression(tuple(choose(values["n"], values["m"]) for values in worlds.values))
+    for n, m in ((2, 3), (10, 9), (31, 31)):
+        assert evaluate(found.expression, {"n": n, "m": m}) == choose(n, m)
 
 
 def test_what_has_no_form_is_not_guessed():

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, permutations, product
+from itertools import combinations, islice, permutations, product
 from math import lcm
+from operator import eq
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -476,6 +477,16 @@ def _share(worlds: Worlds, row: Row) -> Any:
     return None
 
 
+def _larger_or_smaller(worlds: Worlds, row: Row) -> Any:
+    """The larger or the smaller of two known, as sentences padded to the longest give. Each of the two must be it somewhere."""
+    known = list(worlds._known.items())[:FEW_KNOWN]
+    for name, choose in (("max", max), ("min", min)):
+        for (first, left), (second, right) in combinations(known, 2):
+            if row not in (first, second) and all(map(eq, map(choose, first, second), row)):
+                return left.apply(name, left, right)
+    return None
+
+
 def _fraction(worlds: Worlds, row: Row) -> Any:
     """factor / (known + offset), as means and variances give."""
     for other, size in list(worlds._known.items())[:64]:
@@ -499,4 +510,4 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
 SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _product_of_three, _sum, _quotient, _share, _multiple)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _product_of_three, _sum, _quotient, _share, _multiple, _larger_or_smaller)
