@@ -91,7 +91,10 @@ def _tensor_cause(predicate: TensorMatches, found: Any) -> Cause:
     )
     if not fits:
         return "size"
-    return "requires-grad" if found.requires_grad != predicate.requires_grad else "layout"
+    if found.requires_grad != predicate.requires_grad:
+        return "requires-grad"
+    same_kind = predicate.dispatch_keys == TensorMatches.of(found).dispatch_keys
+    return "layout" if same_kind else "other"  # an inference tensor, a conjugate view
 
 
 def _is_none(predicate: Any) -> bool:

@@ -16,10 +16,14 @@ from dynascope.report.span import Span
 from dynascope.report.syntax import statement_text
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
+REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
+WITHOUT_RESULT = ("JUMP", "POP_", "STORE_", "DELETE_", "NOP", "END_")
 
 
 def in_users_words(text: str, code: CodeType) -> str:
-    """Names of slots replaced by the expressions whose values they hold; other text unchanged."""
+    """Names of slots replaced by the expressions whose values they hold, and what an iterator is made of by the iterator; other text
+    unchanged."""
+    text = REDUCED.sub("", text)
     origin = resume_origin(code)
     if origin is None or SLOT.search(text) is None:
         return text
@@ -42,7 +46,8 @@ def _producer(
     """The nearest instruction before `at` whose result was the top of the stack, in this slot."""
     for before in range(at - 1, -1, -1):
         if depth.get(instructions[before + 1]) == slot + 1 and depth.get(instructions[before]) is not None:
-            if instructions[before].position is not None:
+            has_result = not instructions[before].operation.startswith(WITHOUT_RESULT)
+            if has_result and instructions[before].position is not None:
                 return instructions[before]
     return None
 

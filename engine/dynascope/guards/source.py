@@ -346,10 +346,11 @@ class ConstantSource(Source):
     """An object that belongs to the compiled entry itself (not guarded, never changes), such as an interned helper."""
 
     name: str
+    """With the object's identity behind an `@`, where others may be called so."""
     value: Any = field(compare=False)
 
     def expression(self) -> str:
-        return self.name
+        return self.name.partition("@")[0]
 
     def read(self, values: FrameValues) -> Any:
         return self.value
