@@ -260,8 +260,9 @@ def describe(part: Part, scope: Scope) -> None:
             continue
         worlds = worlds or Worlds(scope)
         asked = worlds.values if worlds.are_enough else []
+        is_fixed = not late.names and not any({"size", "sizes", "late"} & other.meta.keys() for other in node.all_input_nodes)
         try:
-            results = [_made(node, late, values) for values in (asked if scope.roots else [{}])]
+            results = [_made(node, late, values) for values in (asked if scope.roots and not is_fixed else [{}])]
         except (RuntimeError, IndexError, ValueError):  # it takes none but certain sizes, which nothing relies on yet
             results = []
         if isinstance(node.meta.get("example_value"), torch.Tensor):

@@ -46,17 +46,20 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
         elif node.op == "get_attr":
             environment[node] = _attribute(graph, node.target)
         else:
-            result = environment[node] = _number(node, _run_node(node, load, recorder))
+            number = _number(node, load)
+            result = environment[node] = _run_node(node, load, recorder) if number is None else number
             if varies and isinstance(result, torch.Tensor):
                 _describe_sizes(node, result, recorder)
     return ()
 
 
-def _number(node: fx.Node, result: Any) -> Any:
-    """A number that a symbol went into is the one that capture has computed: an int beside it (`math.cos(n) * scale`) may be known here,
-    for one of its values alone."""
-    is_symbol = "size" in node.meta and number_of(result) is not result
-    return symbol(node.meta["size"]) if is_symbol else result
+def _number(node: fx.Node, load: Callable[[fx.Node], Any]) -> Any:
+    """A number that a symbol goes into is the one that capture has computed: Python's functions ask for its value (`max(n, 2)`), and an
+    int beside it (`math.cos(n) * scale`) may be known here, for one of its values alone. None for others."""
+    if "size" not in node.meta or "late" in node.meta:
+        return None
+    given = map(load, node.all_input_nodes)
+    return symbol(node.meta["size"]) if any(number_of(each) is not each for each in given) else None
 
 
 def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> None:
