@@ -160,3 +160,17 @@ def test_what_a_backward_pass_inside_kept_may_change(together):
     compiled = dynascope.compile(program)
     for _ in range(2):
         torch.testing.assert_close(run(compiled), run(program))
+
+
+def changes_its_alias(kept, alias):
+    alias.sub_(alias, alpha=2)
+    return torch.addcmul(kept, kept, kept, value=0.5)
+
+
+def test_a_change_before_it_was_kept_is_none_after_it_in_tensors_without_elements_too():
+    def gradient(function):
+        kept = torch.ones(0, 3, requires_grad=True)
+        function(kept, kept.detach()).sum().backward()
+        return kept.grad
+
+    torch.testing.assert_close(gradient(dynascope.compile(changes_its_alias)), gradient(changes_its_alias))

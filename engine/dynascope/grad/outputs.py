@@ -354,8 +354,11 @@ def overlapping_input(examples: Sequence[Any], index: int, records_history: bool
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.numel() == 0 or b.numel() == 0 or a.device.type == "meta":
+    """Tensors without elements that share a storage overlap: a write to one counts as a change of the other for autograd."""
+    if a.device.type == "meta":
         return False
+    if a.numel() == 0 or b.numel() == 0:
+        return a.untyped_storage()._cdata == b.untyped_storage()._cdata
     start_a, start_b = a.data_ptr(), b.data_ptr()
     return start_a < start_b + _extent(b) and start_b < start_a + _extent(a)
 
