@@ -174,3 +174,22 @@ def test_a_change_before_it_was_kept_is_none_after_it_in_tensors_without_element
         return kept.grad
 
     torch.testing.assert_close(gradient(dynascope.compile(changes_its_alias)), gradient(changes_its_alias))
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_result_without_a_history_that_was_kept_is_read_as_it_is_then(is_counted):
+    def kept(x, weight):
+        t = x.clamp(max=1.0)
+        return t @ weight, t
+
+    def outcome(function):
+        weight = torch.ones(1, 1, requires_grad=True)
+        result, t = function(torch.ones(4, 1), weight)
+        (t if is_counted else t.data).mul_(0.5)
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            return str(error)
+        return weight.grad.item()
+
+    assert outcome(dynascope.compile(kept)) == outcome(kept)

@@ -71,7 +71,7 @@ class Results:
         """What autograd keeps for results without a gradient, no backward pass looks at: `reads` are those that one does."""
         self.kept_inputs = {index for index in self.kept_inputs if InputItself(index) in reads}
         self.kept_outputs = {
-            number: place for number, place in self.kept_outputs.items() if Computed(number) in reads
+            number: place for number, place in self.kept_outputs.items() if Computed(number) in reads or not place[0]
         }
 
 
@@ -216,6 +216,8 @@ class _Outputs:
                 self.results.functions[number] = function
                 if self.recorder.is_kept(history):
                     self.results.kept_outputs[number] = function
+        elif self.recorder.is_kept(output):
+            self.results.kept_outputs[number] = "", 0  # without a history its errors name no function
         return Computed(number)
 
     def _base(self, position: int, cell: Cell) -> tuple[Computed, torch.Tensor]:

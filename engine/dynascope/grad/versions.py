@@ -66,7 +66,7 @@ def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> 
 
 
 def _place(number: int, function: str) -> str:
-    return f", which is output {number} of {function}{_suffix()},"
+    return f", which is output {number} of {function}{_suffix()}," if function else ""
 
 
 def _message(tensor: torch.Tensor, version: int, place: str) -> str:
