@@ -600,3 +600,44 @@ def test_the_smaller_of_two_sizes_is_one_entry(compilations):
         ours.square().sum().backward(), theirs.square().sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
     assert len(compilations) <= 3
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_longest_sentence_is_any_of_them(batch_first, requires_grad, compilations):
+    """What is written to the longest one's row is the whole row, a view that at other sizes is a part of it."""
+
+    def program(sentences):
+        padded = torch.nn.utils.rnn.pad_sequence(sentences, batch_first=batch_first, padding_value=2.0)
+        return padded * 3, padded
+
+    compiled = dynascope.compile(program)
+    for lengths in ((3, 5), (4, 7), (6, 2), (9, 8), (5, 5), (2, 11), (20, 3)):
+        ours = [torch.rand(length, 4, requires_grad=requires_grad) for length in lengths]
+        theirs = [sentence.detach().clone().requires_grad_(requires_grad) for sentence in ours]
+        found, wanted = compiled(ours), program(theirs)
+        for one, other in zip(found, wanted, strict=True):
+            assert torch.equal(one, other) and one.stride() == other.stride()
+        if requires_grad:
+            found[0].square().sum().backward(), wanted[0].square().sum().backward()
+            for one, other in zip(ours, theirs, strict=True):
+                assert torch.equal(one.grad, other.grad)
+    assert len(compilations) <= 4
+
+
+def test_a_slice_that_is_all_of_it_at_first():
+    """The write is to `x`, or to a part of it; either way the views of each are what they are."""
+
+    def program(x, n):
+        whole = x + 0
+        part = whole[:n]
+        before = part * 1
+        part.mul_(2)
+        part.detach().add_(1)
+        return whole, before, whole[:n].sum(), part[:1]
+
+    compiled = dynascope.compile(program)
+    for rows, n in ((5, 5), (7, 7), (8, 6), (9, 3), (4, 9), (12, 12)):
+        x = torch.rand(rows, 3)
+        for one, other in zip(compiled(x, n), program(x, n), strict=True):
+            torch.testing.assert_close(one, other)

@@ -188,6 +188,18 @@ def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
 
 
 def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
+    """What is recorded; again with all views kept apart where two that are one at hand are not in other worlds."""
+    relied_on, kept_apart = len(worlds.scope.log), worlds.views_vary
+    try:
+        return _recorded_in(worlds, program, run)
+    except DifferentiationRefused:
+        if kept_apart or not worlds.views_vary:
+            raise
+        worlds.scope.log.take_back(relied_on)
+        return _recorded_in(worlds, program, run)
+
+
+def _recorded_in(worlds: Worlds, program: Program, run: Run) -> Any:
     if not worlds.are_enough:
         raise DifferentiationRefused(VaryingNumberNeeded("what was relied on", frozenset()))
     computed = [node.meta["size"] for node in program.graph.graph.nodes if "size" in node.meta]

@@ -24,7 +24,7 @@ from dynascope.grad.reasons import (
 )
 from dynascope.grad.record import Recorder
 from dynascope.grad.shapes import is_dense
-from dynascope.grad.storage import Cell, geometry_of
+from dynascope.grad.storage import Cell, Memory, geometry_of
 from dynascope.grad.tape import META, Layout, Sizes, Value
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 from dynascope.sizes import Size
@@ -179,7 +179,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
-        return _view(computed, cell, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
+        return _view(computed, self.recorder.memory, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
 
     def _view_of_input(self, position: int, output: torch.Tensor, cell: Cell) -> ViewOf:
         assert cell.input_index is not None
@@ -196,7 +196,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
             )
-        return _view(InputItself(cell.input_index), cell, output, handle.requires_grad)
+        return _view(InputItself(cell.input_index), self.recorder.memory, output, handle.requires_grad)
 
     def _computed(self, output: torch.Tensor, history: torch.Tensor, place: OutputOf) -> Computed:
         sizes, strides = self.recorder.layout(output)
@@ -259,11 +259,11 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
     return base
 
 
-def _view(base: Computed | InputItself, cell: Cell, output: torch.Tensor, is_detached: bool) -> ViewOf:
+def _view(base: Computed | InputItself, memory: Memory, output: torch.Tensor, is_detached: bool) -> ViewOf:
     """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not. `is_detached`: a view without a
     history is none of the base."""
     is_view = output._is_view()
-    recipes = path(cell, output) or _whole_part(output)
+    recipes = path(memory, output) or _whole_part(output)
     if not (is_view and _is_one_of_several(output)):
         recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
     if output.requires_grad or (is_view and not is_detached):
@@ -296,14 +296,13 @@ def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return False
 
 
-def path(cell: Cell, output: torch.Tensor) -> tuple[ViewRecipe, ...]:
+def path(memory: Memory, output: torch.Tensor) -> tuple[ViewRecipe, ...]:
     """The views that lead from the storage's first tensor to `output`."""
-    geometry, recipes = geometry_of(output), []
+    cell = memory.cell(output)
+    assert cell is not None
+    geometry, recipes = memory.geometry(output), []
     while geometry != cell.root:
-        if geometry not in cell.recipes:
-            recipes.append(ViewRecipe.strided(*geometry[:3], cell.root))
-            break
-        geometry, recipe = cell.recipes[geometry]
+        geometry, recipe = memory.recipe(cell, geometry)
         recipes.append(recipe)
     return tuple(reversed(recipes))
 

@@ -74,7 +74,7 @@ class Recorder(TorchDispatchMode):
         make = StepBuilder if trail is None or trail.others else LayoutBuilder
         rules = {func: self._rule_of(func, decompositions.get(func)) for func in self.of_tensors}
         self.builder = make(self.tape, decompositions | rules)
-        self.memory = Memory(self.builder, self.observe, self.tell_apart)
+        self.memory = Memory(self.builder, self.observe, self.tell_apart, trail is not None and trail.worlds.views_vary)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -235,6 +235,8 @@ class Recorder(TorchDispatchMode):
                 traits(func).kind == "view" and func is not aten.as_strided.default
             ):  # relative to the storage, not to `source`
                 self.memory.add_view(result, source, ViewRecipe(func, arguments))
+            elif traits(func).kind == "same":
+                self.memory.add_same(result, source)
             return result
         recipe = single_views(func, self.observe(tuple(source.shape)), arguments)
         for index, view in enumerate(result):

@@ -21,14 +21,14 @@ from dynascope.grad.shapes import is_dense, iterator_strides
 from dynascope.grad.tape import Sizes, Value
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
-Geometry = tuple[Sizes, Sizes, int, torch.dtype, tuple[bool, bool]]
-"""The last: whether its elements are read negated, and conjugated."""
+Geometry = tuple[Sizes, Sizes, int, torch.dtype, tuple[bool, bool], int]
+"""The last two: whether its elements are read negated, and conjugated; which view it is where views are kept apart, else 0."""
 
 
 def geometry_of(tensor: torch.Tensor) -> Geometry:
     dtype = tensor.dtype
     changed = (tensor.is_neg(), dtype.is_complex and tensor.is_conj())
-    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), dtype, changed
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), dtype, changed, 0
 
 
 @dataclass(slots=True)
@@ -62,7 +62,22 @@ class Memory:
     """Numbers that torch computed, as the sizes that they are for every call."""
     tell_apart: Callable[[bool], None] = lambda are_different: None
     """Is told whether a view is one that was not there yet: at some sizes `x[:n]` is all of x, or the same as `x[:m]`."""
+    keeps_views_apart: bool = False
+    """Whether each view is one of its own: of those that lie alike here, each is itself at other sizes."""
     cells: dict[int, Cell] = field(default_factory=dict)
+    apart: dict[int, tuple[torch.Tensor, Geometry]] = field(default_factory=dict)
+    """By identity, the views that are kept apart, alive so that no identity is used twice. A tensor that is none of them (what autograd
+    unpacks) has the geometry that it has in memory: cut out of the root, which the trail observes."""
+
+    def geometry(self, tensor: torch.Tensor) -> Geometry:
+        found = self.apart.get(id(tensor))
+        return geometry_of(tensor) if found is None else found[1]
+
+    def add_same(self, tensor: torch.Tensor, source: torch.Tensor) -> None:
+        """`tensor` is another name of `source`."""
+        found = self.apart.get(id(source))
+        if found is not None and tensor is not source:
+            self.apart[id(tensor)] = tensor, found[1]
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         return self.cells.get(tensor.untyped_storage()._cdata)
@@ -80,6 +95,11 @@ class Memory:
 
     def add_view(self, view: torch.Tensor, source: torch.Tensor, recipe: ViewRecipe) -> None:
         cell = self.cells[source.untyped_storage()._cdata]
+        if self.keeps_views_apart:
+            geometry = (*geometry_of(view)[:-1], len(self.apart) + 1)
+            cell.recipes[geometry] = (self.geometry(source), recipe)
+            self.apart[id(view)] = view, geometry
+            return
         geometry, parent = geometry_of(view), geometry_of(source)
         is_new = (
             geometry != parent
@@ -93,12 +113,12 @@ class Memory:
 
     def read(self, tensor: torch.Tensor) -> Value:
         cell = self.cells[tensor.untyped_storage()._cdata]
-        return self._derive(cell, geometry_of(tensor))
+        return self._derive(cell, self.geometry(tensor))
 
     def contents(self, tensor: torch.Tensor) -> Contents:
         """For `read_then`, after writes that come."""
         cell = self.cells[tensor.untyped_storage()._cdata]
-        return Contents(cell, geometry_of(tensor), cell.values)
+        return Contents(cell, self.geometry(tensor), cell.values)
 
     def read_then(self, contents: Contents) -> Value:
         """What the tensor held when `contents` was called."""
@@ -112,10 +132,10 @@ class Memory:
         if not is_dense(sizes, strides):
             strides = iterator_strides(sizes, [Value(replace(value.layout, strides=strides))])
         value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
-        geometry = geometry_of(tensor)
+        geometry = self.geometry(tensor)
         known = {geometry: value}
         while geometry != cell.root:
-            parent, recipe = self._recipe(cell, geometry)
+            parent, recipe = self.recipe(cell, geometry)
             scattered = recipe.scatter(self.builder, self._derive(cell, parent), value)
             if scattered is None:
                 raise DifferentiationRefused(UnsupportedMutation(operation, f"it writes through `{recipe.operator}`"))
@@ -126,12 +146,13 @@ class Memory:
     def _derive(self, cell: Cell, geometry: Geometry) -> Value:
         value = cell.values.get(geometry)
         if value is None:
-            parent, recipe = self._recipe(cell, geometry)
+            parent, recipe = self.recipe(cell, geometry)
             value = recipe.apply(self.builder, self._derive(cell, parent))
             cell.values[geometry] = value
         return value
 
-    def _recipe(self, cell: Cell, geometry: Geometry) -> tuple[Geometry, ViewRecipe]:
+    def recipe(self, cell: Cell, geometry: Geometry) -> tuple[Geometry, ViewRecipe]:
+        """What it is cut out of, and how."""
         known = cell.recipes.get(geometry)
         if known is None:
             geometries = self.observe((geometry[:3], cell.root[:3]))

@@ -90,6 +90,7 @@ class Trail:
         self.observations.append(numbers)
         self.found.append(None if self.others and are_different else numbers)
         if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
+            self.worlds.views_vary = True
             raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
 
     def _refuse_more(self) -> None:

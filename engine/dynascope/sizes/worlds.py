@@ -78,6 +78,8 @@ class Worlds:
         self.wanted: dict[str, Any] | None = None
         """Where forms differ that fit the last row all."""
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
+        self.views_vary = False
+        """Whether two views that are one at hand were seen to be two in others."""
         self.are_all = False
         """Whether no other values keep to what was relied on: a form that fits is right, however few they are."""
         for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
