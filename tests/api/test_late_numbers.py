@@ -201,9 +201,9 @@ def test_one_graph_for_all_of_them(function, dynamic):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.expects("varying-number"))])
+@pytest.mark.parametrize("dynamic", [None, True])
 def test_a_piece_that_is_all_of_it_at_first(dynamic):
-    """Its size is nothing that the recording can tell for all calls, where more varies: then parts of the graph run without kernels."""
+    """The views that are one then are two at other sizes."""
     compiled = dynascope.compile(a_piece_that_comes_twice, dynamic=dynamic)
     for seed in range(12):
         torch.manual_seed(seed)
