@@ -204,7 +204,7 @@ def _compiled_by(
 def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: list[Any] | None = None) -> CompiledAten:
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
     if examples is None:
-        examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+        examples = [node.meta["val"] for node in _placeholders(graph)]
     if compiler is None:
         return CompiledAten(graph, run_operators(graph), None, ())
     call = compiler(written(graph), examples)
@@ -224,7 +224,7 @@ def _compile_parts(
     """Each part by itself, in order: what one gives says what the next one gets. `shown` are the results that the program gets; None
     where no part is to be cut again."""
     nodes = list(graph.graph.nodes)
-    examples = dict(zip((node for node in nodes if node.op == "placeholder"), example_inputs, strict=True))
+    examples = dict(zip(_placeholders(graph), example_inputs, strict=True))
     notes: list[Explanation] = []
     compiled: list[CompiledGraph] = []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}

@@ -50,9 +50,7 @@ class Trail:
 
     def observe(self, data: Any, tape: Tape) -> Any:
         numbers = _numbers(data)
-        self.observations.append(numbers)
-        if len(self.observations) > self.most:
-            self._refuse_more()
+        self._note(numbers)
         if not self.others or not numbers:
             self.found.append(numbers)
             return data
@@ -62,9 +60,7 @@ class Trail:
         """The same of a tensor's sizes and strides. In a world where a dimension has one element its stride says nothing: there it is
         what it would be if the tensor lay as it does here."""
         numbers = _Layout((*sizes, *strides))
-        self.observations.append(numbers)
-        if len(self.observations) > self.most:
-            self._refuse_more()
+        self._note(numbers)
         if not self.others:
             self.found.append(numbers)
             return tuple(sizes), tuple(strides)
@@ -73,6 +69,11 @@ class Trail:
         rows = [row if self.worlds.is_known(row) else other for row, other in zip(rows, usual, strict=True)] if rows else rows
         found = self._read(numbers, rows, tape)
         return tuple(found[:rank]), tuple(found[rank:])
+
+    def _note(self, numbers: Observation) -> None:
+        self.observations.append(numbers)
+        if len(self.observations) > self.most:
+            self._refuse_more()
 
     def _read(self, data: Any, rows: list[tuple], tape: Tape) -> Any:
         kind = _Layout if isinstance(data, _Layout) else tuple

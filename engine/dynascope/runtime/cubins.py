@@ -87,7 +87,7 @@ def key_of(kernel: TritonKernel, target: Target, version: str) -> str:
     aligned = [p.name in kernel.aligned for p in kernel.parameters]
     facts = (
         FORMAT, version, target.capability, without_names(kernel), aligned, [p.kind for p in kernel.parameters],
-        sorted(_options(kernel).items()),
+        sorted(options_of(kernel).items()),
     )  # fmt: skip
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
@@ -111,8 +111,9 @@ def without_names(kernel: TritonKernel) -> str:
     return head + _NAME.sub(lambda word: numbered.get(word[0], word[0]), definition + body)
 
 
-def _options(kernel: TritonKernel) -> dict[str, Any]:
-    """Multiply and add stay two roundings, as in eager's separate kernels; denormals stay."""
+def options_of(kernel: TritonKernel) -> dict[str, Any]:
+    """What Triton is told where it compiles or launches it. Multiply and add stay two roundings, as in eager's separate kernels;
+    denormals stay."""
     return {
         "num_warps": kernel.warps,
         "num_stages": kernel.stages,
@@ -145,7 +146,7 @@ def load(key: str, folder: Path) -> Cubin | None:
     return Cubin(binary=binary, **facts)
 
 
-def keep(key: str, cubin: Cubin, folder: Path) -> None:
+def _keep(key: str, cubin: Cubin, folder: Path) -> None:
     facts = {name: value for name, value in asdict(cubin).items() if name != "binary"}
     facts["digest"] = hashlib.sha256(cubin.binary).hexdigest()
     publish(place(folder, key, ".cubin"), cubin.binary)
@@ -158,7 +159,7 @@ def keep(key: str, cubin: Cubin, folder: Path) -> None:
 def compile_here(key: str, kernel: TritonKernel, target: Target, folder: Path) -> Cubin:
     cubin = compile_kernel(kernel, target)
     try:
-        keep(key, cubin, folder)
+        _keep(key, cubin, folder)
     except CacheError:
         # The kernel is good; only the next process pays again.
         return cubin
@@ -179,7 +180,7 @@ def compile_kernel(kernel: TritonKernel, target: Target) -> Cubin:
     signature = {parameter.name: parameter.kind for parameter in kernel.parameters}
     source = ASTSource(function, signature, constexprs={}, attrs=attributes)
     try:
-        built = triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=_options(kernel))
+        built = triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=options_of(kernel))
     except Exception as error:
         raise KernelError(TritonRefused(kernel.name, _words(error))) from error
     return _cubin(kernel, built)
@@ -209,5 +210,3 @@ def _parameter_count(ptx: str) -> int:
 def _words(error: BaseException) -> str:
     """Triton's message, without the frames above it."""
     return str(error).strip()[-2000:] or type(error).__name__
-
-

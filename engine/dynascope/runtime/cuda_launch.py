@@ -28,7 +28,7 @@ from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Explanation
 from dynascope.runtime import kernel_workers
-from dynascope.runtime.cubins import Cubin, KernelError, Target, load_text
+from dynascope.runtime.cubins import Cubin, KernelError, Target, load_text, options_of
 from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_reasons import LauncherMissing
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
@@ -241,7 +241,9 @@ def _slow_launcher(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> Lau
         stream = torch._C._cuda_getCurrentRawStream(sample.device.index) if sample.is_cuda else None
         for kernel, function in zip(kernels, functions, strict=True):
             given = [_argument(kernel, p.source, values, workspaces, stream, sample.device) for p in kernel.parameters]
-            function[grid_at(kernel, values)](*given, **_launch_options(kernel, sample.device))
+            # The interpreter, on other devices, takes no options.
+            told = options_of(kernel) if sample.device.type == "cuda" else {}
+            function[grid_at(kernel, values)](*given, **told)
 
     return launch
 
@@ -276,12 +278,3 @@ def _argument(kernel, source, values, workspaces, stream, device) -> Any:
     if key not in workspaces:
         workspaces[key] = torch.zeros(kernel.workspace_bytes, dtype=torch.uint8, device=device)
     return workspaces[key]
-
-
-def _launch_options(kernel: TritonKernel, device: torch.device) -> dict[str, Any]:
-    if device.type != "cuda":
-        return {}
-    return {
-        "num_warps": kernel.warps, "num_stages": kernel.stages, "enable_fp_fusion": False,
-        "enable_reflect_ftz": False, "debug": kernel.asserts, "sanitize_overflow": False,
-    }  # fmt: skip

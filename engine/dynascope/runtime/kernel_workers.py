@@ -160,8 +160,6 @@ def _kernel(job: dict[str, Any]) -> TritonKernel:
 
 def _foreman(target: Target) -> _Foreman | None:
     """The one that is there, or a new one; None where the system has no forks, or refuses one, and without Triton."""
-    if not hasattr(os, "fork") or importlib.util.find_spec("triton") is None:
-        return None
     with _state.lock:
         if _state.foreman is not None and not _state.foreman.is_there():
             _state.forget()
@@ -178,6 +176,8 @@ def _dismiss(foreman: _Foreman) -> None:
 
 def _start(target: Target) -> _Foreman | None:
     """Forked twice, so that it is nobody's child."""
+    if not hasattr(os, "fork") or importlib.util.find_spec("triton") is None:
+        return None
     ours, theirs = socket.socketpair()
     with theirs:
         try:

@@ -8,7 +8,6 @@ torch runs the call and says it. A condition that is a number of Python's is dec
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -102,14 +101,7 @@ def made(machine: Machine, condition: TensorValue, branches: list[Branch]) -> Va
     values = [value_of(first, node) for node in operands]
     chosen = Chosen(*graphs)
     examples = machine.in_plain_mode(lambda: chosen(condition.example, *(value.example for value in values)))
-    node = machine.graph.call("call_function", chosen, (condition.node, *(value.node for value in values)), {})
-    machine.sizes.scope.undecided = lambda relation: late_numbers.undecided(machine)
-    machine.graph.describe(node, None, None)
-    node.meta["late"], node.meta["late_result"] = True, late_numbers.LateResult((), chosen.described)
-    results = []
-    for at, (example, like) in enumerate(zip(examples, first.results, strict=True)):
-        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
-        machine.graph.describe(item, example, like.device)
-        item.meta["late"] = True
-        results.append(machine.tensor(item, example, like.device))
-    return first.filled(first.result, iter(results))
+    given, result = (condition.node, *(value.node for value in values)), late_numbers.LateResult((), chosen.described)
+    node = late_numbers.late_node(machine, "call_function", chosen, given, {}, None, None, result)
+    devices = (like.device for like in first.results)
+    return first.filled(first.result, iter(late_numbers.late_parts(machine, node, zip(examples, devices, strict=True))))

@@ -12,7 +12,7 @@ tensors of indices in place of masks.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -179,12 +179,8 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         return None  # the operator itself says what is wrong
     known = counted_before(machine, operation, counted)
     size = machine.sizes.late(int, COUNT, 0) if known is None else known
-    node = machine.graph.call(*operation.graph_target(), operation.arguments, operation.keywords)
-    machine.sizes.scope.undecided = lambda relation: undecided(machine)
-    device = operation.device()
-    machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
-    node.meta["late"], node.meta["late_result"] = True, LateResult((str(size),), make)
-    value = results(machine, node, example, device)
+    node = late_node(machine, *called(operation), example, operation.device(), LateResult((str(size),), make))
+    value = results(machine, node, example, operation.device())
     if known is not None:
         return value
     tensor = node if item is None else value.items[item].node
@@ -192,6 +188,33 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         machine.graph.journal.set_item(machine.sizes.counts, key_of(operation, counted), size)
     machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}, str(size)), size)
     return value
+
+
+def called(operation: Operation) -> tuple[str, Any, tuple, dict[str, Any]]:
+    kind, target = operation.graph_target()
+    return kind, target, operation.arguments, operation.keywords
+
+
+def late_node(
+    machine: Machine, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], example: Any, device: Any, result: LateResult
+) -> torch.fx.Node:
+    """A call that runs between the kernels, as the operator that it is. Of several results `late_parts` says what each is."""
+    node = machine.graph.call(kind, target, arguments, keywords)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+    node.meta["late"], node.meta["late_result"] = True, result
+    return node
+
+
+def late_parts(machine: Machine, node: torch.fx.Node, parts: Iterable[tuple[torch.Tensor, torch.device]]) -> list[TensorValue]:
+    """Its results, in order, each with its device."""
+    values = []
+    for at, (part, device) in enumerate(parts):
+        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
+        machine.graph.describe(item, part, device)
+        item.meta["late"] = True
+        values.append(machine.tensor(item, part, device))
+    return values
 
 
 def has_places(operation: Operation) -> bool:
@@ -207,10 +230,7 @@ def looked_up(machine: Machine, operation: Operation) -> Value | None:
         example = machine.in_plain_mode(lambda: at_first_place(operation.examples, {}))
     except (RuntimeError, IndexError):
         return None  # the operator itself says what is wrong
-    node = machine.graph.call(*operation.graph_target(), operation.arguments, operation.keywords)
-    machine.sizes.scope.undecided = lambda relation: undecided(machine)
-    machine.graph.describe(node, example, operation.device())
-    node.meta["late"], node.meta["late_result"] = True, LateResult((), at_first_place)
+    node = late_node(machine, *called(operation), example, operation.device(), LateResult((), at_first_place))
     return machine.tensor(node, example, operation.device())
 
 
@@ -243,13 +263,7 @@ def same_devices(operation: Operation) -> bool:
 def results(machine: Machine, node: torch.fx.Node, example: Any, device: torch.device) -> Any:
     if isinstance(example, torch.Tensor):
         return machine.tensor(node, example, device)
-    items = []
-    for at, part in enumerate(example):
-        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
-        machine.graph.describe(item, part, device)
-        item.meta["late"] = True
-        items.append(machine.tensor(item, part, device))
-    return TupleValue(tuple(items))
+    return TupleValue(tuple(late_parts(machine, node, ((part, device) for part in example))))
 
 
 def of_nonzero(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:

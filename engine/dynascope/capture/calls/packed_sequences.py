@@ -8,7 +8,6 @@ All rows have at least one step, or torch refuses them: so the first batch size 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +93,6 @@ def recorded(
     machine: Machine, operation: Operation, called: tuple[Any, tuple], roots: tuple, make: Callable[..., Any], example: Any
 ) -> tuple[TensorValue, ...]:
     """A node, run as the operator that it is, and one for each of its results: the second lies where lengths lie, on the CPU."""
-    node = machine.graph.call("call_function", called[0], called[1], {})
-    machine.sizes.scope.undecided = lambda relation: late_numbers.undecided(machine)
-    machine.graph.describe(node, None, None)
-    node.meta["late"], node.meta["late_result"] = True, late_numbers.LateResult(tuple(map(str, roots)), make)
-    results = []
-    for at, (part, device) in enumerate(zip(example, (operation.tensors[0].device, CPU), strict=True)):
-        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
-        machine.graph.describe(item, part, device)
-        item.meta["late"] = True
-        results.append(machine.tensor(item, part, device))
-    return tuple(results)
+    result = late_numbers.LateResult(tuple(map(str, roots)), make)
+    node = late_numbers.late_node(machine, "call_function", *called, {}, None, None, result)
+    return tuple(late_numbers.late_parts(machine, node, zip(example, (operation.tensors[0].device, CPU), strict=True)))
