@@ -5,8 +5,8 @@
 Random weights, small configurations, nothing is downloaded; what is not installed is said and left out. Each program makes three
 steps on each side on a copy of the same model: outputs, losses and gradients of each are compared with eager's, and parameters
 and buffers after the last. Both sides run their graphs as they are (a counting backend), so that this is about capture alone.
-`--kernels` is about ours with its own kernels instead. No times. A portion's rows are kept in a file; `--write` makes the
-section of RESULTS.md of all of them.
+`--kernels` is about ours with its own kernels instead, `--device cuda` about them on a GPU. No times. A portion's rows are kept
+in a file; `--write` makes the section of RESULTS.md of all of them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dynascope import recording
 from model_programs import Program
 from results import write_section
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 FAMILIES = {family.__name__.removeprefix("of_"): family for family in (*model_programs.FAMILIES, *library_programs.FAMILIES)}
 COLUMNS = ["program", "our graphs", "breaks", "answer", "torch.compile's graphs", "breaks", "answer"]
@@ -64,13 +65,14 @@ def played(program: Program, compile: Callable[..., Any]) -> list[torch.Tensor]:
     """Outputs, losses and gradients of three steps, parameters and buffers after them."""
     torch.manual_seed(0)
     model = program.make().train(program.trains)
-    model = copy.deepcopy(model)
+    model = copy.deepcopy(model).to(arguments.device)
+    inputs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(arguments.device), program.inputs)
     call = program.prepare(model, compile)
-    optimizer = torch.optim.SGD([*model.parameters(), nn.Parameter(torch.zeros(()))], 0.01)
+    optimizer = torch.optim.SGD([*model.parameters(), nn.Parameter(torch.zeros((), device=arguments.device))], 0.01)
     found: list[torch.Tensor] = []
     for at in range(3):
         torch.manual_seed(at)
-        given = tensors(call(**copy.deepcopy(program.inputs)))
+        given = tensors(call(**copy.deepcopy(inputs)))
         found += [tensor.detach().clone() for tensor in given]
         losses = [tensor.float().square().mean() for tensor in given if tensor.requires_grad]
         if losses:
@@ -123,8 +125,14 @@ def compared(expected: list[torch.Tensor], play: Callable[[], list[torch.Tensor]
         if arguments.verbose:
             print(f"      {type(error).__name__}: {error}"[:500])
         return f"{type(error).__name__}"
-    same = len(found) == len(expected) and all(map(is_close, found, expected))
-    return "equal" if same else "DIFFERS"
+    if arguments.verbose and len(found) != len(expected):
+        print(f"      {len(found)} tensors; eager {len(expected)}")
+    far = [at for at, pair in enumerate(zip(found, expected, strict=False)) if not is_close(*pair)]
+    for at in far[:3] if arguments.verbose else ():
+        one, other = found[at], expected[at]
+        print(f"      tensor {at}: {one.dtype} {list(one.shape)}; eager {other.dtype} {list(other.shape)}", end="")
+        print(f", apart by {(one.double() - other.double()).abs().max():.3g}" if one.shape == other.shape else "")
+    return "DIFFERS" if far or len(found) != len(expected) else "equal"
 
 
 def is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -204,8 +212,10 @@ if __name__ == "__main__":
     parser.add_argument("--kernels", action="store_true", help="ours alone, with its own kernels")
     parser.add_argument("--rows", help="where the rows of this portion are kept")
     parser.add_argument("--write", nargs="*", metavar="ROWS", help="write the section of RESULTS.md of these portions")
+    parser.add_argument("--device", default="cpu", help="where models and inputs are")
     parser.add_argument("--alone", action="store_true", help="leave torch.compile out")
     parser.add_argument("-v", "--verbose", action="store_true", help="say why graphs ended")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    torch.backends.cudnn.allow_tf32 = False  # of what a library rounds to ten bits nothing close could be asked
     sys.exit(main())

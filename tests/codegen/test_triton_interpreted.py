@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from triton_interpreter import launchers_for  # isort: skip
+from triton_interpreter import launchers_for, triton  # isort: skip
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton import row_plan
 from dynascope.loops.lower import lower
@@ -160,6 +160,35 @@ def test_scatter_adds():
         return base.index_put((index,), source, accumulate=True)
 
     check(scatter, normal(6, 12), torch.tensor([1, 1, 5, 0]), normal(4, 12))
+
+
+def picked_by_computed_rows(x):
+    rows, columns = torch.arange(3), torch.arange(5) - 5
+    return x[rows[:, None], columns + 0] * 2
+
+
+def picked_in_a_transposed_tile(x, y):
+    return x[torch.arange(5)[:, None], torch.arange(3)] + y.t()
+
+
+def summed_of_computed_places(x):
+    return x[:, torch.arange(5) * 1].sum(1), x[torch.arange(3)].sum(0)
+
+
+@pytest.mark.parametrize("function", [picked_by_computed_rows, summed_of_computed_places])
+def test_computed_indices_are_checked_within_the_tensor_only(function):
+    """Lanes past the end compute indices that are out of range: an assertion that asked them would end the process on a device."""
+    check(function, normal(3, 5))
+
+
+def test_computed_indices_of_a_transposed_tile():
+    check(picked_in_a_transposed_tile, normal(5, 3), normal(3, 5))
+
+
+def test_an_index_out_of_range_ends_the_kernel():
+    executor, _ = run(lambda x, index: x[index] + 1, normal(5), torch.tensor([0, 4, 2]))
+    with pytest.raises(triton.runtime.errors.InterpreterError, match="an index is out of range for a dimension of size 5"):
+        executor(normal(5), torch.tensor([0, 5, 2]))
 
 
 @pytest.mark.parametrize("rows, columns", [(24, 16), (21, 5), (9, 300)])

@@ -5,6 +5,7 @@ Import this before anything imports triton.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -20,7 +21,9 @@ import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
 from dynascope.runtime.cubins import load_text  # noqa: E402
 from dynascope.runtime.cuda_launch import grid_at  # noqa: E402
-from triton.runtime.interpreter import TensorHandle  # noqa: E402
+from triton.runtime.interpreter import TensorHandle, interpreter_builder  # noqa: E402
+
+interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True)  # assertions are part of a kernel
 
 FUNCTIONS = {
     "rint": torch.round, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2, "copysign": torch.copysign,

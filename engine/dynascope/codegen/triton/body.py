@@ -219,7 +219,9 @@ class BodyPrinter:
         self.writer.write(f"{name} = {wrapped}", check.origin)
         valid = f"({name} >= 0) & ({name} < {extent})"
         message = f"an index is out of range for a dimension of size {check.extent}"
-        self.writer.write(f'tl.device_assert({valid}, "{message}")', check.origin)
+        masks = self.masks(self.axes[number])
+        masked = f", mask={_all(masks)}" if masks else ""  # an index that is computed lies outside in lanes past the end
+        self.writer.write(f'tl.device_assert({valid}, "{message}"{masked})', check.origin)
         # The assertion stops the kernel some time later; until then nothing outside is read or written.
         self.writer.write(f"{name} = tl.where({valid}, {name}, 0)", check.origin)
         self.values[number] = name
