@@ -131,7 +131,8 @@ def compared(expected: list[torch.Tensor], play: Callable[[], list[torch.Tensor]
     for at in far[:3] if arguments.verbose else ():
         one, other = found[at], expected[at]
         print(f"      tensor {at}: {one.dtype} {list(one.shape)}; eager {other.dtype} {list(other.shape)}", end="")
-        print(f", apart by {(one.double() - other.double()).abs().max():.3g}" if one.shape == other.shape else "")
+        apart = (one.double() - other.double()).abs().max() if one.shape == other.shape else None
+        print(f", apart by {apart:.3g} of {other.double().abs().max():.3g}" if apart is not None else "")
     return "DIFFERS" if far or len(found) != len(expected) else "equal"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dynascope.grad.attention import CUDA_ATTENTION, CUDNN, EFFICIENT, FLASH
+from dynascope.grad.attention import CUDA_ATTENTION, CUDNN, EFFICIENT, FLASH, with_fused_dropout
 from dynascope.grad.decompose import table_for
 from dynascope.grad.options import GradOptions
 from dynascope.grad.record import Recorder
@@ -83,3 +83,26 @@ def test_cudnn_masks_are_finite(monkeypatch):
     mask = torch.empty(32, 32, dtype=torch.bool, device="meta")
     recorded(CUDNN, operands(64), options(attn_mask=mask))
     assert filled == [-65504.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"is_causal": True}, {"scale": 0.3}, {"scale": -2.0}, {"enable_gqa": True}, {"attn_mask": True}],
+    ids=lambda given: "-".join(map(str, given)),
+)
+def test_steps_around_a_fused_dropout_are_torchs(given, dtype):
+    """With nothing to drop: values, and how the result and the gradients are laid out."""
+    heads = 2 if given.get("enable_gqa") else 4
+    torch.manual_seed(0)
+    query = torch.randn(2, 6, 4, 8, dtype=dtype).transpose(1, 2)
+    key, value = (torch.randn(2, heads, 5, 8, dtype=dtype) for _ in range(2))
+    mask = torch.randn(4, 6, 5, dtype=dtype).transpose(0, 2).contiguous().transpose(0, 2) if "attn_mask" in given else None
+    inputs = [each.requires_grad_() for each in (query, key, value, *([] if mask is None else [mask]))]
+    every = options(**given | {"attn_mask": mask})
+    found = with_fused_dropout(query, key, value, every)
+    expected = torch.ops.aten._scaled_dot_product_attention_math(query, key, value, **every)[0]
+    for one, other in zip(
+        (found, *torch.autograd.grad(found.sum(), inputs)), (expected, *torch.autograd.grad(expected.sum(), inputs)), strict=True
+    ):
+        assert torch.equal(one, other) and one.stride() == other.stride() and one.dtype == other.dtype

@@ -41,6 +41,15 @@ def test_attention_with_a_mask():
     check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), [*heads, mask], tolerance=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_by_steps_drops_what_eager_drops(dtype):
+    """A mask that lies as a table of positions does: no attention kernel takes it."""
+    heads = [parameter(2, 4, 12, 8, dtype=dtype) for _ in range(3)]
+    bias = torch.randn(12, 12, 4, device="cuda", dtype=dtype).permute(2, 0, 1).unsqueeze(0).expand(2, 4, 12, 12).detach().requires_grad_()
+    tolerance = 1e-5 if dtype is torch.float32 else 3e-2
+    check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m, 0.3, scale=1.0), [*heads, bias], tolerance=tolerance)
+
+
 def test_dropout_draws_the_numbers_of_eager():
     check(lambda x: F.dropout(x, 0.5, True) * 2, [parameter(64, 64)])
 

@@ -53,9 +53,23 @@ def attention(
     on_cuda = CUDA_ATTENTION.get(choice) if device.type == "cuda" else None
     if on_cuda is not None:
         return on_cuda(query, key, value, masks)
-    return aten._scaled_dot_product_attention_math(
-        query, key, value, _additive_mask(attn_mask, query), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )[0]
+    masks["attn_mask"] = _additive_mask(attn_mask, query)
+    if 0 < dropout_p < 1 and (recorder.draws_seeds or device.type == "cuda"):
+        return with_fused_dropout(query, key, value, masks)
+    return aten._scaled_dot_product_attention_math(query, key, value, **masks)[0]
+
+
+def with_fused_dropout(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    """Matmuls and softmax, with the kernel of a GPU between them that drops: on meta tensors torch takes that of a CPU, which draws
+    others. (`_scaled_dot_product_attention_math` in ATen's transformers/attention.cpp; halves are computed in floats there too.)"""
+    dtype = query.dtype
+    if dtype in (torch.float16, torch.bfloat16) and not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
+        query, key, value = query.float(), key.float(), value.float()
+    weights = aten._scaled_dot_product_attention_math(query, key, value, **{**options, "dropout_p": 0.0})[1]
+    if options["enable_gqa"] and value.shape[-3] != query.shape[-3]:
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    kept = aten.native_dropout(weights, options["dropout_p"], True)[0] if options["dropout_p"] else weights
+    return torch.matmul(kept, value).to(dtype)
 
 
 def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:

@@ -161,13 +161,26 @@ def is_pointwise(target: Callable) -> bool:
     return any(torch.Tag.pointwise in overload.tags for overload in _overloads(target))
 
 
+def single_operator(target: Callable) -> Callable | None:
+    """What an operator over lists, as optimizers use them, does at each place of its lists; None for others."""
+    name = getattr(_operator(target), "__name__", "")
+    return getattr(torch.ops.aten, name.removeprefix("_foreach_"), None) if name.startswith("_foreach_") else None
+
+
 def takes_several_devices(target: Callable, name: str, tensors: list[tuple[torch.device, torch.Tensor]]) -> bool:
-    """Whether an operation of this name takes these tensors, each given with its true device."""
+    """Whether an operation of this name takes these tensors, each given with its true device. Those on the CPU may be numbers."""
     if name in ACROSS_DEVICES:
         return True
     accelerators = {device for device, _ in tensors if device.type != "cpu"}
     numbers_only = all(example.dim() == 0 for device, example in tensors if device.type == "cpu")
-    return len(accelerators) == 1 and numbers_only and is_pointwise(target)
+    return len(accelerators) == 1 and numbers_only and (is_pointwise(target) or _takes_one_tensor(target))
+
+
+def _takes_one_tensor(target: Callable) -> bool:
+    """Whether other tensors can only be numbers: sizes that are counted by tensors (`x.view(-1, count)`)."""
+    schemas = [overload._schema for overload in _overloads(target) if not overload._schema.is_mutable]
+    operands = [[str(argument.type) for argument in schema.arguments if "Tensor" in str(argument.type)] for schema in schemas]
+    return bool(schemas) and all(len(types) < 2 and "List[Tensor]" not in types for types in operands)
 
 
 def _overloads(target: Callable) -> list[torch._ops.OpOverload]:

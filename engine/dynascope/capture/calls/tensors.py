@@ -24,6 +24,7 @@ from dynascope.capture.calls.refusals import (
     check_types,
     is_pointwise,
     shares_memory,
+    single_operator,
     takes_several_devices,
     writes_unevenly,
 )
@@ -365,7 +366,7 @@ class Operation:
         first = next(iter(devices))
         refusal = None
         if len(devices) > 1:
-            if not takes_several_devices(self.target, self.name, [(each.device, each.example) for each in self.tensors]):
+            if not self.takes_several_devices():
                 refusal = f"its tensors are on {' and '.join(map(str, devices))}"
         elif first.type in ("cpu", "cuda"):
             refusal = self.machine.in_plain_mode(
@@ -373,6 +374,18 @@ class Operation:
             )
         if refusal is not None:
             raise Break(TorchCallFails(self.machine.expression(), refusal))
+
+    def takes_several_devices(self) -> bool:
+        """Of an operator over lists each place is asked for itself: an optimizer's counters are numbers on the CPU."""
+        single, places = single_operator(self.target), [self.tensors]
+        if single is not None:
+            lists = [value.items for value in self.values if isinstance(value, (ListValue, TupleValue))]
+            places = [list(tensors_in(map(self.machine.realize, place))) for place in zip(*lists, strict=False)]
+        return all(
+            takes_several_devices(single or self.target, self.name, [(each.device, each.example) for each in place])
+            for place in places
+            if len({each.device for each in place}) > 1
+        )
 
     def run_on_meta(self) -> Any:
         """The result on meta tensors. The class of failure says whose fault it is."""
