@@ -52,7 +52,9 @@ class Executor:
             results = step.operator(*self._value(step.arguments, values), **self._value(step.keywords, values))
             results = results if isinstance(results, (list, tuple)) else (results,)
             for buffer, result in zip(step.results, results, strict=False):
-                if buffer is not None:
+                if isinstance(buffer, ScalarInput):
+                    values[buffer.name] = result
+                elif buffer is not None:
                     values[buffer.name] = _laid_out(result, _at(buffer, values))
             return
         group = step.group if isinstance(step, ScatterGroup) else step
@@ -99,7 +101,7 @@ def _fresh(buffer: Buffer):
 def _laid_out(result, buffer):
     if tuple(result.stride()) == tuple(buffer.strides):
         return result
-    fresh = torch.empty_strided(buffer.sizes, buffer.strides, dtype=buffer.dtype, device=buffer.device)
+    fresh = torch.empty_strided(buffer.sizes, buffer.strides, dtype=buffer.dtype, device=result.device)
     return fresh.copy_(result)
 
 

@@ -71,6 +71,14 @@ def launchers_for(kernels, slots):
     return [_launcher(kernel, names) for kernel, names in zip(kernels, slots, strict=True)]
 
 
+def _given(value, parameter):
+    """A float as on a device: one of the kernel's numbers, where the interpreter would hand on Python's."""
+    if not isinstance(value, float):
+        return value
+    kind = getattr(tl, {"fp64": "float64", "fp32": "float32"}[parameter.kind])
+    return tl.core.tensor(TensorHandle(numpy.array([value], dtype=str(kind).replace("fp", "float")), kind), kind)
+
+
 def _launcher(kernel, names):
     function = load_text(kernel)
     function.fn.__globals__["libdevice"] = Libdevice()
@@ -79,7 +87,7 @@ def _launcher(kernel, names):
         values = dict(zip(names, arguments, strict=True))
         if kernel.workspace_bytes:
             values[None] = torch.zeros(kernel.workspace_bytes, dtype=torch.uint8)
-        function[grid_at(kernel, values)](*(values[p.source] for p in kernel.parameters))
+        function[grid_at(kernel, values)](*(_given(values[p.source], p) for p in kernel.parameters))
         if kernel.workspace_bytes:
             assert not values[None][:4096].any(), "the tickets were not set back"
 

@@ -496,7 +496,8 @@ class Session:
             pairs = itertools.product(written, inputs)
             groups = [inputs] if apart else [pair for pair in pairs if pair[0] is not pair[1]]
             for group in groups:
-                machine.guards.add_group(tuple(tensor.source for tensor in group), NoOverlap())
+                sizes = tuple(tensor.object.element_size() for tensor in group)
+                machine.guards.add_group(tuple(tensor.source for tensor in group), NoOverlap(sizes))
         return written
 
     def refused(self, reason: Reason) -> Refused:

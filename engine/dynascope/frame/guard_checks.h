@@ -138,6 +138,31 @@ check_python(const GuardRun *run, PyObject *operand)
     return holds;
 }
 
+/* CHECK_LEAF: whether a tensor is a leaf of autograd and nobody's view. Operand: (operand of CHECK_PYTHON, the types that answer for
+   themselves) */
+static int
+is_own_leaf(PyObject *tensor, PyObject *types)
+{
+    static PyObject *is_leaf, *is_view;
+    bool is_plain = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) {
+        is_plain |= (PyObject *)Py_TYPE(tensor) == PyTuple_GET_ITEM(types, i);
+    }
+    if (!is_plain) {
+        return CHECK_UNSURE;
+    }
+    if (is_leaf == NULL) {
+        is_leaf = PyUnicode_InternFromString("is_leaf");
+        is_view = PyUnicode_InternFromString("_is_view");
+    }
+    PyObject *leaf = PyObject_GetAttr(tensor, is_leaf);
+    PyObject *view = leaf == NULL ? NULL : PyObject_CallMethodNoArgs(tensor, is_view);
+    int holds = view == NULL ? -1 : leaf == Py_True && view == Py_False;
+    Py_XDECREF(leaf);
+    Py_XDECREF(view);
+    return holds;
+}
+
 static int
 check(const GuardRun *run, Instruction *instruction)
 {
@@ -156,13 +181,21 @@ check(const GuardRun *run, Instruction *instruction)
     }
     if (instruction->operation == CHECK_RELATIONS) {
         int holds = relations_hold(run, instruction->data);
-        return holds != RELATIONS_UNSURE ? holds : check_python(run, PyTuple_GET_ITEM(operand, 0));
+        return holds != CHECK_UNSURE ? holds : check_python(run, PyTuple_GET_ITEM(operand, 0));
+    }
+    if (instruction->operation == CHECK_APART) {
+        int holds = are_apart(run, instruction->data);
+        return holds != CHECK_UNSURE ? holds : check_python(run, PyTuple_GET_ITEM(operand, 0));
     }
     PyObject *value = value_of(run, instruction->source);
     if (value == NULL) {
         return 0;
     }
     switch (instruction->operation) {
+    case CHECK_LEAF: {
+        int holds = is_own_leaf(value, PyTuple_GET_ITEM(operand, 1));
+        return holds != CHECK_UNSURE ? holds : check_python(run, PyTuple_GET_ITEM(operand, 0));
+    }
     case CHECK_TYPE:
         return (PyObject *)Py_TYPE(value) == operand;
     case CHECK_IDENTITY:

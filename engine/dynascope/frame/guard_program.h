@@ -109,9 +109,15 @@ parse_operand(Instruction *instruction)
     bool wants_tuple = instruction->operation == CHECK_KEYS || instruction->operation == CHECK_PYTHON
         || instruction->operation == LOAD_MODULE_GLOBAL || instruction->operation == CHECK_EMPTY_AT
         || instruction->operation == CHECK_NO_KEYS || instruction->operation == CHECK_CALL
-        || instruction->operation == CHECK_RELATIONS;
+        || instruction->operation == CHECK_RELATIONS || instruction->operation == CHECK_APART
+        || instruction->operation == CHECK_LEAF;
     if (wants_tuple && (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < (instruction->operation != CHECK_KEYS))) {
         PyErr_SetString(PyExc_TypeError, "this operation takes a tuple");
+        return -1;
+    }
+    if (instruction->operation == CHECK_LEAF && (PyTuple_GET_SIZE(object) != 2 || !PyTuple_Check(PyTuple_GET_ITEM(object, 0))
+                                                  || !PyTuple_Check(PyTuple_GET_ITEM(object, 1)))) {
+        PyErr_SetString(PyExc_TypeError, "a leaf is checked in Python, or by its type");
         return -1;
     }
     if (instruction->operation == CHECK_CALL && PyTuple_GET_SIZE(object) != 2) {
@@ -138,6 +144,9 @@ parse_operand(Instruction *instruction)
     case CHECK_RELATIONS:
         instruction->data = relations_of(object);
         break;
+    case CHECK_APART:
+        instruction->data = apart_of(object);
+        break;
     default:
         return 0;
     }
@@ -161,17 +170,20 @@ all_exist(const GuardProgram *program, PyObject *operand)
     return true;
 }
 
-/* The sources that an instruction reads; those of CHECK_PYTHON and CHECK_RELATIONS are in their operands. */
+/* The sources that an instruction reads; those of CHECK_PYTHON, CHECK_RELATIONS and CHECK_APART are in their operands. */
 static bool
 sources_exist(const GuardProgram *program, const Instruction *instruction)
 {
     switch (instruction->operation) {
     case CHECK_PYTHON:
         return all_exist(program, instruction->object);
-    case CHECK_RELATIONS: /* its steps read what its check in Python reads */
+    case CHECK_RELATIONS: case CHECK_APART: /* they read what their check in Python reads */
         return PyTuple_Check(instruction->object) && PyTuple_GET_SIZE(instruction->object) == 3
             && all_exist(program, PyTuple_GET_ITEM(instruction->object, 0));
-    case CHECK_SAME: case CHECK_NOT_SAME:
+    case CHECK_LEAF:
+        return source_exists(program, instruction->source) && PyTuple_Check(instruction->object)
+            && PyTuple_GET_SIZE(instruction->object) > 0 && all_exist(program, PyTuple_GET_ITEM(instruction->object, 0));
+    case CHECK_SAME: case CHECK_NOT_SAME: case LOAD_KEYED:
         return source_exists(program, instruction->source) && source_exists(program, instruction->second);
     }
     return !has_source(instruction) || source_exists(program, instruction->source);

@@ -3,7 +3,7 @@
    As long as no Python code runs, nothing that was loaded can die: its place holds it. So registers borrow, until an
    instruction cannot be answered so. It says UNSURE, and the run goes on from there with references of its own. */
 
-enum { UNSURE = 2 };
+enum { UNSURE = CHECK_UNSURE };
 
 /* Interned, as the names in programs are. */
 static PyObject *name_of_code, *name_of_defaults, *name_of_closure, *name_of_content;
@@ -194,6 +194,12 @@ quick_load(const GuardRun *run, Instruction *instruction, PyObject *base)
         return dictionary_at_hand(base);
     case LOAD_ITEM:
         return quick_item(base, operand, instruction->place);
+    case LOAD_NTH_KEY:
+        return nth_key(base, instruction->second);
+    case LOAD_KEYED: {
+        PyObject *key = value_of(run, instruction->second);
+        return key == NULL ? NULL : quick_key(base, key, instruction->place);
+    }
     case LOAD_TYPE:
         return (PyObject *)Py_TYPE(base);
     case LOAD_SIZE: case LOAD_STRIDE:
@@ -238,6 +244,10 @@ quick_check(const GuardRun *run, Instruction *instruction, PyObject *value)
         return has_plain_keys(value) ? has_none_of(value, operand, &instruction->version) : UNSURE;
     case CHECK_RELATIONS:
         return relations_hold(run, instruction->data);
+    case CHECK_APART:
+        return are_apart(run, instruction->data);
+    case CHECK_LEAF:
+        return is_own_leaf(value, PyTuple_GET_ITEM(operand, 1));
     case CHECK_WORLD:
         return world_holds(instruction->data);
     case CHECK_CALL:

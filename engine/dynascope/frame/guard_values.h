@@ -5,10 +5,11 @@
 
 #define OPERATIONS(_) \
     _(LOAD_CELL) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
-    _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) _(LOAD_SIZE) _(LOAD_STRIDE) \
+    _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) _(LOAD_SIZE) _(LOAD_STRIDE) _(LOAD_KEYED) _(LOAD_NTH_KEY) \
     _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_EMPTY_AT) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
-    _(CHECK_PYTHON) _(CHECK_WORLD) _(CHECK_NO_KEYS) _(CHECK_CALL) _(CHECK_RELATIONS)
+    _(CHECK_PYTHON) _(CHECK_WORLD) _(CHECK_NO_KEYS) _(CHECK_CALL) _(CHECK_RELATIONS) _(CHECK_APART) \
+    _(CHECK_LEAF)
 
 typedef enum {
 #define AS_ENUM(name) name,
@@ -23,10 +24,13 @@ static const char *const operation_names[] = {
 #undef AS_NAME
 };
 
+/* What a check says beside 1, 0 and -1 (an exception is set): C may not answer, Python must be asked. */
+enum { CHECK_UNSURE = 2 };
+
 typedef struct {
     int operation;
     int source;
-    int second;                  /* CHECK_SAME, CHECK_NOT_SAME: the other source; LOAD_CELL, LOAD_SIZE, LOAD_STRIDE, CHECK_LENGTH: the number */
+    int second;                  /* CHECK_SAME, CHECK_NOT_SAME, LOAD_KEYED: the other source; LOAD_CELL, LOAD_SIZE, LOAD_STRIDE, LOAD_NTH_KEY, CHECK_LENGTH: the number */
     int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object`: TensorFacts, StateFacts, KeyPlaces, World */
@@ -77,7 +81,7 @@ has_source(const Instruction *instruction)
 {
     const uint64_t without = 1ull << LOAD_CELL | 1ull << LOAD_GLOBAL | 1ull << LOAD_MODULE_GLOBAL | 1ull << LOAD_CONSTANT
         | 1ull << LOAD_PYTHON | 1ull << CHECK_STATE | 1ull << CHECK_PYTHON | 1ull << CHECK_WORLD | 1ull << CHECK_CALL
-        | 1ull << CHECK_RELATIONS;
+        | 1ull << CHECK_RELATIONS | 1ull << CHECK_APART;
     return !(1ull << instruction->operation & without);
 }
 
@@ -227,6 +231,29 @@ load_item(PyObject *base, PyObject *key, int *place)
     return index < 0 || index >= size ? NULL : Py_NewRef(PySequence_Fast_ITEMS(base)[index]);
 }
 
+/* The key at a position of a dict that is asked in the order of its entries, borrowed; NULL where it is not sure. */
+static PyObject *
+nth_key(PyObject *dictionary, Py_ssize_t position)
+{
+    if (!PyDict_Check(dictionary) || Py_TYPE(dictionary)->tp_iter != PyDict_Type.tp_iter) {
+        return NULL;
+    }
+    PyObject *key = NULL;
+    Py_ssize_t at = position;
+    const PyDictObject *entries = (PyDictObject *)dictionary;
+    /* Where nothing was ever deleted the entry has that place. */
+    if (entries->ma_values != NULL || entries->ma_used != entries->ma_keys->dk_nentries) {
+        at = 0;
+    }
+    Py_ssize_t left = position - at;
+    while (PyDict_Next(dictionary, &at, &key, NULL)) {
+        if (left-- == 0) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
 /* operand: a callable that takes the call's values: a source that has no instruction of its own */
 static PyObject *
 load_python(const GuardRun *run, PyObject *reader)
@@ -271,6 +298,14 @@ load(const GuardRun *run, Instruction *instruction)
         return load_key(base, operand, &instruction->place);
     case LOAD_ITEM:
         return load_item(base, operand, &instruction->place);
+    case LOAD_NTH_KEY: {
+        PyObject *key = nth_key(base, instruction->second);
+        return key == NULL ? load_python(run, operand) : Py_NewRef(key);
+    }
+    case LOAD_KEYED: {
+        PyObject *key = value_of(run, instruction->second);
+        return key == NULL ? NULL : load_key(base, key, &instruction->place);
+    }
     case LOAD_TYPE:
         return Py_NewRef((PyObject *)Py_TYPE(base));
     case LOAD_SIZE: case LOAD_STRIDE: {

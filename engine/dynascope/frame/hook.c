@@ -13,6 +13,7 @@
 #include "guard_values.h"
 #include "world.h"
 #include "relations.h"
+#include "apart.h"
 #include "guard_checks.h"
 #include "guard_quick.h"
 #include "guard_program.h"

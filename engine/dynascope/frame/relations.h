@@ -16,7 +16,7 @@ typedef enum {
     RELATION_STEP_COUNT
 } RelationStep;
 
-enum { RELATION_DEPTH = 32, RELATIONS_UNSURE = 2 };
+enum { RELATION_DEPTH = 32 };
 
 typedef struct {
     int64_t step, source, number;
@@ -76,7 +76,7 @@ relations_hold(const GuardRun *run, const Relations *relations)
                                         operation->number, found));
             }
             if (!known) {
-                return RELATIONS_UNSURE;
+                return CHECK_UNSURE;
             }
             continue;
         }
@@ -97,7 +97,7 @@ relations_hold(const GuardRun *run, const Relations *relations)
         case RELATION_GREATER_OR_EQUAL: holds = a >= b; break;
         }
         if (!known) {
-            return RELATIONS_UNSURE;
+            return CHECK_UNSURE;
         }
         if (!holds) {
             return 0;

@@ -58,6 +58,7 @@ def bridge(
     """`callable(*flat inputs) -> tuple`, as the captured graph's own. A backward callable that has a `with_list` takes its inputs in a
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
+    environment["increment_version"] = torch.autograd.graph.increment_version
     environment |= {"operator": operator, "math": math}
     lines: list[str] = []
     if backward_callable is not None:
@@ -212,8 +213,10 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
     else:
         lines.append(f"    outputs = {run}({parameters})")
     # Autograd may refuse those that it records: they come first, so that nothing was written when it does.
-    for mutation in sorted(pair.mutations, key=lambda each: not each.records_history):
-        lines += _copy_back(mutation)
+    for mutation in pair.mutations:
+        if mutation.records_history:
+            lines.append(f"    i{mutation.input}.copy_(outputs[{mutation.output}])")
+    lines += _copies_back([mutation for mutation in pair.mutations if not mutation.records_history])
     return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]
 
 
@@ -234,14 +237,21 @@ def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
     return sources
 
 
-def _copy_back(mutation: Mutation) -> list[str]:
-    target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
-    if mutation.records_history:
-        return [f"    {target}.copy_({value})"]
-    if mutation.is_hidden:
-        # Kernels may have written the input's memory themselves: then they give the input.
-        return [f"    if {value} is not {target}: {target}.data.copy_({value})"]
-    return ["    with no_grad():", f"        {target}.copy_({value})"]
+def _copies_back(mutations: list[Mutation]) -> list[str]:
+    """Kernels may have written an input's memory themselves: then they give the input, of which autograd is told."""
+    lines = []
+    for mutation in mutations:
+        target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
+        if mutation.is_hidden:
+            lines.append(f"    if {value} is not {target}: {target}.data.copy_({value})")
+    seen = [(f"i{each.input}", f"outputs[{each.output}]") for each in mutations if not each.is_hidden]
+    if not seen:
+        return lines
+    lines += ["    changed = []", "    with no_grad():"]
+    for target, value in seen:
+        lines.append(f"        if {value} is {target}: changed.append({target})")
+        lines.append(f"        else: {target}.copy_({value})")
+    return [*lines, "    increment_version(changed)"]
 
 
 def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pieces: dict[str, str]) -> str:

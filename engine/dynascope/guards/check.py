@@ -47,6 +47,8 @@ from dynascope.guards.source import (
     FrameValues,
     GlobalSource,
     ItemSource,
+    KeyedItemSource,
+    KeySource,
     LocalSource,
     ModuleMemberSource,
     Source,
@@ -230,6 +232,14 @@ def _item(writer: _ProgramWriter, source: ItemSource) -> int:
     return writer.load("LOAD_ITEM", writer.place(source.base), operand=source.key)
 
 
+def _keyed_item(writer: _ProgramWriter, source: KeyedItemSource) -> int:
+    return writer.load("LOAD_KEYED", writer.place(source.base), writer.place(source.key))
+
+
+def _key(writer: _ProgramWriter, source: KeySource) -> int:
+    return writer.load("LOAD_NTH_KEY", writer.place(source.base), source.position, source.read)
+
+
 def _type(writer: _ProgramWriter, source: TypeSource) -> int:
     return writer.load("LOAD_TYPE", writer.place(source.base))
 
@@ -257,6 +267,8 @@ _LOADS: dict[type, Callable[[_ProgramWriter, Any], int]] = {
     DictionaryAttributeSource: _dictionary_attribute,
     ModuleMemberSource: _module_member,
     ItemSource: _item,
+    KeyedItemSource: _keyed_item,
+    KeySource: _key,
     TypeSource: _type,
     ConstantSource: _constant,
     ExtentSource: _extent,

@@ -165,6 +165,9 @@ class WrittenAs(Predicate):
 class NoOverlap(Predicate):
     """No two of these tensors share memory."""
 
+    element_sizes: tuple[int, ...] = ()
+    """In bytes, of each: for the check in C, which does not know types."""
+
     def holds(self, *tensors: torch.Tensor) -> bool:
         with torch._C.DisableTorchFunction():
             ranges = sorted(memory_range(tensor) for tensor in tensors if tensor.numel())

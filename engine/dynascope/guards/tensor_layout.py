@@ -30,6 +30,7 @@ _OBJECT_BYTES = 48
 _IMPLEMENTATION_BYTES = 192
 """At most: what was allocated for one may be less."""
 _REQUIRES_GRAD = ("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv")
+_DATA_POINTER = ("libtorch_cpu.so", "aoti_torch_get_data_ptr")
 _DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
            torch.complex64, torch.complex128, torch.bool, torch.bfloat16)  # fmt: skip
 
@@ -65,7 +66,8 @@ def _establish() -> TensorLayout | None:
     if layout is None or not requires_grad:
         return None
     hook.configure_tensors(
-        layout.implementation, layout.key_set, layout.dimensions, layout.dtype, layout.device, requires_grad, 0
+        layout.implementation, layout.key_set, layout.dimensions, layout.dtype, layout.device, requires_grad,
+        torch_symbol(*_DATA_POINTER),
     )
     return layout if _proved(layout) else None
 

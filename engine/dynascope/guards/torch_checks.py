@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from dynascope.guards.global_state import GlobalStateIs, state_probes
-from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.guards.tensor_guard import NoOverlap, TensorMatches, WrittenAs
 from dynascope.guards.tensor_layout import expected_tensor, is_plain, tensor_layout
 
 
@@ -21,7 +23,22 @@ def _global_state_is(writer: Any, predicate: GlobalStateIs) -> bool:
     return writer.check("CHECK_STATE", 0, state_probes(predicate))
 
 
+def _no_overlap(writer: Any, predicate: NoOverlap, *sources: int) -> bool:
+    if tensor_layout() is None or len(predicate.element_sizes) != len(sources):
+        return False
+    return writer.check("CHECK_APART", 0, ((predicate.holds, *sources), predicate.element_sizes, torch.Tensor))
+
+
+def _written_as(writer: Any, predicate: WrittenAs, source: int) -> bool:
+    """Nearly all that programs write in place: parameters, and what an optimizer keeps."""
+    if predicate != WrittenAs(leaf=True, base_is_leaf=False, creation=""):
+        return False
+    return writer.check("CHECK_LEAF", source, ((predicate.holds, source), (torch.Tensor, torch.nn.Parameter)))
+
+
 TORCH_CHECKS: dict[type, Callable[..., bool]] = {
     TensorMatches: _tensor_matches,
     GlobalStateIs: _global_state_is,
+    NoOverlap: _no_overlap,
+    WrittenAs: _written_as,
 }

@@ -30,8 +30,8 @@ from dynascope.runtime.timings import Timings
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import Schedule
 from dynascope.schedule.in_place import written_in_place
+from dynascope.schedule.last_writes import Mutations
 
-Mutations = Sequence[tuple[int, int]]
 StageClock = Callable[[str], AbstractContextManager[Any]]
 
 
@@ -95,7 +95,7 @@ def _generate(
     value: Any = graph
     stages = (
         ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
-        ("fuse", lambda program: written_in_place(fuse(program, options), mutations)),
+        ("fuse", lambda program: written_in_place(fuse(program, options, mutations), mutations)),
         ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
     for name, stage in stages:

@@ -9,12 +9,15 @@
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
 5. Memory is planned over the steps (`memory`).
+
+Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
+after everything that allocates (`last_writes`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -41,6 +44,7 @@ from dynascope.schedule import emission, memory
 from dynascope.schedule.collectives import is_wait
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
 from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
+from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
     DifferentSpaces,
@@ -49,6 +53,7 @@ from dynascope.schedule.reasons import (
     OtherReducedDimensions,
     Scattered,
     WouldWait,
+    WrittenLast,
 )
 from dynascope.schedule.row_sums import with_row_sums
 from dynascope.schedule.spaces import Piece, common_pieces, lay
@@ -60,20 +65,23 @@ LARGEST_GROUP_BODY = 1500
 MOST_BUFFERS = 250
 """That one kernel reads or writes: its arguments have to fit 4 KB on a GPU (CUDA C++ Programming Guide, function parameters)."""
 SIBLINGS_LOOKED_AT = 8
+COMPANY = 24
+"""Buffers of a GPU's kernel that an update of something else still joins: each takes registers of its own."""
 
 
-def fuse(program: LoopProgram, options: Any = None) -> Schedule:
+def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -> Schedule:
     """Groups in running order, the borders between them with reasons, and the memory plan."""
-    fused = _fused(program)
+    whole = None
     if program.repeats is not None:
-        fused = lengthened(*fused) or _fused(lower(program.repeats.graph, options=options))
-    program, steps, borders = fused
+        whole = lengthened(*_fused(program))
+        program = program if whole else lower(program.repeats.graph, options=options)
+    program, steps, borders = whole or _fused(program, mutations)
     return memory.plan(*with_row_sums(program, steps), borders)
 
 
-def _fused(program: LoopProgram) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
+def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
     program = with_split_totals(with_split_tails(without_unused(program)))
-    state = _FusionState(program)
+    state = _FusionState(program, written_last(program, mutations))
     for node in program.nodes:
         state.place(node)
     ordered = state.ordered_units()
@@ -97,6 +105,8 @@ class Unit:
     size: int = 0
     number: int = -1
     """Its place among the units; none before it is entered."""
+    is_last: bool = False
+    """Whether it only writes to inputs, after all others."""
     needs: set[Unit] = field(default_factory=set)
     """Units that must run before it, but for those that these need."""
     needed_by: set[Unit] = field(default_factory=set)
@@ -109,8 +119,8 @@ class Unit:
 class _FusionState:
     """Groups so far, who makes which buffer, and who must run before whom."""
 
-    def __init__(self, program: LoopProgram) -> None:
-        self.program = program
+    def __init__(self, program: LoopProgram, written_last: Set[str]) -> None:
+        self.program, self.written_last = program, written_last
         self.inlined = inlined_buffers(program)
         self.makers: dict[str, tuple[LoopNode, Result]] = {}
         self.expanded: dict[str, LoopNode] = {}
@@ -122,6 +132,8 @@ class _FusionState:
         self.borders: list[Border] = []
         self.kept = buffers_seen_outside(program)
         self.symbol_count = 0
+        self.companions: dict[Any, Unit] = {}
+        """The latest group of each company."""
         self.last_in_order: Unit | None = None
         """The latest library call of those that run in the order of the program."""
 
@@ -159,6 +171,8 @@ class _FusionState:
         unit = self._new_unit(node)
         self._link(unit, self._makers_of(node))
         self._found(unit, node)
+        if (company := self._company(node)) is not None:
+            self.companions[company] = unit
 
     def _candidates(self, node: LoopNode) -> list[tuple[Unit, bool]]:
         """Groups that make what the node reads, latest first; then groups that read what it reads."""
@@ -172,7 +186,18 @@ class _FusionState:
                 if sibling not in siblings and sibling.alone is None:
                     siblings.append(sibling)
         producers.sort(key=lambda unit: unit.number, reverse=True)
+        beside = self.companions.get(self._company(node))
+        if beside is not None and (len(beside.buffers) < COMPANY or not beside.is_last):
+            siblings.append(beside)
         return [(u, True) for u in producers] + [(u, False) for u in siblings if u not in producers]
+
+    def _company(self, node: LoopNode) -> Any:
+        """What nodes have in common that may share a kernel though they share no value: an optimizer's updates of parameters of one
+        size, its counters of steps. None for all others."""
+        if node.name in self.written_last:
+            return node.device, _sizes(node)
+        is_number = node.device.type == "cpu" and is_constant(product(_sizes(node)), 1) and node.kind == "pointwise"
+        return (node.device, ()) if is_number and not self._before(node) else None
 
     def _found(self, unit: Unit, node: Node) -> None:
         """Enters a unit or a new member of it into the tables."""
@@ -214,6 +239,8 @@ class _FusionState:
         if unit.alone is not None:
             return _alone_reason(unit.alone, node)
         first = unit.members[0][0]
+        if unit.is_last != (node.name in self.written_last):
+            return WrittenLast(producer, node.origin.node)
         if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY or _is_full(unit, node):
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
         before = self._before(node)
@@ -318,7 +345,8 @@ class _FusionState:
         places = {loop.symbol: variable(s) for loop, s in zip(loops, symbols, strict=True)}
         places |= {loop.symbol: ZERO for loop in node.loops if is_constant(loop.size, 1)}
         pieces = tuple(Piece(loop.size, loop.reduced) for loop in loops)
-        return Unit(pieces, symbols, [(node, places)], before=self._before(node), size=len(node.body))
+        is_last = node.name in self.written_last
+        return Unit(pieces, symbols, [(node, places)], before=self._before(node), size=len(node.body), is_last=is_last)
 
     def _new_symbols(self, sizes: tuple[Extent, ...]) -> tuple[Symbol, ...]:
         first = self.symbol_count
@@ -385,6 +413,8 @@ class _FusionState:
 
 def _turn(unit: Unit) -> float:
     """Its place in the program; of a wait, that of what is first to read its result."""
+    if unit.is_last:
+        return math.inf
     if not isinstance(unit.alone, ExternCall) or not is_wait(unit.alone.operator):
         return unit.number
     return max(unit.number, min((other.number for other in unit.needed_by), default=math.inf) - 0.5)

@@ -12,21 +12,22 @@ from there on, unless the program never reads what was there. Then writing the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from dynascope.loops.lower.numbers import item_of
 from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Store, TensorView
 from dynascope.schedule import memory
 from dynascope.schedule.emission import finished
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.inline_plan import views_in
+from dynascope.schedule.last_writes import Mutations, same_memory, targets_of
 from dynascope.schedule.nests import shaped
 from dynascope.schedule.partial_writes import narrowed
 from dynascope.schedule.passes import arrange
-from dynascope.sizes import is_constant, same
 
 # Library calls that raise for sizes and types only. Others look at values: a matrix is singular, a probability is negative.
 _BY_SIZE = """
@@ -54,28 +55,11 @@ def written_in_place(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -
     return memory.plan(program, tuple(work.steps), schedule.borders)
 
 
-def _targets(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -> Any:
+def _targets(schedule: Schedule, mutations: Mutations) -> Iterator[tuple[str, Buffer]]:
     """(result, the input that it may be), as far as their memory tells."""
-    views = [view.buffer for view in views_in(schedule.outputs)]
     made = {name for step in schedule.steps for name in memory.makes(step)}
-    for position, output in mutations:
-        target, value = schedule.program.inputs[position], schedule.outputs[output]
-        if not isinstance(target, Buffer) or not isinstance(value, TensorView):
-            continue
-        result = schedule.buffers[value.buffer]
-        if result.role != "temporary" or not _same_memory(target, result, value):
-            continue
-        if views.count(result.name) == 1 and target.name not in views and target.name not in made:
-            yield result.name, target
-
-
-def _same_memory(target: Buffer, result: Buffer, value: TensorView) -> bool:
-    """Whether all three have one layout, for all sizes."""
-    return (
-        (target.dtype, target.device) == (result.dtype, result.device)
-        and is_constant(value.offset, 0)
-        and all(same(one.sizes, result.sizes) and same(one.strides, result.strides) for one in (target, value))
-    )
+    found = targets_of(mutations, schedule.program.inputs, schedule.outputs, schedule.buffers)
+    return ((result, target) for result, target in found if target.name not in made)
 
 
 @dataclass(slots=True)
@@ -140,7 +124,7 @@ class _Work:
         if changes is None or len(made) != 1 or made[0] not in targets:
             return
         (result,), target, first = made, targets[made[0]], call.arguments[0]
-        is_whole = isinstance(first, TensorView) and first.buffer == target.name and _same_memory(target, target, first)
+        is_whole = isinstance(first, TensorView) and first.buffer == target.name and same_memory(target, target, first)
         reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
         if not is_whole or reads.count(target.name) != 1 or not self._can_be_read(result, number):
             return
@@ -233,13 +217,15 @@ def _copy_to_slice(call: ExternCall) -> ExternCall | None:
 
 
 def _only_by_size(call: ExternCall) -> bool:
-    return str(getattr(call.operator, "overloadpacket", call.operator)) in NEVER_RAISES
+    return call.operator is item_of or str(getattr(call.operator, "overloadpacket", call.operator)) in NEVER_RAISES
 
 
 def _checks(step: Step) -> bool:
+    """Whether it may raise for what it reads. What a GPU finds ends the process."""
     if isinstance(step, ExternCall):
         return False
-    return (step if isinstance(step, FusionGroup) else step.group).checks_indices
+    group = step if isinstance(step, FusionGroup) else step.group
+    return group.checks_indices and group.device.type == "cpu"
 
 
 def _reads_before(group: FusionGroup, target: str, result: str) -> bool:

@@ -117,3 +117,22 @@ class Scattered(Reason):
 
     def remedy(self) -> str:
         return f"A gather (index_select, take_along_dim) in place of the scatter lets {self.consumer} share its kernel."
+
+
+@dataclass(frozen=True)
+class WrittenLast(Reason):
+    """One of them changes an input on a GPU, which waits until nothing allocates any more."""
+
+    code: ClassVar[str] = "written-last"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return (
+            f"{self.consumer} becomes an input's new value, which is written after everything that {self.producer} is part of: "
+            "if the GPU's memory ends before, the input is as it was."
+        )
+
+    def remedy(self) -> str:
+        return "Nothing to change: the update is a kernel of its own, without a copy."
