@@ -7,6 +7,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
     python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
+    python bench/campaign.py interpreted --seconds 60                              these run too, in Triton's interpreter
     python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
     python bench/campaign.py calls --first 100000 --seconds 60                     methods and functions of Python's own, by reflection
@@ -43,6 +44,7 @@ WAYS = {
     "late-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
     "triton": ("dynascope", "cpu"),
+    "interpreted": ("dynascope", "cpu"),
     "python": ("eager", ""),
     "calls": ("eager", ""),
     "torch-calls": ("eager", "cpu"),
@@ -172,6 +174,10 @@ class Worker:
             from building_for_gpu import build_also_for_gpu
 
             build_also_for_gpu()
+        if way == "interpreted":
+            from interpreting_for_gpu import run_as_on_a_gpu
+
+            run_as_on_a_gpu()
 
     def serve(self) -> None:
         answers = os.fdopen(os.dup(1), "w")
@@ -179,7 +185,8 @@ class Worker:
         for line in iter(sys.stdin.readline, ""):
             kind, text = self.outcome(int(line))
             stopped = "device-side assert" in text  # eager stops the GPU too where an index is out of range
-            print(json.dumps({"kind": "" if stopped else kind, "text": text}), file=answers, flush=True)
+            ended = stopped or "InterpreterError: AssertionError('an index is out of range" in text
+            print(json.dumps({"kind": "" if ended else kind, "text": text}), file=answers, flush=True)
             if stopped:  # and it serves this process no more
                 os.dup2(answers.fileno(), 1)
                 os.execv(sys.executable, [sys.executable, *sys.argv])
@@ -234,7 +241,7 @@ class Worker:
             except Exception as error:
                 return f"harness {type(error).__name__}", str(error)
             except BaseException as error:
-                if self.way != "triton":
+                if self.way not in ("triton", "interpreted"):
                     raise
                 return "not built", str(error)
         return None

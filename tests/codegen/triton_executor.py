@@ -106,6 +106,10 @@ def _laid_out(result, buffer):
 
 
 def _view(tensor, view):
+    """What a library keeps beside a tensor hangs on the very object."""
+    whole = (tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype) == (tuple(view.sizes), tuple(view.strides), view.dtype)
+    if whole and not view.offset:
+        return tensor
     offset = tensor.storage_offset() + view.offset
     seen = tensor if view.dtype == tensor.dtype else tensor.view(view.dtype)
     return seen.as_strided(view.sizes, view.strides, offset)
