@@ -1,5 +1,8 @@
 """Python numbers that vary from call to call: never an earlier call's value, wherever the number stands."""
 
+import collections
+import math
+
 import dynascope
 import pytest
 import torch
@@ -168,3 +171,62 @@ def test_numbers_that_are_rounded(what, dynamic):
     compiled = dynascope.compile(program, dynamic=dynamic)
     for n in (2, 3, 4, 7, 13, 1234):
         torch.testing.assert_close(compiled(torch.ones(2), n), program(torch.ones(2), n))
+
+
+KEPT = {
+    "a list": lambda kept: sum(kept),
+    "after another": lambda kept: sum(kept[1:], kept[0]),
+    "two": lambda kept: sum(kept[-2:]),
+    "floats and ints": lambda kept: sum([*kept, 2, len(kept)]),
+    "the mean": lambda kept: sum(kept) / len(kept),
+    "squares": lambda kept: sum(number * number for number in kept),
+}
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda numbers: collections.deque(numbers, 4)])
+@pytest.mark.parametrize("what", KEPT)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_floats_that_are_kept_are_summed_as_python_does(what, kind, dynamic):
+    """Added one by one, 1e16 + 1.0 + 1.0 - 1e16 is 0.0; Python's own sum says 2.0 since CPython 3.12."""
+    given = [(1.5, 2.5, 3.5, 4.5), (1e16, 1.0, 1.0, -1e16), (0.1, 0.2, 0.3, -0.6), (-0.0, -0.0, -0.0, -0.0), (5.0, 1e-3, 1e8, 7.0)]
+    use, made = KEPT[what], []
+
+    def run(x, kept):
+        total = use(list(kept))
+        return x * total, total
+
+    def counting(graph, example_inputs):
+        made.append(graph)
+        return graph.forward
+
+    counted, compiled = (dynascope.compile(run, backend=backend, dynamic=dynamic) for backend in (counting, "dynascope"))
+    for numbers in given:
+        x, kept = torch.ones(3, dtype=torch.float64), kind(numbers)
+        expected, total = run(x, kept)
+        for each in (counted, compiled):
+            result, found = each(x, kept)
+            assert torch.equal(result, expected)
+            assert math.copysign(1, found) == math.copysign(1, total) and found == total
+    assert len(made) <= (1 if dynamic else 2)
+
+
+def test_a_window_of_floats_that_moves_is_one_entry():
+    window, made = collections.deque([1.0, 2.0, 3.0], maxlen=3), []
+
+    def step(x):
+        window.append(window[-1] * 1.1)
+        return x * (sum(window) / len(window))
+
+    def counting(graph, example_inputs):
+        made.append(graph)
+        return graph.forward
+
+    compiled = dynascope.compile(step, backend=counting)
+    for _ in range(8):
+        before = list(window)
+        result, after = compiled(torch.ones(3)), list(window)
+        window.clear()
+        window.extend(before)
+        assert torch.equal(result, step(torch.ones(3)))
+        assert list(window) == after
+    assert len(made) <= 2

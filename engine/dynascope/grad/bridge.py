@@ -45,6 +45,7 @@ from dynascope.grad.tape import names_of, numbers_at, sizes_in
 from dynascope.grad.versions import check_of
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.building import build
+from dynascope.sizes.expression import summed
 
 aten = torch.ops.aten
 
@@ -59,7 +60,7 @@ def bridge(
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
     environment["increment_version"] = torch.autograd.graph.increment_version
-    environment |= {"operator": operator, "math": math}
+    environment |= {"operator": operator, "math": math, "summed": summed}
     lines: list[str] = []
     if backward_callable is not None:
         keeping = plan_keeping(pair)
@@ -320,7 +321,7 @@ def _number_source(expression: Any, pair: GradPair) -> str:
 
 def _function_name(function: Any) -> str:
     module = function.__module__.removeprefix("_")
-    return function.__name__ if module == "builtins" else f"{module}.{function.__name__}"
+    return function.__name__ if module == "builtins" or function is summed else f"{module}.{function.__name__}"
 
 
 def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:

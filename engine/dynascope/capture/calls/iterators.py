@@ -43,6 +43,7 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.frame.versions import RUNNING
+from dynascope.sizes.expression import summed
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -291,15 +292,15 @@ for _thing, _python, *_at in (
 @meaning(equivalents.sum_of_numbers)
 def sum_of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     """Two additions of floats or more give another number than `+` does where `sum` makes up for rounding."""
-    numbers, start = [machine.realize(each) for each in arguments[0].items], arguments[1]
-    floats = sum(number.python_type is float for number in (start, *numbers))
-    if any(isinstance(number, SymbolicNumber) for number in (start, *numbers)) and (
-        not RUNNING.sum_is_compensated or floats < 3
-    ):
+    numbers, start = [machine.realize(each) for each in arguments[0].items], machine.realize(arguments[1])
+    all_numbers = (start, *numbers)
+    is_compensated = RUNNING.sum_is_compensated and sum(number.python_type is float for number in all_numbers) > 2
+    if not is_compensated and any(isinstance(number, SymbolicNumber) for number in all_numbers):
         return functools.reduce(
             lambda total, number: machine.finish(operators.binary(machine, "+", total, number)), numbers, start
         )
-    return ConstantValue(sum([machine.object_of(number) for number in numbers], machine.object_of(start)))
+    found = machine.sizes.compute(summed, all_numbers)
+    return found or ConstantValue(summed(*map(machine.object_of, all_numbers)))
 
 
 @meaning(itertools.compress)
