@@ -127,6 +127,84 @@ def test_changed_parameters_are_converted_anew():
         torch.testing.assert_close(mine, other)
 
 
+def changed_inside(x, w):
+    first = x @ w
+    with torch.no_grad():
+        w.mul_(2)
+    return first + x @ w
+
+
+def changed_after_an_inner_block(x, w):
+    with torch.autocast("cpu", torch.bfloat16):
+        first = x @ w
+    with torch.no_grad():
+        w.mul_(2)
+    return first + x @ w
+
+
+def first_without_gradient(x, w):
+    with torch.no_grad():
+        first = x @ w
+        w.mul_(2)
+    return first + x @ w
+
+
+def changed_where_copies_are_not_used(x, w):
+    first = x @ w
+    with torch.no_grad():
+        w.mul_(2)
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        return first + x @ w
+
+
+def changed_after_the_copies_are_cleared(x, w):
+    first = x @ w
+    with torch.no_grad():
+        w.mul_(2)
+    torch.clear_autocast_cache()
+    return first + x @ w
+
+
+INSIDE = [
+    changed_inside,
+    changed_after_an_inner_block,
+    first_without_gradient,
+    changed_where_copies_are_not_used,
+    changed_after_the_copies_are_cleared,
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("inside", INSIDE, ids=lambda inside: inside.__name__)
+def test_a_copy_made_in_a_block_is_used_until_its_end_as_torch_does(inside, backend):
+    def function(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            return inside(x, w)
+
+    start, results = torch.rand(4, 4), []
+    x = torch.rand(4, 4)
+    for each in (function, dynascope.compile(function, backend=backend)):
+        w = start.clone().requires_grad_()
+        y = each(x, w)
+        results.append((y, *torch.autograd.grad(y.sum(), w), w.detach()))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("dynascope", marks=pytest.mark.expects("operator-failed")), "eager"])
+def test_a_copy_of_another_precision_is_an_error_as_in_torch(backend):
+    def function(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            first = x @ w
+            with torch.autocast("cpu", torch.float16):
+                return first @ w
+
+    compiled = dynascope.compile(function, backend=backend)
+    for each in (function, compiled):
+        with pytest.raises(RuntimeError, match="Half != c10::BFloat16"):
+            each(torch.rand(4, 4), torch.rand(4, 4, requires_grad=True))
+
+
 @pytest.mark.expects("autocast")
 def test_parts_that_autocast_converts_out_of_sight_run_as_eager():
     x, y, weight = torch.randn(3, 4), torch.randn(3, 5), torch.randn(2, 4, 5)

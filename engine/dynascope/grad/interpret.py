@@ -93,6 +93,8 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder)
         written = _writes(keywords.get("out"), recorder)
         with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
             result = _call(node, arguments, keywords, recorder)
+        if node.target is torch.clear_autocast_cache:
+            recorder.lower_precision_copies.clear()
         if any(now == before for now, before in zip(_writes(keywords.get("out"), recorder), written, strict=True)):
             raise DifferentiationRefused(UnsupportedMutation(name, "what it writes to `out` was not seen"))
         return result

@@ -81,7 +81,7 @@ class Recorder(TorchDispatchMode):
         self.kept: dict[int, int] = {}
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
-        self.lower_precision_copies: dict[tuple, tuple] = {}
+        self.lower_precision_copies: autocast.Copies = {}
         """What autocast made of parameters, which it converts once."""
         self.origins: list[Origin] = []
         """By autograd sequence number, counted from `_sequence_start`."""

@@ -101,12 +101,15 @@ _KEYS = {"cpu": torch._C.DispatchKey.AutocastIPU, "cuda": torch._C.DispatchKey.A
 _SETS = {device: torch._C.DispatchKeySet(key) for device, key in _KEYS.items()}
 _ALL_KEYS = _SETS["cpu"] | _SETS["cuda"]
 DeviceOf = Callable[[torch.Tensor], str]
+Copies = dict[int, tuple[torch.Tensor, torch.Tensor]]
+"""By identity of the parameter: its copy, and itself."""
 
 
 class _Simulation:
-    """`device_of` says the device type that a tensor stands for. `copies` are the converted parameters, made once."""
+    """`device_of` says the device type that a tensor stands for. `copies` are the converted parameters, made once: until they are
+    cleared torch gives the first copy, also of a parameter that has changed, and where another precision is asked for."""
 
-    def __init__(self, device_of: DeviceOf, copies: dict[tuple, tuple] | None) -> None:
+    def __init__(self, device_of: DeviceOf, copies: Copies | None) -> None:
         self.device_of, self.copies = device_of, copies
 
     def convert(self, data: Any, device: str, dtype: torch.dtype) -> Any:
@@ -115,12 +118,13 @@ class _Simulation:
         if not isinstance(data, torch.Tensor) or not self.takes_part(data, device) or data.dtype is dtype:
             return data
         lasts = data.dtype is torch.float32 and data.requires_grad and data.is_leaf and data._base is None
-        if self.copies is None or not lasts or not torch.is_autocast_cache_enabled():
+        is_lower = dtype is torch.get_autocast_dtype(device)
+        if self.copies is None or not (lasts and is_lower) or not torch.is_autocast_cache_enabled():
             return data.to(dtype)
-        key = (id(data), data._version, dtype, torch.is_grad_enabled())
-        if key not in self.copies:
-            self.copies[key] = (data.to(dtype), data)
-        return self.copies[key][0]
+        if id(data) not in self.copies:
+            with torch.enable_grad():
+                self.copies[id(data)] = data.to(dtype), data
+        return self.copies[id(data)][0]
 
     def takes_part(self, tensor: torch.Tensor, device: str) -> bool:
         return tensor.is_floating_point() and tensor.dtype is not torch.float64 and self.device_of(tensor) == device
@@ -159,7 +163,7 @@ def active_devices() -> tuple[str, ...]:
     return tuple(device for device in DEVICES if torch.is_autocast_enabled(device))
 
 
-def simulated(device_of: DeviceOf, copies: dict[tuple, tuple] | None = None) -> AbstractContextManager[None]:
+def simulated(device_of: DeviceOf, copies: Copies | None = None) -> AbstractContextManager[None]:
     """Where autocast is on: conversions of meta tensors, as for the devices that `device_of` says."""
     devices = active_devices()
     return _simulated(_Simulation(device_of, copies), devices) if devices else nullcontext()
