@@ -119,9 +119,9 @@ def unseen(tree: ast.Module) -> set[ast.AST]:
     """Nodes whose change no program can see; why stands in the head."""
     roots: list[ast.AST] = []
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and all(isinstance(n, ast.Name) and n.id.isupper() for n in statement.targets):
+        if isinstance(statement, ast.Assign) and all(map(_is_limit, statement.targets)):
             inner = list(ast.walk(statement.value))
-            if all(isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.expr_context)) for node in inner):
+            if all(isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.expr_context)) for node in inner):
                 roots += [n for n in inner if isinstance(n, ast.Constant) and type(n.value) is int and n.value > 2]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TOLD_TO_PYTHON:
@@ -131,6 +131,11 @@ def unseen(tree: ast.Module) -> set[ast.AST]:
         elif isinstance(node, ast.FunctionDef) and node.name == "__repr__":
             roots.append(node)
     return {inner for root in roots for inner in ast.walk(root)}
+
+
+def _is_limit(target: ast.AST) -> bool:
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(name, ast.Name) and name.id.isupper() for name in names)
 
 
 def _dropped(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:

@@ -8,7 +8,7 @@ from dynascope.sizes import Scope, Size, evaluate, known
 from dynascope.sizes import expression as exact
 from dynascope.sizes.relations import COMPARISONS, Relation
 from dynascope.sizes.size import by_bounds, hint_of
-from dynascope.sizes.structure import is_constant, is_multiple, order_of, same
+from dynascope.sizes.structure import blocks_of, ceil_divide, divided, is_constant, is_multiple, order_of, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,3 +161,54 @@ def test_a_larger_term_comes_first_and_one_below_nothing_last():
     n, m = scope.root("n", 7, 2), scope.root("m", 5, 2)
     assert sorted([-1 * n, 3, n, 2 * n, n * m, -1 * n * m], key=order_of) == [n * m, 2 * n, n, 3, -1 * n, -1 * n * m]
     assert not len(scope.log)
+
+
+def test_factors_that_are_above_zero_are_cancelled():
+    """A factor that may be 0 stays: the quotient is an error there. What is divided exactly is a number, whatever the divisor."""
+    scope = Scope()
+    one, free, m = scope.root("one", 3, 1), scope.root("free", 3), scope.root("m", 5, 2)
+    assert str(one * m // (2 * one)) == "(m // 2)" and str((6 * m + 3) // 9) == "((2*m + 1) // 3)"
+    assert exact.modulo((2 * free * m).expression, free.expression) == 0 and exact.modulo((2 * m).expression, m.expression) == 0
+    assert str((free * m) // (2 * free)) == "((free*m) // (2*free))"
+    assert str((m // 2) // 3) == "(m // 6)" and exact.floor_divide(0, m.expression) == 0
+
+
+def test_numbers_that_are_whole_already_stay_as_they_are():
+    scope = Scope()
+    n, below, rate = scope.root("n", 7, 0), scope.root("below", -7, -9), scope.root("rate", -2.5)
+    assert abs(n) is n and round(n) is n and math.ceil(n) is n and math.floor(n) is n and math.trunc(n) is n and +n is n
+    assert abs(below) is not below and hint_of(abs(below)) == 7 and abs(below).bounds == (0, math.inf)
+    wanted = {abs: 2.5, round: -2, math.ceil: -2, math.floor: -3, math.trunc: -2}
+    for function, number in wanted.items():
+        varying = function(rate)
+        assert hint_of(varying) == number and type(hint_of(varying)) is type(number)
+        assert evaluate(varying.expression, {"rate": 3.5}) == function(3.5)
+    assert round(n, -1).hint == 10 and (~n).hint == -8 and (-rate).hint == 2.5 and str(-rate) == "(-rate)" and not len(scope.log)
+    assert (~rate.scope.root("n", 7)).bounds == (-math.inf, -1)
+
+
+@pytest.mark.parametrize("value", [-3, 4])
+def test_the_text_of_an_expression_gives_its_value(value):
+    scope = Scope()
+    n, rate = scope.root("n", 7), scope.root("rate", 0.5)
+    values = {"n": value, "rate": value / 8}
+    of_floats = [-rate, -(rate * n), rate - -2.0, rate * -3, -1.0 / (rate + n), (rate + 1.0) ** 2, abs(rate), n / 3, -n / 4, 2.0**rate]
+    of_integers = [-n, 1 - n, 2 * n * n - 3 * n + 1, (1 - n) // 3, (-2 * n) % 5, n & -4, n << 2]
+    of_integers += [-(n // 2) * n, ~n ^ 3, n.apply("max", n, -n)]
+    for size in (*of_floats, *of_integers):
+        assert eval(str(size), {"math": math, **values}) == evaluate(size.expression, values), str(size)
+
+
+def test_whole_and_rest_of_numbers_that_vary_rely_on_nothing():
+    scope = Scope()
+    n, m = scope.root("n", 48, 2), scope.root("m", 5, 2)
+    assert divided(50, 16) == (3, 2) and divided(48, n) == (0, 48)
+    whole, rest = divided(3 * n + 2, n)
+    assert number(whole * n + rest, n=11) == 35
+    assert ceil_divide(50, 16) == 4 and ceil_divide(48, 16) == 3 and blocks_of(48, 16) == 3 and blocks_of(50, 16) == 4
+    for top, bottom in ((n, 16), (16, m), (n * m, m), (n, m)):
+        rounded = ceil_divide(top, bottom)
+        for values in ({"n": 31, "m": 8}, {"n": 32, "m": 3}):
+            above, below = (number(each, **values) for each in (top, bottom))
+            assert number(rounded, **values) == -(-above // below)
+    assert blocks_of(16 * n, 16) == n and not len(scope.log)

@@ -1,10 +1,11 @@
 """Worlds are possible, differ from each other, and let no root pass for another's line."""
 
 import itertools
+import math
 
 import pytest
-from dynascope.sizes import Scope
-from dynascope.sizes.worlds import COUNT, Worlds
+from dynascope.sizes import Scope, Size, evaluate
+from dynascope.sizes.worlds import COUNT, Worlds, suitable
 
 NAMES = "abcdefghij"
 
@@ -106,3 +107,42 @@ def test_a_number_and_another_that_it_is_only_at_hand_are_told_apart(hint):
     assert worlds.row(largest) != worlds.row(a) and len(worlds.values) == COUNT + 1 and worlds.values[-1]["a"] < 5
     worlds.tell_apart([a, largest, a + 0])
     assert len(worlds.values) == COUNT + 1
+
+
+FLOATS = {
+    "1 over": lambda n: 1 / n,
+    "some over": lambda n: 6 / n,
+    "less one": lambda n: 3.0 / (n - 1),
+    "root": lambda n: math.sqrt(n),
+    "1 over the root": lambda n: 1.0 / math.sqrt(n),
+}
+
+
+@pytest.mark.parametrize("form", FLOATS)
+def test_a_float_is_found_by_the_bits(form):
+    scope = scope_of([7])
+    worlds = Worlds(scope)
+    found = worlds.expression(tuple(FLOATS[form](values["a"]) for values in worlds.values))
+    assert isinstance(found, Size) and found.kind is float
+    for number in (2, 3, 10, 49, 1000):
+        assert evaluate(found.expression, {"a": number}) == FLOATS[form](number)
+
+
+@pytest.mark.parametrize("step", [2, 8, 16, 3])
+def test_what_runs_in_steps_alone_is_asked_there_and_that_is_relied_on(step):
+    """Of two numbers one must be a multiple: only that is relied on."""
+    scope = scope_of([step * 3, 7])
+
+    def ask(worlds):
+        rows = [values["a"] * values["b"] for values in worlds.values if values["a"] % step == 0]
+        return worlds.expression(tuple(rows)) if len(rows) == len(worlds.values) else None
+
+    worlds, found = suitable(scope, ["a", "b"], ask)
+    assert [str(relation) for relation, _ in scope.log] == [f"(a % {step}) == 0"]
+    assert all(values["a"] % step == 0 for values in worlds.values)
+    assert evaluate(found.expression, {"a": 5, "b": 11}) == 55
+
+
+def test_what_runs_at_no_other_sizes_has_no_worlds():
+    scope = scope_of([7])
+    assert suitable(scope, ["a"], lambda worlds: None) is None and not len(scope.log)
