@@ -7,7 +7,12 @@
 A mutant runs in a copy of the engine, which comes first on the path; the working tree is not touched. Its tests are those that
 reach the changed block, the quickest and some others, as many as take about `SECONDS`; the first that fails ends them. A line for
 each mutant as JSON: file, line, what was changed, the test that failed. At the end: how many were noticed, and those that were not.
-What changes nothing that a program could see stands in `EQUIVALENT`, with its reason.
+What changes nothing that a program could see is not changed at all, by syntax (`unseen`):
+    the limits of a search        numbers above 2 in a module's `NAME = 64` or `NAMES = (64, 16)`: another finds more or less, nothing wrong
+    what Python is told of a class or cache    arguments of `dataclass`, `field`, `lru_cache`
+    assertions                    `strict=` of zip; a `raise AssertionError`, which never happens
+    how our own objects look to us    `__repr__`
+or stands in `EQUIVALENT`, with its reason.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ OPPOSITE = {
 READ_BY_CAPTURE = ["tests/capture/test_alive_across_breaks.py", "tests/capture/test_programs.py",
                    "tests/capture/test_calls_of_python.py"]  # fmt: skip
 """Tests of functions that capture reads as the program's own: they cannot note that they are reached."""
+TOLD_TO_PYTHON = {"dataclass", "field", "lru_cache"}
 EQUIVALENT: dict[tuple[str, str, str], str] = {}
 """By file, function and the change: why no program can tell."""
 
@@ -50,7 +56,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="i/n: every n-th of the mutants chosen, from the i-th")
-    parser.add_argument("--folder", choices=FOLDERS, help="of the engine; all four without it")
+    parser.add_argument("--folder", choices=FOLDERS, help="of the engine; all of them without it")
     parser.add_argument("--only", default="", help="FILE:LINE, separated by commas: all mutants there")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new mutant is begun after them")
@@ -86,7 +92,10 @@ def chosen(options: argparse.Namespace) -> list[tuple[Path, int]]:
 
 def mutations(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     """Changes the tree at one place after the other, and back: what stands there while the caller looks at it."""
+    spared = unseen(tree)
     for node in list(ast.walk(tree)):
+        if node in spared:
+            continue
         if isinstance(node, ast.Compare):
             was = node.ops[0]
             node.ops[0] = OPPOSITE[type(was)]()
@@ -106,9 +115,32 @@ def mutations(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
             yield from _dropped(node)
 
 
+def unseen(tree: ast.Module) -> set[ast.AST]:
+    """Nodes whose change no program can see; why stands in the head."""
+    roots: list[ast.AST] = []
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and all(map(_is_limit, statement.targets)):
+            inner = list(ast.walk(statement.value))
+            if all(isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.expr_context)) for node in inner):
+                roots += [n for n in inner if isinstance(n, ast.Constant) and type(n.value) is int and n.value > 2]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TOLD_TO_PYTHON:
+            roots += [keyword.value for keyword in node.keywords]
+        elif isinstance(node, ast.keyword) and node.arg == "strict":
+            roots.append(node.value)
+        elif isinstance(node, ast.FunctionDef) and node.name == "__repr__":
+            roots.append(node)
+    return {inner for root in roots for inner in ast.walk(root)}
+
+
+def _is_limit(target: ast.AST) -> bool:
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(name, ast.Name) and name.id.isupper() for name in names)
+
+
 def _dropped(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
     for at, statement in enumerate(node.body):
-        if isinstance(statement, (ast.Expr, ast.AugAssign, ast.Raise)) and not _is_text(statement):
+        if isinstance(statement, (ast.Expr, ast.AugAssign, ast.Raise)) and not _is_text(statement) and not _is_assertion(statement):
             node.body[at] = ast.copy_location(ast.Pass(), statement)
             yield statement, f"dropped: {ast.unparse(statement)[:60]}"
             node.body[at] = statement
@@ -116,6 +148,12 @@ def _dropped(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _is_assertion(statement: ast.stmt) -> bool:
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    called = raised.func if isinstance(raised, ast.Call) else raised
+    return isinstance(called, ast.Name) and called.id == "AssertionError"
 
 
 def function_of(tree: ast.Module, place: ast.AST) -> str:

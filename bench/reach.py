@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("capture", "grad", "loops", "codegen")
+FOLDERS = ("capture", "grad", "loops", "codegen", "sizes")
 """Of the engine: where notes are made."""
-KEPT = 60
+KEPT = 400
 """Tests of a block: the quickest, and others drawn."""
 
 UNHEARD = "\nimport builtins\n\nif not hasattr(builtins, '__reached__'):\n    builtins.__reached__ = id\n"

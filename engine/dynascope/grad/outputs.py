@@ -25,8 +25,8 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.storage import Cell, Memory, geometry_of
-from dynascope.grad.tape import META, Layout, Sizes, Value
-from dynascope.grad.views import Builder, ViewRecipe, with_strides
+from dynascope.grad.tape import META, Value
+from dynascope.grad.views import ViewRecipe, restrided, with_strides
 from dynascope.sizes import Size
 
 aten = torch.ops.aten
@@ -204,7 +204,7 @@ class _Outputs:
         if value.strides != strides and not is_dense(sizes, strides):
             raise DifferentiationRefused(OutputNotReproducible(str(place.position), "its memory has holes"))
         value = with_strides(self.recorder.builder, value, strides)
-        value = _restrided(self.recorder.builder, value, sizes, strides)
+        value = restrided(self.recorder.builder, value, sizes, strides)
         self.results.computed.append(value)
         number = len(self.results.computed) - 1
         if history.requires_grad:
@@ -269,14 +269,6 @@ def _view(base: Computed | InputItself, memory: Memory, output: torch.Tensor, is
     if output.requires_grad or (is_view and not is_detached):
         return ViewOf(base, recipes or ALIAS, "no")
     return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
-
-
-def _restrided(builder: Builder, value: Value, sizes: Sizes, strides: Sizes) -> Value:
-    """Strides of size-1 dimensions and of empty tensors too are eager's."""
-    if value.layout.element_count > 1 or value.strides == strides:
-        return value
-    layout = Layout(sizes, strides, value.dtype, value.device)
-    return builder.write_view(aten.as_strided.default, value, (list(sizes), list(strides)), layout)
 
 
 def _name_of(function: Any) -> str:

@@ -38,7 +38,9 @@ def broadcast(*shapes: Sizes) -> Sizes:
 
 
 def is_dense(sizes: Sizes, strides: Sizes) -> bool:
-    """Whether the elements fill their memory without holes and without overlap."""
+    """Whether the elements fill their memory without holes and without overlap. No elements do, as torch sees it."""
+    if 0 in sizes:
+        return True
     expected = 1
     pairs = [(stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1]
     for stride, size in sorted(pairs, key=hints_of):
@@ -65,10 +67,10 @@ def slice_bounds(start: Any, end: Any, size: Any) -> tuple[Any, Any]:
 
 
 def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
+    if 0 in sizes:
+        return True
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if size == 0:
-            return True
         if size != 1:
             if stride != expected:
                 return False
@@ -129,10 +131,12 @@ def _permuted_strides(shape: Sizes, all_strides: list[Sizes]) -> Sizes:
                 dimension = j
             elif comparison < 0:
                 break
+    if order == list(reversed(range(len(shape)))):
+        return contiguous_strides(shape)
     strides, step = [0] * len(shape), 1
     for dimension in order:
         strides[dimension] = step
-        step *= max(shape[dimension], 1)
+        step *= shape[dimension]
     return tuple(strides)
 
 
@@ -232,7 +236,7 @@ def common_device(operands: Sequence[Any]) -> torch.device:
 def viewed_strides(sizes: Sizes, strides: Sizes, wanted: Sizes) -> Sizes | None:
     """The strides of a view of `wanted` sizes without a copy; None where there is no such view."""
     if 0 in sizes:
-        return contiguous_strides(wanted)
+        return strides if same(sizes, wanted) else contiguous_strides(wanted)
     result = [0] * len(wanted)
     position = len(wanted) - 1
     chunk_step = strides[-1] if strides else 1

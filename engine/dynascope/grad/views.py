@@ -221,6 +221,14 @@ def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
     return permute(builder, copied, back)
 
 
+def restrided(builder: Builder, value: Value, sizes: Sizes, strides: Sizes) -> Value:
+    """Strides of size-1 dimensions and of empty tensors too are eager's."""
+    if value.layout.element_count > 1 or value.strides == strides:
+        return value
+    layout = Layout(sizes, strides, value.dtype, value.device)
+    return builder.write_view(aten.as_strided.default, value, (list(sizes), list(strides)), layout)
+
+
 def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -> list[ViewRecipe] | None:
     """Slices and selects that give the same elements as `as_strided`, where there are any."""
     if 0 in source.sizes or 0 in sizes or source.strides != contiguous_strides(source.sizes):

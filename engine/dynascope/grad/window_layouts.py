@@ -20,8 +20,8 @@ aten = torch.ops.aten
 
 def _windows(a: Value, kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Any]:
     """How many there are in the last two dimensions, of a pooling: it takes no window that lies outside."""
-    for width, pad, spread in zip(_pair(kernel), _pair(padding), _pair(dilation), strict=True):
-        if pad * 2 > (width - 1) * spread + 1:
+    for width, pad in zip(_pair(kernel), _pair(padding), strict=True):
+        if pad * 2 > width:  # the kernels ask no more of dilated windows
             raise ShapeMismatch(f"windows of {width} with {pad} around")
     return _counts(a.sizes[-2:], kernel, stride or kernel, padding, dilation)
 

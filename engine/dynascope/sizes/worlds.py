@@ -48,7 +48,7 @@ LEAST_FACTOR = 3
 STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
-FEW_KNOWN = 24
+FEW_KNOWN, MOST_TRIED = 24, 64
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
 MOST_APART = 16
@@ -400,7 +400,7 @@ def _line(worlds: Worlds, row: Row) -> Any:
 
 def _product(worlds: Worlds, row: Row) -> Any:
     """The product of two known, times a number."""
-    known = list(worlds._known.items())[:64]
+    known = list(worlds._known.items())[:MOST_TRIED]
     for at, (first, left) in enumerate(known):
         if any(not value or number % value for value, number in zip(first, row, strict=True)):
             continue
@@ -426,7 +426,7 @@ def _product_of_three(worlds: Worlds, row: Row) -> Any:
 
 def _sum(worlds: Worlds, row: Row) -> Any:
     """The sum or difference of two known, plus a number."""
-    known = list(worlds._known.items())[:64]
+    known = list(worlds._known.items())[:MOST_TRIED]
     by_rise = {tuple(b - a for a, b in zip(other, other[1:], strict=False)): size for other, size in known}
     wanted = tuple(b - a for a, b in zip(row, row[1:], strict=False))
     for other, size in known:
@@ -444,7 +444,7 @@ def _sum(worlds: Worlds, row: Row) -> Any:
 def _quotient(worlds: Worlds, row: Row) -> Any:
     """(known + offset) // divisor, as convolutions and pooling give. Where several offsets fit another world is wanted, which tells
     them apart."""
-    for other, size in list(worlds._known.items())[:64]:
+    for other, size in list(worlds._known.items())[:MOST_TRIED]:
         for divisor in DIVISORS:
             low = max(divisor * number - value for number, value in zip(row, other, strict=True))
             high = min(divisor * (number + 1) - 1 - value for number, value in zip(row, other, strict=True))
@@ -467,7 +467,7 @@ def _multiple(worlds: Worlds, row: Row) -> Any:
 
 def _share(worlds: Worlds, row: Row) -> Any:
     """number // known, or // the product of two known, as what is dealt out evenly gives."""
-    known = [pair for pair in list(worlds._known.items())[:64] if all(pair[0])]
+    known = [pair for pair in list(worlds._known.items())[:MOST_TRIED] if all(pair[0])]
     for at, (first, left) in enumerate(known):
         dealt = [number * value for number, value in zip(row, first, strict=True)]
         if dealt.count(dealt[0]) == len(dealt):
@@ -491,7 +491,7 @@ def _larger_or_smaller(worlds: Worlds, row: Row) -> Any:
 
 def _fraction(worlds: Worlds, row: Row) -> Any:
     """factor / (known + offset), as means and variances give."""
-    for other, size in list(worlds._known.items())[:64]:
+    for other, size in list(worlds._known.items())[:MOST_TRIED]:
         for offset in (0, -1):
             factor = float(round(row[0] * (other[0] + offset)))
             if other[0] + offset and factor:
@@ -503,7 +503,7 @@ def _fraction(worlds: Worlds, row: Row) -> Any:
 
 def _root(worlds: Worlds, row: Row) -> Any:
     """The square root of known, or 1 over it, as attention scales by."""
-    for size in list(worlds._known.values())[:64]:
+    for size in list(worlds._known.values())[:MOST_TRIED]:
         for form in (size.apply("math.sqrt", size), 1.0 / size.apply("math.sqrt", size), size**-0.5):
             if worlds.row(form) == row:
                 return form

@@ -11,7 +11,7 @@ from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.metadata import kept_strides, output_layouts
 from dynascope.grad.shapes import is_dense, promoted
 from dynascope.grad.tape import Value
-from dynascope.grad.views import with_strides
+from dynascope.grad.views import restrided, with_strides
 
 aten = torch.ops.aten
 
@@ -19,7 +19,8 @@ aten = torch.ops.aten
 def _like(number: Any) -> Callable[..., Value]:
     def make(b: B, x: Value, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **_: Any) -> Value:
         made = b.op(aten.full.default, list(x.sizes), number, dtype=dtype or x.dtype, device=device or x.device)
-        return with_strides(b, made, kept_strides(x, memory_format))
+        strides = kept_strides(x, memory_format)
+        return restrided(b, with_strides(b, made, strides), x.sizes, strides)
 
     return make
 
