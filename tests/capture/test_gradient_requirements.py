@@ -1,4 +1,4 @@
-"""`requires_grad_` of leaves from outside, and `requires_grad = ...`: written after the graph, heeded inside it."""
+"""`requires_grad_` of leaves, and `requires_grad = ...`: heeded inside the graph, and written after it to those from outside."""
 
 import copy
 
@@ -67,6 +67,7 @@ def thawed(p, q, x):
     return p * 2 + q, r
 
 
+KEPT = {}
 FROZEN = nn.Parameter(torch.ones(2), requires_grad=False)
 FOLLOWED = [frozen, set_as_attribute, frozen_and_back, one_of_two_steps, gives_it_back, views, already_so, thawed]
 
@@ -116,6 +117,37 @@ def computed(p, q, x):
     return (y * p * q).sum()
 
 
+def made_and_returned(p, q, x):
+    made = x.detach().requires_grad_()
+    return made, (made * p).sum()
+
+
+def made_and_kept(p, q, x):
+    made = x.clone()
+    made.requires_grad = True
+    KEPT["loss"] = (made * 3).sum()
+    return x + 1
+
+
+def made_and_differentiated_by_backward(p, q, x):
+    made = x.clone().requires_grad_()
+    (made * p).sum().backward()
+    return made.grad * 2
+
+
+def gradient_of_a_gradient_returned(p, q, x):
+    made = (x + 1).requires_grad_()
+    gradient = torch.autograd.grad((made * p).square().sum(), made, create_graph=True)[0]
+    return (gradient * q).sum()
+
+
+def views_made_before(p, q, x):
+    made = x.clone()
+    before = made * 2, made.view(-1)
+    made.requires_grad_()
+    return *before, torch.autograd.grad((made * made).sum(), made)[0]
+
+
 LEFT_TO_PYTHON = [
     read_after_it_is_thawed,
     read_in_a_list,
@@ -125,6 +157,64 @@ LEFT_TO_PYTHON = [
     data_as_well,
     computed,
     data_to_differentiate_by,
+    made_and_returned,
+    made_and_kept,
+    made_and_differentiated_by_backward,
+    gradient_of_a_gradient_returned,
+]
+
+
+def sign_of_gradient(p, q, x):
+    made = x.detach().clone().requires_grad_()
+    gradient = torch.autograd.grad((made * p).sin().sum(), made)[0]
+    return x + gradient.sign(), made.detach(), made.requires_grad, made.is_leaf
+
+
+def written_while_gradients_are_off(p, q, x):
+    made = torch.zeros_like(x)
+    made.requires_grad = True
+    for _ in range(2):
+        gradient = torch.autograd.grad(((made + x) * q).sum(), made)[0]
+        with torch.no_grad():
+            made += gradient * 0.5
+    return made.detach() + x
+
+
+def told_while_gradients_are_off(p, q, x):
+    with torch.no_grad():
+        made = x.clone().requires_grad_()
+        unrecorded = made * 2
+    return torch.autograd.grad((made * p).sum(), made)[0], unrecorded, unrecorded.requires_grad
+
+
+def view_of_what_is_written_later(p, q, x):
+    made = x.clone()
+    part = made[1:]
+    part.requires_grad_()
+    gradient = torch.autograd.grad((part * part).sum(), part)[0]
+    made.mul_(2)
+    return made + 1, gradient * 1
+
+
+def filled_before(p, q, x):
+    made = torch.empty_like(x).fill_(0.5)
+    made.requires_grad_()
+    return torch.autograd.grad((made * x).sin().sum(), made)[0] * 1
+
+
+def known_numbers(p, q, x):
+    made = torch.tensor([1.0, 2.0])
+    made.requires_grad_()
+    return torch.autograd.grad((made * made * x).sum(), made)[0] * 1
+
+
+MADE_INSIDE = [
+    sign_of_gradient,
+    written_while_gradients_are_off,
+    told_while_gradients_are_off,
+    view_of_what_is_written_later,
+    known_numbers,
+    filled_before,
 ]
 
 
@@ -158,8 +248,8 @@ def described(value, given):
 
 
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
-@pytest.mark.parametrize("function", FOLLOWED)
-def test_a_leaf_from_outside(function, backend):
+@pytest.mark.parametrize("function", [*FOLLOWED, *MADE_INSIDE])
+def test_a_leaf(function, backend):
     assert everything(dynascope.compile(function, backend=backend, fullgraph=True)) == everything(function)
 
 
@@ -232,3 +322,22 @@ def test_a_step_of_two_adversaries_is_one_graph():
     ours = train(lambda step: dynascope.compile(step, fullgraph=True))
     for one, other in zip(ours, train(lambda step: step), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_a_hook_of_an_input_of_grad_runs():
+    def differentiate(p, x):
+        return torch.autograd.grad((p * p * x).sum(), p)[0]
+
+    compiled, x = dynascope.compile(differentiate), torch.tensor([1.0, 2.0])
+    p = torch.tensor([3.0, 4.0], requires_grad=True)
+    assert compiled(p, x).tolist() == [6.0, 16.0]
+    handle = p.register_hook(lambda gradient: gradient * 2)
+    with dynascope.expected("backward-call"):
+        assert compiled(p, x).tolist() == differentiate(p, x).tolist() == [12.0, 32.0]
+    handle.remove()
+    assert compiled(p, x).tolist() == differentiate(p, x).tolist() == [6.0, 16.0]
+
+
+def test_views_made_before_are_as_in_eager():
+    with dynascope.expected("leaf-inside"):
+        assert everything(dynascope.compile(views_made_before)) == everything(views_made_before)

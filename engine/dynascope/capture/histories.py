@@ -25,3 +25,13 @@ def storage_of(node: fx.Node) -> int | None:
     """The identity of the memory that a node's tensor lies in."""
     example = node.meta.get("example_value")
     return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
+
+
+def lead_to(nodes: Iterable[fx.Node], leaves: Iterable[torch.Tensor]) -> bool:
+    """Whether one of the nodes is a leaf of these, or was computed from one by what autograd remembers."""
+    known = {id(leaf) for leaf in leaves}
+    if not known:
+        return False
+    examples = [example for node in nodes if isinstance(example := node.meta.get("example_value"), torch.Tensor)]
+    ends = (getattr(function, "variable", None) for function in functions_of(examples))
+    return any(id(each) in known for each in (*examples, *ends))

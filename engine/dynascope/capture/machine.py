@@ -137,6 +137,8 @@ class Machine:
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.assigned: dict[TensorValue, DataValue] = {}
         self.requirements: dict[TensorValue, RequirementValue] = {}
+        self.leaves_made: list[TensorValue] = []
+        """Tensors made inside that the program has told to require grad."""
         self.rewritten: list[Value] = []
         """What was written to once more."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []

@@ -69,6 +69,8 @@ class CaptureOptions:
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True
     """Whether what compiles the graph understands differentiation inside it."""
+    makes_leaves: bool = True
+    """Whether `requires_grad_` of a tensor made inside is part of a graph: nothing that leads to it may be needed after that."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     trace: Callable[[str], None] | None = None

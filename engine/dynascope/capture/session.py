@@ -19,7 +19,10 @@ import torch
 from torch import fx
 from torch.autograd import forward_ad
 
-from dynascope.capture import opcodes  # noqa: F401 (registers what instructions mean)
+from dynascope.capture import (
+    histories,
+    opcodes,  # noqa: F401 (registers what instructions mean)
+)
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     attention_flags,
     autocast,
@@ -88,7 +91,7 @@ from dynascope.capture.reasons import (
     WholeFunctionsOnly,
 )
 from dynascope.capture.region import CaptureOptions, CodeRegion
-from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.signals import Break, LeafLeaves, Raised, Refusal
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
@@ -177,6 +180,13 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     refusal = refusal_of(region)
     if refusal is not None:
         return refusal
+    try:
+        return as_late_as_possible(region, values, options)
+    except LeafLeaves:
+        return as_late_as_possible(region, values, replace(options, makes_leaves=False))
+
+
+def as_late_as_possible(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Captured | Refused:
     outcome, places = attempt(region, values, options)
     if not places or not isinstance(outcome, Refused):
         return outcome
@@ -372,6 +382,8 @@ class Session:
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
         checkpointing.check_unchanged(machine, states)
+        if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
+            raise LeafLeaves
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))

@@ -1,7 +1,7 @@
 """How a step of the interpreter ends other than with a value.
 
 `Break` says that the step cannot be captured, and why. `Raised` is the user program's own exception on its way to the
-user program's handler. Neither leaves `capture`.
+user program's handler. None leaves `capture`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ class Refusal(Exception):
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
+
+
+class LeafLeaves(Exception):
+    """A tensor that was made inside and told to require grad, or what was computed from it, is needed after the graph."""
 
 
 class Raised(Exception):

@@ -64,6 +64,9 @@ def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     tangents = [NONE] * len(outputs) if is_none(given["grad_outputs"]) else several(machine, given["grad_outputs"])
     if any(getattr(value, "object", None) is not None for value in inputs) and has_outside_history(machine, outputs):
         raise cannot(machine)  # which may lead to these inputs too
+    for value in inputs:
+        if isinstance(value, TensorValue) and value.object is not None:
+            guard_no_hooks(machine, value, HOOKS[:1])  # the other is run where a gradient is accumulated
     found = differentiate(machine, outputs, inputs, tangents, given["retain_graph"], given["create_graph"])
     if not allows_unused and any(map(is_none, found)):
         raise Break(TorchCallFails(machine.expression(), "an input was not used"))
@@ -173,8 +176,8 @@ def variables_of(machine: Machine, tensors: list[Value]) -> list[torch.Tensor]:
     return [*ends, *(each for each in examples if each.requires_grad and each.is_leaf)]
 
 
-def guard_no_hooks(machine: Machine, leaf: TensorValue) -> None:
-    for name in HOOKS:
+def guard_no_hooks(machine: Machine, leaf: TensorValue, names: tuple[str, ...] = HOOKS) -> None:
+    for name in names:
         if getattr(leaf.object, name, None) is not None:
             raise cannot(machine)
         machine.guards.add(AttributeSource(leaf.source, name), IdentityIs(None))

@@ -15,11 +15,9 @@ from dynascope.capture.protocols import gradient_requirements, gradients, made_c
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
-    missing,
     module_table,
     own_dictionary,
     property_part,
-    slot,
 )
 from dynascope.capture.protocols.classes import (
     MISSING,
@@ -30,7 +28,8 @@ from dynascope.capture.protocols.classes import (
     lookup,
     member,
 )
-from dynascope.capture.protocols.presence import MODULE_TABLES
+from dynascope.capture.protocols.presence import MODULE_TABLES, missing
+from dynascope.capture.protocols.slots import slot
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (

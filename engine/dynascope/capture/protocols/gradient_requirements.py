@@ -5,7 +5,9 @@
     for p in d.parameters(): p.requires_grad_(True)       as it was: nothing is left to write
 
 A graph is differentiated by what its inputs require when it begins. So of one that requires no grad then, and is told to, nothing
-is computed in the same graph.
+is computed in the same graph. A tensor made inside is a leaf inside, where nothing after the graph leads to it:
+
+    d = x.detach().requires_grad_();  torch.autograd.grad(loss(d), d)
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.protocols.gradients import check_leaf
 from dynascope.capture.reasons import TensorAttribute
@@ -51,6 +54,9 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
     """Of a tensor made inside, one that is computed, or of integers torch or plain Python decides."""
     if wanted == requires_grad(machine, tensor):
         return
+    if wanted and may_be_leaf(machine, tensor):
+        make_leaf(machine, tensor)
+        return
     is_leaf = tensor.object is not None and tensor.object.is_leaf
     if not is_leaf or tensor in machine.assigned or not (tensor.example.is_floating_point() or tensor.example.is_complex()):
         raise Break(TensorAttribute(NAME))
@@ -70,6 +76,27 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
     machine.journal.set(known, "wanted", wanted)
     machine.journal.set(known, "content", content)
     machine.write(known)
+
+
+def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
+    example = tensor.example
+    is_plain = tensor.object is None and tensor.python_type is torch.Tensor and tensor.instance is None
+    is_held_apart = tensor in machine.requirements or tensor in machine.assigned
+    records = machine.grad_mode and not torch.is_inference_mode_enabled() and not example.is_inference()
+    is_number = example.is_floating_point() or example.is_complex()
+    return machine.options.makes_leaves and is_plain and not is_held_apart and records and example.grad_fn is None and is_number
+
+
+def make_leaf(machine: Machine, tensor: TensorValue) -> None:
+    """From here on a leaf, in the graph too. `Session.finished` sees that no history that ends in it is needed after the graph."""
+    known_tensors.forget(machine, tensor)
+    example, graph = tensor.example, machine.graph
+    node = graph.call("call_method", "requires_grad_", (tensor.node,), {})
+    example.requires_grad_()
+    machine.journal.record(lambda: example.requires_grad_(False))
+    graph.describe(node, example, tensor.device)
+    graph.keep(node)
+    machine.journal.append(machine.leaves_made, tensor)
 
 
 def detached(machine: Machine, tensor: TensorValue) -> TensorValue:

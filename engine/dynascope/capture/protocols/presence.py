@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import InstanceValue, Value
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
@@ -66,3 +66,8 @@ def not_in_tables(machine: Machine, module: InstanceValue, name: str) -> None:
     for table in MODULE_TABLES:
         if table not in module.attributes:
             machine.guards.add(DictionaryAttributeSource(module.source, table), HasNoKey(name))
+
+
+def missing(machine: Machine, value: Value, name: str) -> Raised:
+    kind = value.python_type.__name__
+    return machine.throw(AttributeError, f"{kind!r} object has no attribute {name!r}")
