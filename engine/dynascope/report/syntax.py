@@ -131,7 +131,7 @@ def statement_text(span: Span) -> str:
     for node in _nodes_on(span):
         if isinstance(node, ast.expr) and _is_at(node, span):
             return ast.unparse(node)
-    return span.text()
+    return span.text().removesuffix(":")
 
 
 def _part(call: ast.Call, name: str) -> ast.expr | None:
