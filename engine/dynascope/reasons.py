@@ -187,7 +187,12 @@ def _object(change: ChangeFact) -> str:
     return f"Make `{change.expression}` once, before the calls, and pass the same object each time."
 
 
+HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"})
+
+
 def _other(change: ChangeFact) -> str:
+    if change.expression.rpartition(".")[2] in HOOKS:
+        return "Each layer's hooks are its own: they are compiled once for each, leave it."
     if change.before in ("true", "false"):
         return f"With and without anything in `{change.expression}` are two compilations, each made once: leave it."
     return (

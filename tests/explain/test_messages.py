@@ -199,6 +199,18 @@ CASES = {
         for _ in range(3):
             f(torch.ones(2), state)
     """,
+    "what a break left is of a class of its own": """
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        @dynascope.disable
+        def pair(x):
+            return TwoTensor(x, x)
+
+        def f(x):
+            return pair(x) * 2
+
+        f(torch.ones(2))
+    """,
     "a generator function": "def f(x):\n    yield x + 1\n\nlist(f(torch.ones(2)))",
     "disabled": """
         @dynascope.disable

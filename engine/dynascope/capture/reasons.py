@@ -276,7 +276,9 @@ class ForeignValue(Reason):
         return f"`{self.operation}` works on a {self.type_name}, whose operations cannot be part of a graph."
 
     def remedy(self) -> str:
-        return f"Convert the {self.type_name} to a tensor before the compiled function, or compute with it there."
+        return (
+            f"Compute with the {self.type_name} before or after the compiled function, and give the function the tensors that come of it."
+        )
 
 
 @dataclass(frozen=True)
@@ -373,7 +375,22 @@ class TensorSubclass(Reason):
     def remedy(self) -> str:
         if self.type_name.endswith(" tensor"):
             return "Compile the parts before and after it, which work on plain tensors (`dequantize`, `to_dense`)."
-        return f"Pass a plain tensor, for example `{self.expression}.as_subclass(torch.Tensor)`."
+        make = SUBCLASS_REMEDIES.get(self.type_name)
+        if make is not None:
+            return make(self.expression)
+        return f"Pass plain tensors in place of the {self.type_name}, or compile what comes before and after `{self.expression}`."
+
+
+SUBCLASS_REMEDIES = {
+    "DTensor": lambda text: (
+        f"Nothing is wrong: the layer runs as it was written, what is around it is compiled. `{text}.to_local()` gives this rank's part as "
+        "a plain tensor."
+    ),
+    "AsyncCollectiveTensor": lambda text: (
+        f"Nothing is wrong: what waits for `{text}` runs as it was written. `{text}.wait()` gives a plain tensor."
+    ),
+}
+"""Of classes of torch's own, what their tensors offer."""
 
 
 @dataclass(frozen=True)

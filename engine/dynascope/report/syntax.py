@@ -131,6 +131,8 @@ def statement_text(span: Span) -> str:
     for node in _nodes_on(span):
         if isinstance(node, ast.expr) and _is_at(node, span):
             return ast.unparse(node)
+        if isinstance(node, ast.For) and _is_at(node, span):
+            return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
     return span.text().removesuffix(":")
 
 
