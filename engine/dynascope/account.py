@@ -44,7 +44,7 @@ from dynascope.report.facts import (
 )
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
-from dynascope.report.syntax import assigned_names
+from dynascope.report.syntax import assigned_names, part_of_statement
 from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
 from dynascope.schedule.groups import FusionGroup
@@ -222,7 +222,10 @@ def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
         operation = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
         description = _description(node)
         span = stack[-1].span if stack else None
-        yield ValueFact(node.name, description, operation, span, stack, _variable(node, span))
+        variable = _variable(node, span)
+        place = next((frame.span for frame in reversed(stack) if is_user_file(frame.span.file)), None)
+        part = part_of_statement(place) if variable is None and place is not None else None
+        yield ValueFact(node.name, description, operation, span, stack, variable, part)
 
 
 def _variable(node: fx.Node, span: Span | None) -> str | None:
