@@ -42,8 +42,9 @@ from dynascope.report.facts import (
     StageText,
     ValueFact,
 )
+from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
-from dynascope.report.syntax import assigned_names
+from dynascope.report.syntax import assigned_names, part_of_statement
 from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
 from dynascope.schedule.groups import FusionGroup
@@ -97,7 +98,7 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
     )
     if isinstance(outcome, Refused):
         trace = tuple(_trace_texts(compilation))
-        return replace(refused, texts=trace, reason=lines.told(outcome.explain()))
+        return replace(refused, texts=trace, reason=lines.told(_in_words(outcome.explain(), region.code)))
     explanation = outcome.break_explanation()
     return replace(
         refused,
@@ -105,7 +106,7 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
         exit=_exit_kind(outcome),
         graph=graph,
         guards=tuple(_guard_facts(outcome.guards, region, lines)),
-        reason=lines.told(explanation) if explanation is not None else None,
+        reason=lines.told(_in_words(explanation, region.code)) if explanation is not None else None,
         texts=tuple(_code_texts(compilation)),
         followed=tuple(
             FileLines(file, tuple(sorted(found)))
@@ -113,6 +114,12 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
             if is_user_file(file)
         ),
     )
+
+
+def _in_words(explanation: Explanation, code: types.CodeType) -> Explanation:
+    """What a break left on the stack is named by the expression that it is the value of."""
+    message, remedy = (in_users_words(text, code) for text in (explanation.message, explanation.remedy))
+    return replace(explanation, message=message, remedy=remedy)
 
 
 def _uses_of(entry: Any) -> Callable[[], tuple[int, int]]:
@@ -215,7 +222,10 @@ def _values(graph: CompiledGraph, lines: UserLines) -> Iterator[ValueFact]:
         operation = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
         description = _description(node)
         span = stack[-1].span if stack else None
-        yield ValueFact(node.name, description, operation, span, stack, _variable(node, span))
+        variable = _variable(node, span)
+        place = next((frame.span for frame in reversed(stack) if is_user_file(frame.span.file)), None)
+        part = part_of_statement(place) if variable is None and place is not None else None
+        yield ValueFact(node.name, description, operation, span, stack, variable, part)
 
 
 def _variable(node: fx.Node, span: Span | None) -> str | None:

@@ -73,9 +73,13 @@ class GuardFailed(Reason):
     """Whether sizes may vary, as the program chose."""
 
     def message(self) -> str:
+        if self.change.expression.startswith("for "):
+            return f"a break left the loop `{self.change.expression}`, which goes on at another item"
         return self.failure
 
     def remedy(self) -> str:
+        if self.change.expression.startswith("for "):
+            return f"Remove the break inside the loop `{self.change.expression}`; then all its turns are one graph."
         if self.change.cause == "size" and self.dynamic is not False:
             return _varying_size(self.change) or _size(self.change)
         return REMEDIES[self.change.cause](self.change)
@@ -169,7 +173,10 @@ def _length(change: ChangeFact) -> str:
 
 
 def _value(change: ChangeFact) -> str:
-    return f"Each value of `{change.expression}` is compiled once. For a flag that is as it should be; keep others the same."
+    return (
+        f"Each value of `{change.expression}` is compiled once. For a flag that is as it should be; what differs in every call is better "
+        "left to the caller."
+    )
 
 
 def _type(change: ChangeFact) -> str:
@@ -180,8 +187,18 @@ def _object(change: ChangeFact) -> str:
     return f"Make `{change.expression}` once, before the calls, and pass the same object each time."
 
 
+HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"})
+
+
 def _other(change: ChangeFact) -> str:
-    return f"Each case is compiled once: where there are few, leave it; else keep `{change.expression}` as it was in the earlier calls."
+    if change.expression.rpartition(".")[2] in HOOKS:
+        return "Each layer's hooks are its own: they are compiled once for each, leave it."
+    if change.before in ("true", "false"):
+        return f"With and without anything in `{change.expression}` are two compilations, each made once: leave it."
+    return (
+        f"Each case of `{change.expression}` is compiled once: where there are few, leave it. Where there are many, look at it in the "
+        "caller, and give the function what follows from it as an argument."
+    )
 
 
 REMEDIES: dict[Cause, Callable[[ChangeFact], str]] = {

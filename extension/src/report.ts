@@ -149,6 +149,7 @@ export interface ValueFact {
   span: Span | null;
   stack: UserFrame[];
   variable: string | null;
+  part: string | null;
 }
 export interface ExternFact {
   operation: string;

@@ -69,7 +69,7 @@ def scaled(x, scale, flag=True):
 def test_numbers_and_flags_that_are_baked_in():
     rows = rows_of(scaled, torch.ones(3), 2.0)
     wrong = {proof.call for proof in rows["torch.jit.trace"].proofs if proof.found and not proof.is_said}
-    assert "3.0 instead of 2.0" in wrong and "1 arguments that are no tensors" in rows["torch.jit.trace"].notes[0]
+    assert "3.0 instead of 2.0" in wrong and "1 argument that is no tensor is a constant" in rows["torch.jit.trace"].notes[0]
     assert rows["dynascope"].is_sound
 
 
@@ -87,6 +87,23 @@ def test_a_module_and_lazy_tensors_or_the_reason_why_not():
     assert all(rows[name].captured for name in ("torch.jit.trace", "torch.jit.script", "torch.fx", "torch.export", "dynascope"))
     lazy = rows["LazyTensor"]
     assert (lazy.is_missing and "no backend for lazy tensors" in lazy.failure) or lazy.captured
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, is_doubled=True):
+        return self.one(x) * (2 if is_doubled else 1) if x.mean() > 0 else self.other(x)
+
+
+def test_a_module_that_takes_more_than_tensors_is_traced_with_its_parameters():
+    """Traced as a plain function its parameters would be constants, which those that require gradients may not be."""
+    traced = rows_of(Gated(), torch.ones(2, 4), True)["torch.jit.trace"]
+    assert traced.captured and not traced.is_sound and "aten::linear" in traced.pieces[0]
+    wrong = {proof.call for proof in traced.proofs if proof.found}
+    assert {"the signs of its tensors changed", "False instead of True"} <= wrong
 
 
 PROGRAM = """

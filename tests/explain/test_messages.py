@@ -56,6 +56,66 @@ CASES = {
     """,
     "conditional expression": "def f(x):\n    return x + 1 if x.sum() > 0 else x - 1\n\nf(torch.ones(2))",
     "while": "def f(x):\n    while x.abs().max() > 1:\n        x = x / 2\n    return x\n\nf(torch.full((2,), 3.0))",
+    "if that keeps numbers and a count": """
+        class Best:
+            loss, patience = 9.0, 0
+
+        def f(best, x):
+            if x.sum() < best.loss:
+                best.loss = x.sum()
+                best.patience = 0
+            else:
+                best.patience += 1
+            return x * 2
+
+        f(Best(), torch.ones(2))
+    """,
+    "if that leaves a loop": """
+        def f(x):
+            for _ in range(9):
+                x = x / 2
+                if x.norm() < 1e-2:
+                    break
+            return x
+
+        f(torch.ones(2))
+    """,
+    "if that leaves a turn": """
+        def f(x):
+            for row in x:
+                if row.sum() < 0:
+                    continue
+                x = x + row
+            return x
+
+        f(torch.ones(2, 2))
+    """,
+    "if that returns early": """
+        def f(x, layers=(torch.relu, torch.tanh)):
+            for layer in layers:
+                x = layer(x)
+                if x.max() > 9:
+                    return x
+            return x * 2
+
+        f(torch.ones(2))
+    """,
+    "if that returns nothing": """
+        def f(x):
+            if x.argmax() == 1:
+                return None
+            return x * 2
+
+        f(torch.ones(2))
+    """,
+    "math.isnan": """
+        import math
+
+        def f(x):
+            return x * 0 if math.isnan(x.sum()) else x
+
+        f(torch.ones(2))
+    """,
     "assert": "def f(x):\n    assert (x > 0).all(), 'positive'\n    return x.log()\n\nf(torch.ones(2))",
     "not": "def f(x):\n    flag = not x.any()\n    return x + flag\n\nf(torch.ones(2))",
     "item": "def f(x):\n    return x / x.max().item()\n\nf(torch.ones(2))",
@@ -129,6 +189,28 @@ CASES = {
         for _ in range(4):
             f(model, torch.ones(2))
     """,
+    "again: a dict that is filled": """
+        def f(x, state):
+            if not state:
+                state["step"] = x * 0
+            return x + state["step"]
+
+        state = {}
+        for _ in range(3):
+            f(torch.ones(2), state)
+    """,
+    "what a break left is of a class of its own": """
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        @dynascope.disable
+        def pair(x):
+            return TwoTensor(x, x)
+
+        def f(x):
+            return pair(x) * 2
+
+        f(torch.ones(2))
+    """,
     "a generator function": "def f(x):\n    yield x + 1\n\nlist(f(torch.ones(2)))",
     "disabled": """
         @dynascope.disable
@@ -183,6 +265,21 @@ def test_it_says_what_was_reviewed(case, tmp_path, capsys):
     assert said(CASES[case], tmp_path) == sections()[case]
 
 
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        ("    rows = x[x > 9]\n    if len(rows) == 0:\n        return x\n    return rows.mean()\n", "`torch._check(len(rows) != 0)`"),
+        ("    while (x := x[x > x.min()]).numel() > 1:\n        pass\n    return x\n", "Leave the loop outside"),
+        ("    if x.argmax().item() == 1:\n        return x\n    return x * 2\n", "`torch.where(x.argmax() == 1, x, result)`"),
+    ],
+)
+@pytest.mark.expects("data-dependent-branch")
+def test_numbers_that_only_the_run_knows(lines, words, tmp_path):
+    """Where there are kernels they are numbers of the graph; what asks for their truth is advised on the tensor, or on how many."""
+    text = f"@dynascope.compile\ndef g(x):\n{lines}\ng(torch.arange(4.0))"
+    assert words in said(text, tmp_path)
+
+
 def test_the_file_has_these_cases_and_no_others():
     assert list(sections()) == list(CASES)
 
@@ -196,7 +293,7 @@ def test_code_in_the_words_is_valid_python():
     for quoted in set(QUOTED.findall(FILE.read_text(encoding="utf-8"))):
         if quoted in ("and", "not", ".to(...)", "drop_last=True", "output_size=n") or re.fullmatch(r"[\w.]+", quoted):
             continue
-        ends = (f"{quoted}\ndef f(): pass" if quoted.startswith("@") else quoted, f"{quoted}:\n    pass")
+        ends = (f"{quoted}\ndef f(): pass" if quoted.startswith("@") else quoted, f"{quoted}:\n    pass", f"{quoted}\n    pass")
         assert any(map(_parses, ends)), quoted
 
 

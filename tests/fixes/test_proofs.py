@@ -206,6 +206,47 @@ def test_what_others_call_keeps_its_parameters(program, prover):
     assert not mend(program(text), prover).texts
 
 
+def test_an_edit_that_mends_nothing_is_not_made(program, prover):
+    """`torch.isnan(loss)` in place of `math.isnan(loss)` breaks as well where nothing is returned for it."""
+    text = (
+        "import math\n" + HEAD + "def f(x):\n    loss = (x * 2).sum()\n    if math.isnan(loss):\n        return None\n"
+        "    print('so far')\n    return loss\n\n\nf(torch.ones(3))\n"
+    )
+    mended = mend(program(text), prover, each=False)
+    assert [(one.line, one.title) for one in mended.made] == [(10, "Run this only where nothing is compiled")]
+    assert "math.isnan(loss)" in str(mended.texts) and mended.proof.breaks == (2, 1)
+
+
+def test_what_the_program_keeps_is_compared(program, prover):
+    text = HEAD + "def f(x):\n    global last\n    last = x.sum().item()\n    return x * 2\n\n\nlast = 0.0\nf(torch.ones(3))\n"
+    there = program(text)
+    before, after = prover.tried(there, {}), prover.tried(there, {there.file: text.replace("x.sum()", "x.max()")})
+    assert prover.compared(before, after)["kept"] == ["last"] and not prover.compared(before, after)["why"]
+
+
+@pytest.mark.parametrize(
+    "first, then, otherwise, made",
+    [
+        ("0.5", "y.sum().item()", "", "torch.where(is_chosen, y.sum().double(), best).item()"),
+        ("float('inf')", "float(y.sum())", "", "torch.where(is_chosen, y.sum().double(), best).item()"),
+        ("1.0", "best * 0.3", "", "torch.where(is_chosen, torch.tensor(best * 0.3, dtype=torch.float64), best).item()"),
+        ("1", "best + 1", "0", "torch.where(is_chosen, best + 1, 0).item()"),
+        ("0", "y.sum().item()", "", None),
+        ("None", "y.sum().item()", "", None),
+        ("torch.zeros(())", "1.0", "", None),
+    ],
+)
+def test_numbers_that_a_branch_keeps_stay_the_numbers_they_are(program, prover, first, then, otherwise, made):
+    text = (
+        HEAD + f"def f(x):\n    global best\n    y = x * 2\n    if y.sum() > 1:\n        best = {then}\n"
+        + (f"    else:\n        best = {otherwise}\n" if otherwise else "")
+        + f"    return y\n\n\nbest = {first}\nfor value in (0.1, 0.3, 0.2, -1.0):\n    f(torch.full((3,), value))\n    print(repr(best))\n"
+    )
+    mended = mend(program(text), prover, each=False)
+    assert (made in str(mended.texts)) if made else not mended.texts
+    assert (mended.proof is not None and mended.proof.breaks == (1, 0)) == bool(made)
+
+
 def command(folder, *words, **others):
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
     line = [sys.executable, "-m", "dynascope", "fix", *words]
@@ -219,6 +260,7 @@ def test_the_command_prints_a_patch_then_writes(program, tmp_path):
         answer.returncode == 0 and "-    print('so far')\n+    if not torch.compiler.is_compiling():\n" in answer.stdout
     )
     assert "no break instead of 1; results equal on 1 call" in answer.stderr
+    assert "program.py:6: Run this only where nothing is compiled.\n" in answer.stderr
     assert "is_compiling" not in Path(file).read_text()
     (fix,) = json.loads(command(tmp_path, "--json", "program.py").stdout)["fixes"]
     assert fix["codes"] == ["print-call"] and fix["edits"][0]["line"] == 6

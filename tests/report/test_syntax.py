@@ -6,7 +6,14 @@ import warnings
 
 import pytest
 from dynascope.report.span import Span
-from dynascope.report.syntax import argument_texts, assigned_names, built_expression, condition, parsed
+from dynascope.report.syntax import (
+    argument_texts,
+    assigned_names,
+    built_expression,
+    condition,
+    parsed,
+    part_of_statement,
+)
 
 TEXT = """\
 import torch
@@ -106,3 +113,23 @@ def test_a_program_that_warns_when_it_is_compiled_can_be_read():
     with pytest.raises(SyntaxError):
         parsed("x = (")
     assert isinstance(parsed("'\\d' + a", mode="eval").body, ast.BinOp)
+
+
+@pytest.mark.parametrize(
+    "line, text, part",
+    [
+        ("y = model(x).squeeze(-1)", "model(x)", "model(x)"),
+        ("y = model(x)", "model(x)", None),
+        ("y = np.sort(x.numpy())[0]", "x.numpy()", "x.numpy()"),
+        ("y = z, model(x)", "model(x)", None),
+        ("y = model(x) if ready else x", "model(x)", None),
+        ("a, b = (model(each) for each in x)", "model(each)", None),
+        ("print(model(x).sum())", "model(x)", None),
+        ("y = model(first_argument, second_argument, third_argument).sum()", "model(first_argument, second_argument, third_argument)", "…"),
+    ],
+)
+def test_what_an_assignment_goes_on_with(tmp_path, line, text, part):
+    file = tmp_path / "part.py"
+    file.write_text(f"{line}\n")
+    column = line.index(text)
+    assert part_of_statement(Span(str(file), 1, column, 1, column + len(text))) == part

@@ -1,6 +1,7 @@
 """Variants, inlined functions and edits: what a real report of a small program makes of them."""
 
 import textwrap
+from pathlib import Path
 
 import pytest
 from dynascope import recording
@@ -212,6 +213,32 @@ def test_each_line_that_calls_a_library_s_function_has_the_facts_of_its_own_vari
     assert (labels[3], labels[4]) == ("f32[2]", "f32[s0]")
 
 
+def test_what_a_line_makes_of_a_compiled_value_is_not_said_to_be_it(tmp_path):
+    """What the model gives is not what `y` is; the layer's own line says what the layer makes."""
+    path = str(tmp_path / "goes_on.py")
+    text = (
+        "import torch, dynascope\n"
+        "layers = torch.nn.Sequential(\n"
+        "    torch.nn.ReLU(),\n"
+        ")\n"
+        "model = dynascope.compile(layers, backend='eager')\n"
+        "y = model(torch.ones(2, 1)).squeeze(-1)\n"
+        "z = model(torch.ones(2, 1))\n"
+    )
+    recorder = recording.Recorder(path)
+    before = recording.use(recorder)
+    Path(path).write_text(text)
+    try:
+        exec(compile(text, path, "exec"), {"__name__": "__main__"})
+    finally:
+        recording.use(before)
+    session = Session(lambda p: text, lambda p: text)
+    session.begin(path)
+    session.accept(path, recorder.report())
+    labels = {hint.line: hint.label.strip() for hint in hints(session.view(path))}
+    assert labels[6] == "model(torch.ones(2, 1)) f32[2, 1]" and labels[3] == "f32[2, 1]"
+
+
 def made(identifier, *guards, line=7):
     span = Span("m.py", line)
     facts = tuple(GuardFact(expression, f"`{expression}` {value}", kind, None, (), value) for expression, kind, value in guards)
@@ -220,6 +247,13 @@ def made(identifier, *guards, line=7):
 
 def labels(*entries):
     return [variant.label for variant in variants_of(FunctionFact("f0", "f", Span("m.py", 1), entries))]
+
+
+def test_a_variant_is_not_told_by_strides_where_anything_else_tells_it():
+    one = made("f0.e0", ("x", "TensorMatches", "f32[2, 3]"), ("x.stride(1) and x.stride(0)", "RelationHolds", "keep to `x.stride(1) == 1`"))
+    other = made("f0.e1", ("x", "TensorMatches", "f32[2, 3]"), ("n", "RelationHolds", "and `m` keep to `n == m`"))
+    third = made("f0.e2", ("x", "TensorMatches", "f32[2, 3]"), ("y", "TensorMatches", "f32[4]"))
+    assert labels(one, other, third)[1:] == ["n == m", "y f32[4]"]
 
 
 def test_every_variant_is_told_apart():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
 from dynascope.report.syntax import asking_node, condition
@@ -29,11 +30,14 @@ def advice(place: Span, fallback: str) -> str:
     test = getattr(node, "test", None)
     text = found.span.text() if found.span is not None else fallback.rstrip(":")
     text = as_tensor(test) if test is not None else text
+    count = _count_asked(test)
+    if count is not None and isinstance(node, (ast.If, ast.While)):
+        return _advice_for_count(node, count)
     match node:
         case ast.While():
+            kept = _kept_in_loop(node, text)
             return (
-                f"Take a fixed number of turns and keep what is finished with `torch.where({text}, new, old)`, or leave the "
-                "loop outside and compile its body."
+                f"Take a fixed number of turns and keep what is finished ({kept}), or leave the loop outside and compile its body."
             )
         case ast.Assert():
             return f"Return `{text}` as another result and assert it in the caller, or check before the call."
@@ -51,7 +55,7 @@ def advice(place: Span, fallback: str) -> str:
 
 
 def as_tensor(test: ast.expr) -> str:
-    """The same condition without asking for a truth: `a and not b` is `torch.logical_and(a, torch.logical_not(b))`."""
+    """The same condition without asking for a truth or a number: `a and not b.item()` is `torch.logical_and(a, torch.logical_not(b))`."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"torch.logical_not({as_tensor(operand)})"
@@ -59,7 +63,67 @@ def as_tensor(test: ast.expr) -> str:
             name = "logical_and" if isinstance(op, ast.And) else "logical_or"
             first, *others = map(as_tensor, values)
             return functools.reduce(lambda left, right: f"torch.{name}({left}, {right})", others, first)
-    return ast.unparse(test)
+    return _kept(test)
+
+
+CONVERSIONS = frozenset({"float", "int", "bool"})
+
+
+def _kept(value: ast.expr) -> str:
+    """The words of a value that stays a tensor where its number was taken out."""
+    return ast.unparse(ast.fix_missing_locations(_Kept().visit(ast.parse(ast.unparse(value), mode="eval").body)))
+
+
+class _Kept(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+                return tensor
+            case ast.Call(func=ast.Name(id=name), args=[tensor], keywords=[]) if name in CONVERSIONS:
+                return node if isinstance(tensor, ast.Constant) else tensor
+        return node
+
+
+def _count_asked(test: ast.expr | None) -> str | None:
+    """What asks how many elements there are: `len(rows)`, `rows.numel()`, `rows.shape[0]`."""
+    for node in ast.walk(test) if test is not None else ():
+        match node:
+            case ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="numel" | "size")):
+                return ast.unparse(node)
+            case ast.Subscript(value=ast.Attribute(attr="shape")):
+                return ast.unparse(node)
+    return None
+
+
+def _advice_for_count(node: ast.If | ast.While, count: str) -> str:
+    known = f"How many elements there are (`{count}`) is known only at run time."
+    if isinstance(node, ast.While):
+        return f"{known} Leave the loop outside and compile its body, or keep all elements and a mask of those that are left."
+    never = ast.unparse(node.test.operand if isinstance(node.test, ast.UnaryOp) else _negated(node.test))
+    return (
+        f"{known} Where what follows does as well with none, leave out this `if`; where it never holds, say so before it with "
+        f"`torch._check({never})`."
+    )
+
+
+NEGATED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt}
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    match test:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in NEGATED:
+            return ast.Compare(left, [NEGATED[type(operator)]()], [right])
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def _kept_in_loop(node: ast.While, text: str) -> str:
+    """`x = torch.where(x.max() > 1, x / 2, x)`, of the first value that the loop's body changes."""
+    rows = _rows(node.body) or {}
+    changed = next(((name, value) for name, value in rows.items()), None)
+    if changed is None:
+        return f"`torch.where({text}, new, old)`"
+    return f"`{changed[0]} = torch.where({text}, {_kept(changed[1])}, {changed[0]})`"
 
 
 def _advice_for_if(node: ast.If, text: str) -> str:
@@ -74,6 +138,25 @@ def _advice_for_if(node: ast.If, text: str) -> str:
     chosen = _choice_of(node, text)
     if chosen is not None:
         return _choice(chosen)
+    rows = _choices_of(node)
+    if rows:
+        return f"Write `is_chosen = {text}`, then {', '.join(f'`{row}`' for row in rows)}: both sides are computed and one is chosen."
+    match node.body[-1]:
+        case ast.Break():
+            return (
+                f"Take every turn, and behind this one keep each value that is finished with `torch.where({text}, value, ...)`; or "
+                "leave the loop outside and compile its body."
+            )
+        case ast.Continue():
+            return f"In place of `continue`, keep what the turn changes with `torch.where({text}, value, ...)`."
+        case ast.Return(value=value) if not _is_of_tensors(value):
+            given = "nothing" if value is None else f"`{ast.unparse(value)}`"
+            return f"Return `{text}` as another result, and let the caller take {given} where it holds."
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Tuple):
+            return (
+                f"Compute what follows in any case, and return `torch.where({text}, {_kept(value)}, result)` of both results at the end; "
+                f"or leave the decision to the caller, with `{text}` as another result."
+            )
     return (
         f"Compute both sides and choose each result with `torch.where({text}, a, b)`, or decide from something known beforehand, "
         "such as a shape or an argument."
@@ -91,17 +174,59 @@ def _choice_of(node: ast.If, text: str) -> str | None:
     first, second = node.body[0], node.orelse[0] if node.orelse else None
     match first, second:
         case ast.Return(value=ast.expr() as yes), ast.Return(value=ast.expr() as no):
-            return f"return torch.where({text}, {ast.unparse(yes)}, {ast.unparse(no)})"
-        case ast.Assign(targets=[target], value=yes), ast.Assign(targets=[other], value=no):
-            if ast.unparse(target) == ast.unparse(other) and isinstance(target, (ast.Name, ast.Attribute)):
-                return f"{ast.unparse(target)} = torch.where({text}, {ast.unparse(yes)}, {ast.unparse(no)})"
-        case ast.Assign(targets=[ast.Name() as target], value=yes), None:
-            name = target.id
-            return f"{name} = torch.where({text}, {ast.unparse(yes)}, {name})"
-        case ast.AugAssign(target=ast.Name() as target, op=op, value=value), None:
-            changed = ast.unparse(ast.BinOp(ast.Name(target.id), op, value))
-            return f"{target.id} = torch.where({text}, {changed}, {target.id})"
-    return None
+            if _is_of_tensors(yes) and _is_of_tensors(no):
+                return f"return torch.where({text}, {_kept(yes)}, {_kept(no)})"
+            return None
+    rows = _rows(node.body), _rows(node.orelse)
+    if rows[0] is None or rows[1] is None or len({**rows[0], **rows[1]}) != 1:
+        return None
+    ((name, _),) = {**rows[0], **rows[1]}.items()
+    return _row(name, text, rows)
+
+
+MOST_ROWS = 3
+
+
+def _choices_of(node: ast.If) -> list[str]:
+    """A statement for each value that a side changes, in order."""
+    sides = _rows(node.body), _rows(node.orelse)
+    if sides[0] is None or sides[1] is None or not 0 < len({**sides[0], **sides[1]}) <= MOST_ROWS:
+        return []
+    return [_row(name, "is_chosen", sides) for name in {**sides[0], **sides[1]}]
+
+
+def _row(name: str, text: str, sides: Sequence[Mapping[str, ast.expr] | None]) -> str:
+    first, second = (_kept(side[name]) if side and name in side else name for side in sides)
+    return f"{name} = torch.where({text}, {first}, {second})"
+
+
+def _rows(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
+    """What names and attributes become, where a side does nothing else, each once and of tensors or numbers."""
+    found: dict[str, ast.expr] = {}
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+                pass
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
+                value = ast.BinOp(ast.parse(ast.unparse(target), mode="eval").body, operator, value)
+            case ast.Pass():
+                continue
+            case _:
+                return None
+        if ast.unparse(target) in found or not _is_of_tensors(value):
+            return None
+        found[ast.unparse(target)] = value
+    return found
+
+
+def _is_of_tensors(value: ast.expr | None) -> bool:
+    """Whether `torch.where` may be given it, as far as the text says so."""
+    match value:
+        case None | ast.JoinedStr() | ast.List() | ast.Tuple() | ast.Dict() | ast.Set() | ast.Lambda():
+            return False
+        case ast.Constant(value=constant):
+            return isinstance(constant, (bool, int, float))
+    return True
 
 
 def _is_log(statement: ast.stmt) -> bool:

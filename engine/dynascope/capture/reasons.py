@@ -39,6 +39,8 @@ class DataDependentValue(Reason):
     conversion: str
 
     def message(self) -> str:
+        if self.conversion == "item" and ".item" not in self.expression:
+            return f"`{self.expression}` depends on the values in a tensor, known only at run time."
         return (
             f"`{self.expression}` takes a Python value out of a tensor (`{self.conversion}`), known only at run time."
         )
@@ -50,12 +52,22 @@ class DataDependentValue(Reason):
         return f"Keep `{self.expression}` a zero-dimensional tensor: arithmetic and `torch.where` work on it without `{self.conversion}`."
 
 
+def _without_item(text: str) -> str:
+    """A number that nobody took out in so many words: how many elements a mask has left, an index that was computed."""
+    return (
+        f"What `{text}` needs is known only at run time: keep all elements and a mask of those that count, or leave this part to the "
+        "caller and compile what is around it."
+    )
+
+
 VALUE_REMEDIES = {
     "numpy": lambda text: (
         f"Compute with torch in place of NumPy, so that `{text}` is not needed; or call NumPy outside the compiled function."
     ),
     "item": lambda text: (
-        f"Leave out the conversion in `{text}`: a tensor without dimensions takes part in arithmetic, comparisons and `torch.where`. "
+        _without_item(text)
+        if ".item" not in text
+        else f"Leave out the conversion in `{text}`: a tensor without dimensions takes part in arithmetic, comparisons and `torch.where`. "
         "For logging, return it and convert it in the caller."
     ),
     "tolist": lambda text: f"Iterate over the tensor itself, or call `{text}` after the compiled function returned.",
@@ -186,7 +198,13 @@ LOG_METHODS = frozenset({"log", "debug", "info", "warning", "warn", "error", "ex
 LOGGERS = ("log", "warnings")
 BARS = ("tqdm", "pbar", "progress", "bar.update")
 
+TWINS_OF_MATH = frozenset({"isnan", "isinf", "isfinite"})
+"""What `math` answers with a truth, and torch with a tensor."""
 CALL_REMEDIES = (
+    (
+        lambda name: name.startswith("math.") and name.removeprefix("math.") in TWINS_OF_MATH,
+        lambda name: f"Write `torch.{name.removeprefix('math.')}`, which answers with a tensor, and choose with `torch.where`.",
+    ),
     (
         is_report,
         lambda name: (
@@ -258,7 +276,9 @@ class ForeignValue(Reason):
         return f"`{self.operation}` works on a {self.type_name}, whose operations cannot be part of a graph."
 
     def remedy(self) -> str:
-        return f"Convert the {self.type_name} to a tensor before the compiled function, or compute with it there."
+        return (
+            f"Compute with the {self.type_name} before or after the compiled function, and give the function the tensors that come of it."
+        )
 
 
 @dataclass(frozen=True)
@@ -355,7 +375,22 @@ class TensorSubclass(Reason):
     def remedy(self) -> str:
         if self.type_name.endswith(" tensor"):
             return "Compile the parts before and after it, which work on plain tensors (`dequantize`, `to_dense`)."
-        return f"Pass a plain tensor, for example `{self.expression}.as_subclass(torch.Tensor)`."
+        make = SUBCLASS_REMEDIES.get(self.type_name)
+        if make is not None:
+            return make(self.expression)
+        return f"Pass plain tensors in place of the {self.type_name}, or compile what comes before and after `{self.expression}`."
+
+
+SUBCLASS_REMEDIES = {
+    "DTensor": lambda text: (
+        f"Nothing is wrong: the layer runs as it was written, what is around it is compiled. `{text}.to_local()` gives this rank's part as "
+        "a plain tensor."
+    ),
+    "AsyncCollectiveTensor": lambda text: (
+        f"Nothing is wrong: what waits for `{text}` runs as it was written. `{text}.wait()` gives a plain tensor."
+    ),
+}
+"""Of classes of torch's own, what their tensors offer."""
 
 
 @dataclass(frozen=True)
@@ -433,10 +468,14 @@ class LoopGoesOn(Reason):
     iterable: str
 
     def message(self) -> str:
-        return f"The loop over `{self.iterable}` was left by an earlier break; Python takes its next item."
+        return f"{self._loop()} was left by an earlier break; Python takes its next item."
 
     def remedy(self) -> str:
-        return f"Remove the break inside the loop over `{self.iterable}`; then all its turns are one graph."
+        return f"Remove the break inside the {self._loop().removeprefix('The ')}; then all its turns are one graph."
+
+    def _loop(self) -> str:
+        head = self.iterable.removesuffix(":")
+        return f"The loop `{head}`" if head.startswith("for ") else f"The loop over `{head}`"
 
 
 @dataclass(frozen=True)

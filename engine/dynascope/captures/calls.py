@@ -194,5 +194,5 @@ def _how(a: Any, b: Any) -> str:
             if x.dtype != y.dtype:
                 return f"gives {x.dtype}, eager {y.dtype}"
             if not _same_leaf(x, y):
-                return f"gives other values: up to {float((x.double() - y.double()).abs().max()):.3g} apart"
+                return f"gives other values: up to {float((x.detach().double() - y.detach().double()).abs().max()):.3g} apart"
     return "gives another result"

@@ -35,10 +35,27 @@ def by_trace(function: Callable, call: Call) -> Capture:
     if isinstance(function, nn.Module) and not call.keywords and len(tensors) == len(call.arguments):
         traced = torch.jit.trace(function, call.arguments, check_trace=False)
     else:
-        traced = torch.jit.trace(lambda *given: function(*rebuilt(given)[0], **rebuilt(given)[1]), tensors, check_trace=False)
+        traced = torch.jit.trace(_of_tensors(function, rebuilt), tensors, check_trace=False)
     frozen = len(pytree.tree_leaves((call.arguments, call.keywords))) - len(tensors)
-    notes = (f"{frozen} arguments that are no tensors are constants",) if frozen else ()
-    return Capture(lambda *a, **k: traced(*_tensors_of(Call(a, k))[0]), (str(traced.graph),), notes)
+    words = "1 argument that is no tensor is a constant" if frozen == 1 else f"{frozen} arguments that are no tensors are constants"
+    notes = (words,) if frozen else ()
+    graph = traced.inlined_graph if isinstance(function, nn.Module) else traced.graph
+    return Capture(lambda *a, **k: traced(*_tensors_of(Call(a, k))[0]), (str(graph),), notes)
+
+
+def _of_tensors(function: Callable, rebuilt: Callable) -> Callable:
+    """The call with its tensors as the only arguments; of a module it is one too, whose parameters are no constants."""
+
+    def call(*given: torch.Tensor) -> Any:
+        arguments, keywords = rebuilt(given)
+        return function(*arguments, **keywords)
+
+    if not isinstance(function, nn.Module):
+        return call
+    holder = nn.Module()
+    holder.called = function
+    holder.forward = call
+    return holder
 
 
 def by_script(function: Callable, call: Call) -> Capture:

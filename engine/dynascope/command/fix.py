@@ -89,6 +89,7 @@ def _summary(mended: Mended, is_written: bool) -> list[str]:
     names = ", ".join(shown_path(file) for file in mended.texts)
     lines = []
     if mended.proof is not None:
+        lines += [f"{shown_path(one.file)}:{one.line}: {one.title}." for one in mended.made]
         lines.append(f"{'mended' if is_written else 'would mend'} {names}: {mended.proof.words()}.")
     elif not mended.left:
         lines.append("there is no break to mend.")

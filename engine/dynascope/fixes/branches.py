@@ -25,7 +25,7 @@ TITLE = "Choose with torch.where"
 def chosen_values(site: Site) -> Fix | None:
     """Branches that give values to variables."""
     source = site.source
-    statement = _deciding(site)
+    statement = deciding(site)
     indentation = source.indentation(statement) if statement is not None else None
     if statement is None or indentation is None:
         return None
@@ -45,7 +45,7 @@ def chosen_values(site: Site) -> Fix | None:
 def chosen_result(site: Site) -> Fix | None:
     """`if c: return a`, with the other result in an `else` or further down."""
     source = site.source
-    statement = _deciding(site)
+    statement = deciding(site)
     if statement is None or source.indentation(statement) is None or len(statement.body) != 1:
         return None
     first = statement.body[0]
@@ -68,7 +68,7 @@ def chosen_expression(site: Site) -> Fix | None:
     if found is None or not _within(node, found.test):
         return None
     torch, imports = source.torch
-    value = _results(torch, _truth(found.test, torch), found.body, found.orelse)
+    value = _results(torch, truth(found.test, torch), found.body, found.orelse)
     if value is None:
         return None
     text = _text(value)
@@ -78,7 +78,7 @@ def chosen_expression(site: Site) -> Fix | None:
 
 def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[ast.stmt], last: ast.expr) -> Fix | None:
     torch, imports = source.torch
-    condition = _truth(statement.test, torch)
+    condition = truth(statement.test, torch)
     indentation = source.indentation(statement)
     if len(rest) == 1:
         value = _results(torch, condition, first, last)
@@ -104,7 +104,7 @@ def _results(torch: str, condition: ast.expr, first: ast.expr, last: ast.expr) -
     return None
 
 
-def _deciding(site: Site) -> ast.If | None:
+def deciding(site: Site) -> ast.If | None:
     """The `if` that asks for the truth of the expression; of a chain of `elif`s the first."""
     statement = site.source.statement(site.node)
     if not isinstance(statement, ast.If) or not _within(site.node, statement.test):
@@ -118,7 +118,7 @@ def _deciding(site: Site) -> ast.If | None:
 def _rows(
     statement: ast.If, torch: str, source: Source, conditions: list[tuple[str, ast.expr]], is_named: bool
 ) -> Rows | None:
-    condition = _truth(statement.test, torch)
+    condition = truth(statement.test, torch)
     if is_named:
         name = source.fresh("chosen" if not conditions else f"chosen_{len(conditions) + 1}")
         conditions.append((name, condition))
@@ -163,24 +163,24 @@ def _assigned(statement: ast.If) -> list[str]:
     ]
 
 
-def _truth(test: ast.expr, torch: str) -> ast.expr:
+def truth(test: ast.expr, torch: str) -> ast.expr:
     """The condition as a tensor of truth."""
     match test:
         case ast.Compare():
             return test
         case ast.BoolOp(op=operator, values=values):
             name = "logical_and" if isinstance(operator, ast.And) else "logical_or"
-            parts = [_truth(value, torch) for value in values]
+            parts = [truth(value, torch) for value in values]
             joined = parts[0]
             for part in parts[1:]:
                 joined = _call(torch, name, joined, part)
             return joined
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _call(torch, "logical_not", _truth(operand, torch))
+            return _call(torch, "logical_not", truth(operand, torch))
         case ast.Call(func=ast.Attribute(attr="any" | "all" | "isnan" | "isfinite" | "isinf")):
             return test
         case ast.Call(func=ast.Name(id="bool"), args=[argument]):
-            return _truth(argument, torch)
+            return truth(argument, torch)
         case _:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
 

@@ -1,6 +1,8 @@
 """NumPy in the middle of torch: the whole expression is written with torch.
 
 torch.from_numpy(np.tanh(b.numpy()))  ->  torch.tanh(b)
+
+Where arrays go from statement to statement, all of the function is.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ SAME = frozenset({
 """What torch and NumPy call by one name, with the same order of arguments."""
 RENAMED = {"concatenate": "cat", "absolute": "abs", "power": "pow", "negative": "neg", "expand_dims": "unsqueeze"}
 KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction", "a_min": "min", "a_max": "max"}
+DTYPES = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64", "complex128"})
 QUANTILES = {"quantile": 1, "percentile": 100}
 """What the whole is to them."""
 INTO_TORCH = ("from_numpy", "as_tensor", "tensor")
@@ -34,11 +37,33 @@ def with_torch(site: Site) -> Fix | None:
             break
         if isinstance(node, ast.Call) and (_is_entry(node, torch) or _is_numpy(node, numpy) or _is_exit(node)):
             whole = node
-    written = _Twins(torch, numpy).visit(_copy(whole))
-    text = ast.unparse(ast.fix_missing_locations(written))
-    if text == ast.unparse(whole):
+    text = _written(whole, torch, numpy)
+    if text is None:
         return None
     return Fix("Compute it with torch in place of NumPy", (*imports, source.replaced(whole, text)))
+
+
+def function_with_torch(site: Site) -> Fix | None:
+    """Every value of the function that is computed or converted with NumPy."""
+    source = site.source
+    torch, imports = source.torch
+    numpy = _numpy_name(source.tree)
+    function = source.function(site.node)
+    if function is None:
+        return None
+    edits = []
+    for statement in ast.walk(function):
+        value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.Return) else None
+        text = _written(value, torch, numpy) if value is not None else None
+        if value is not None and text is not None:
+            edits.append(source.replaced(value, text))
+    return Fix("Compute all of the function with torch in place of NumPy", (*imports, *edits)) if len(edits) > 1 else None
+
+
+def _written(whole: ast.expr, torch: str, numpy: str) -> str | None:
+    """None where nothing of NumPy is in it."""
+    text = ast.unparse(ast.fix_missing_locations(_Twins(torch, numpy).visit(_copy(whole))))
+    return None if text == ast.unparse(whole) else text
 
 
 class _Twins(ast.NodeTransformer):
@@ -52,6 +77,9 @@ class _Twins(ast.NodeTransformer):
         if _is_exit(node):
             assert isinstance(node.func, ast.Attribute)
             return _on_its_device(node.func.value)
+        found = method_called(node)
+        if found is not None and found[1] == "astype" and len(node.args) == 1 and not node.keywords:
+            return ast.Call(ast.Attribute(found[0], "to"), [self._dtype(node.args[0])], [])
         name = called_name(node).removeprefix(f"{self._numpy}.")
         if name in QUANTILES and _is_numpy(node, self._numpy) and len(node.args) == 2 and not node.keywords:
             return _quantile(self._torch, node.args[0], node.args[1], QUANTILES[name])
@@ -60,6 +88,10 @@ class _Twins(ast.NodeTransformer):
             keywords = [ast.keyword(KEYWORDS.get(k.arg or "", k.arg), k.value) for k in node.keywords]
             return ast.Call(ast.Attribute(ast.Name(self._torch), twin), node.args, keywords)
         return node
+
+    def _dtype(self, node: ast.expr) -> ast.expr:
+        name = dotted(node).removeprefix(f"{self._numpy}.")
+        return ast.Attribute(ast.Name(self._torch), name) if name in DTYPES and dotted(node) != name else node
 
 
 def _quantile(torch: str, values: ast.expr, share: ast.expr, whole: int) -> ast.expr:

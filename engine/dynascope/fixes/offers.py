@@ -14,6 +14,7 @@ from dynascope.fixes import (
     conversions,
     hoisting,
     indexing,
+    kept_numbers,
     numpy_twins,
     own_operators,
     recompilations,
@@ -27,7 +28,7 @@ from dynascope.report.findings import Finding, findings
 from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
 
-NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch,)
+NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.function_with_torch)
 TOLD: tuple[Kind, ...] = (reporting.told_uncompiled, reporting.told_under_condition)
 KINDS: dict[str, tuple[Kind, ...]] = {
     "print-call": TOLD,
@@ -38,6 +39,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         branches.chosen_values,
         branches.chosen_result,
         branches.chosen_expression,
+        kept_numbers.chosen_numbers,
     ),
     "data-dependent-value": (
         *TOLD,

@@ -17,7 +17,8 @@ from dynascope.report.syntax import statement_text
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
-WITHOUT_RESULT = ("JUMP", "POP_", "STORE_", "DELETE_", "NOP", "END_")
+WITHOUT_RESULT = ("JUMP", "POP_", "STORE_", "DELETE_", "NOP", "END_", "RETURN_", "RAISE_", "RERAISE")
+"""Beginnings of operations behind which the top of the stack is nothing that they have made."""
 
 
 def in_users_words(text: str, code: CodeType) -> str:

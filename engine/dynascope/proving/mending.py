@@ -5,7 +5,7 @@ mend(program, prover, texts)  ->  Mended(fixes=(ProvedFix("Choose with torch.whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ ROUNDS = 4
 Texts = Mapping[str, str]
 Count = Callable[[CompileReport], Any]
 """What is to become less."""
+Chosen = tuple[str, Fix, Finding]
+"""The file, what is to be edited there, and what for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +63,31 @@ class ProvedFix:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """An edit that is part of the whole: what it does, and at which line it was wanted."""
+
+    file: str
+    line: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mended:
-    """`texts` are the files with all that holds together; `left` is what still breaks then."""
+    """`texts` are the files with all of `made` together; `left` is what still breaks then."""
 
     fixes: tuple[ProvedFix, ...]
     texts: dict[str, str]
     proof: Proof | None
     left: tuple[Finding, ...]
     trouble: str = ""
+    made: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     texts: dict[str, str]
     outcome: Outcome
+    made: tuple[Made, ...] = ()
 
     @property
     def report(self) -> CompileReport:
@@ -85,23 +98,26 @@ class _State:
 class _Search:
     def __init__(self, program: Program, prover: Prover, texts: Texts, tell: Callable[[str], None]) -> None:
         self.program, self.prover, self.given, self.tell = program, prover, texts, tell
+        self._unsteady: frozenset[str] = frozenset()
+        """What the program leaves behind that is another value in every run: a time, an address."""
 
     def begin(self) -> _State | str:
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
         again = self.prover.tried(self.program, self.given, is_captured=False)
-        difference = self.prover.compared(outcome, again)["why"] or (
+        comparison = self.prover.compared(outcome, again)
+        self._unsteady = frozenset(comparison["kept"])
+        difference = comparison["why"] or (
             outcome.printed != again.printed and "it prints other words"
         )
         if difference:
             return f"two runs of the program are not alike, so that results cannot be compared ({difference})"
         return _State(dict(self.given), outcome)
 
-    def proved(
-        self, before: _State, changed: dict[str, tuple[Edit, ...]], count: Count
-    ) -> tuple[Proof, _State] | None:
+    def proved(self, before: _State, chosen: Sequence[Chosen], count: Count) -> tuple[Proof, _State] | None:
         """The edits made in `before`, where there is less of what is counted then and all else is as it was."""
+        changed, made = _joined(chosen)
         if not all(are_apart(edits) for edits in changed.values()):
             return None
         texts = {**before.texts, **{f: apply(text_of(before.texts, f), edits) for f, edits in changed.items()}}
@@ -112,11 +128,12 @@ class _Search:
             or (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
         ):
             return None
-        after = _State(texts, outcome)
+        after = _State(texts, outcome, (*before.made, *made))
         comparison = self.prover.compared(before.outcome, outcome)
         proof = _proof(before, after, comparison)
         is_better = count(after.report) < count(before.report) and uncompiled(after.report) <= uncompiled(before.report)
-        return None if comparison["why"] or not is_better else (proof, after)
+        is_other = comparison["why"] or set(comparison["kept"]) - self._unsteady
+        return None if is_other or not is_better else (proof, after)
 
 
 def mend(
@@ -134,7 +151,7 @@ def mend(
     if isinstance(first, str):
         return Mended((), {}, None, (), first)
     fixes: tuple[ProvedFix, ...] = ()
-    state = first
+    state, last = first, None
     for number in range(ROUNDS):
         wanted = _offers(state)
         if not wanted:
@@ -145,13 +162,15 @@ def mend(
         better = _together(search, state, wanted, alone, waste if recompilations else breaks) if wanted else None
         if better is None:
             break
-        state = better
+        last, state = (state, better[0]), better[1]
+    if last is not None:
+        state = _without_idle(search, *last, state, waste if recompilations else breaks)
     total = search.prover.compared(first.outcome, state.outcome)
     proof = _proof(first, state, total)
     changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
         return Mended(fixes, {}, None, _left(first.report))
-    return Mended(fixes, changed, proof if changed else None, _left(state.report))
+    return Mended(fixes, changed, proof if changed else None, _left(state.report), made=state.made)
 
 
 def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:
@@ -163,7 +182,7 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
             key = file, fix
             if key not in known:
                 search.tell(f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}: {fix.title}")
-                proved = search.proved(state, {file: fix.edits}, _count_of(offer.finding))
+                proved = search.proved(state, [(file, fix, offer.finding)], _count_of(offer.finding))
                 known[key] = proved[0] if proved else None
             proof = known[key]
             if proof is not None:
@@ -183,40 +202,57 @@ def _together(
     wanted: list[tuple[str, Offer]],
     alone: tuple[ProvedFix, ...] | None,
     count: Count,
-) -> _State | None:
+) -> tuple[list[Chosen], _State] | None:
     """All first choices at once, since some hold only beside others; else one after the other what holds."""
     held = {(finding, one.file): one.fix for one in alone or () for finding in one.findings}
-    chosen = [(file, held.get((offer.finding, file), offer.fixes[0])) for file, offer in wanted]
+    chosen = [(file, held.get((offer.finding, file), offer.fixes[0]), offer.finding) for file, offer in wanted]
     search.tell(f"all {len(chosen)} together" if len(chosen) > 1 else chosen[0][1].title)
-    everything = search.proved(state, _joined(chosen), count)
+    everything = search.proved(state, chosen, count)
     if everything is not None:
-        return everything[1]
+        return chosen, everything[1]
     kinds = {offer.finding.kind for _, offer in wanted}
     choices = (
-        [(one.file, (one.fix,)) for one in alone if one.findings[0].kind in kinds]
+        [(one.file, (one.fix,), one.findings[0]) for one in alone if one.findings[0].kind in kinds]
         if alone is not None
-        else [(f, o.fixes) for f, o in wanted]
+        else [(f, o.fixes, o.finding) for f, o in wanted]
     )
-    kept: list[tuple[str, Fix]] = []
+    kept: list[Chosen] = []
     better = None
-    for file, fixes in choices:
+    for file, fixes, finding in choices:
         for fix in fixes:
-            proved = search.proved(state, _joined([*kept, (file, fix)]), count) if (file, fix) not in kept else None
+            is_kept = any((file, fix) == one[:2] for one in kept)
+            proved = None if is_kept else search.proved(state, [*kept, (file, fix, finding)], count)
             if proved is not None and (better is None or count(proved[1].report) < count(better.report)):
-                kept.append((file, fix))
+                kept.append((file, fix, finding))
                 better = proved[1]
                 break
-    return better
+    return None if better is None else (kept, better)
 
 
-def _joined(chosen: list[tuple[str, Fix]]) -> dict[str, tuple[Edit, ...]]:
+def _without_idle(search: _Search, before: _State, chosen: list[Chosen], after: _State, count: Count) -> _State:
+    """An edit that mends nothing, and behind which nothing could be mended either, is not made."""
+    while len(chosen) > 1 and breaks(before.report) - breaks(after.report) < len({one[1].edits for one in chosen}):
+        for one in chosen:
+            others = [each for each in chosen if each[1] != one[1]]
+            proved = search.proved(before, others, count) if others else None
+            if proved is not None and count(proved[1].report) <= count(after.report):
+                chosen, after = others, proved[1]
+                break
+        else:
+            break
+    return after
+
+
+def _joined(chosen: Sequence[Chosen]) -> tuple[dict[str, tuple[Edit, ...]], list[Made]]:
     """By file; a fix whose edits are in the way of an earlier one waits for the next round."""
-    made: dict[str, tuple[Edit, ...]] = {}
-    for file, fix in chosen:
-        edits = (*made.get(file, ()), *fix.edits)
+    joined: dict[str, tuple[Edit, ...]] = {}
+    made: dict[tuple[str, Fix], Made] = {}
+    for file, fix, finding in chosen:
+        edits = (*joined.get(file, ()), *fix.edits)
         if are_apart(edits):
-            made[file] = edits
-    return made
+            joined[file] = edits
+            made.setdefault((file, fix), Made(file, finding.span.line if finding.span else 0, fix.title))
+    return joined, list(made.values())
 
 
 def _offers(state: _State) -> list[tuple[str, Offer]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,18 @@ from torch.utils import _pytree as pytree
 CALLS_KEPT = 500
 BYTES_KEPT = 256 * 1024 * 1024
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
+PLAIN_TYPES = frozenset(PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`difference` is the largest between two elements, by their size; `why` says how the runs differ, if they do."""
+    """`difference` is the largest between two elements, by their size; `why` says how the results differ, if they do."""
 
     calls: int
     difference: float = 0.0
     why: str = ""
+    kept: tuple[str, ...] = ()
+    """Plain values that the two runs leave behind and that differ: of the program's names, and of its modules' attributes."""
 
 
 class Log:
@@ -40,6 +44,7 @@ class Log:
         self.left_out = 0
         self._bytes = 0
         self._leaves: dict[int, torch.Tensor] = {}
+        self._modules: list[torch.nn.Module] = []
 
     def add(self, result: Any, arguments: tuple, keywords: dict) -> None:
         if os.getpid() != self.process:
@@ -59,12 +64,24 @@ class Log:
         self.covered.append([*(False for _ in results), *covered])
 
     def watch(self, module: torch.nn.Module) -> None:
+        self._modules += module.modules()
         self._leaves.update((id(parameter), parameter) for parameter in module.parameters())
 
     def save(self, path: Path) -> None:
         gradients = [None if leaf.grad is None else self._kept(leaf.grad) for leaf in self._leaves.values()]
         saved = {"calls": self.calls, "covered": self.covered, "gradients": gradients, "left_out": self.left_out}
+        saved["kept"] = self._left_behind()
         torch.save(saved, path)
+
+    def _left_behind(self) -> dict[str, Any]:
+        spaces = {"": vars(sys.modules["__main__"])}
+        spaces.update((f"{type(module).__name__} {number}.", vars(module)) for number, module in enumerate(self._modules))
+        return {
+            space + name: (type(value).__name__, value)
+            for space, names in spaces.items()
+            for name, value in list(names.items())
+            if type(value) in PLAIN_TYPES and not name.startswith("__")
+        }
 
     def _kept(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter):
@@ -126,7 +143,9 @@ def compared(first: Path, second: Path) -> Comparison:
             if isinstance(difference, str):
                 return Comparison(0, why=f"{what}: {difference}")
             largest = max(largest, difference)
-    return Comparison(len(before["calls"]), largest)
+    both = before["kept"].keys() & after["kept"].keys()
+    kept = tuple(name for name in sorted(both) if repr(before["kept"][name]) != repr(after["kept"][name]))
+    return Comparison(len(before["calls"]), largest, kept=kept)
 
 
 def _difference(a: Any, b: Any) -> float | str:

@@ -105,6 +105,31 @@ def assigned_names(span: Span) -> tuple[str, ...]:
     return ()
 
 
+SHORTEST_CUT = 40
+"""An expression longer than this says nothing beside a line."""
+TRANSPARENT = (ast.IfExp, ast.Tuple, ast.List, ast.Starred, ast.Await, ast.NamedExpr, ast.GeneratorExp, ast.ListComp)
+"""What holds a value as it is."""
+
+
+@lru_cache(maxsize=4096)
+def part_of_statement(span: Span) -> str | None:
+    """The expression at the place, where an assignment or a `return` goes on with it and does not give it as it is."""
+    nodes = list(_nodes_on(span))
+    node = next((each for each in nodes if isinstance(each, ast.expr) and _is_at(each, span)), None)
+    whole = next((each for each in nodes if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return)) and _covers(each, span)), None)
+    if node is None or whole is None or whole.value is None:
+        return None
+    waiting = [whole.value]
+    while waiting:
+        given = waiting.pop()
+        if given is node or _is_at(given, span):
+            return None
+        if isinstance(given, TRANSPARENT):
+            waiting += [each for each in ast.iter_child_nodes(given) if isinstance(each, ast.expr)]
+    text = ast.unparse(node)
+    return text if len(text) <= SHORTEST_CUT else "…"
+
+
 def built_expression(span: Span, name: str) -> Span:
     """The part of a construction that made the member `name`: an argument, an item, the right side of an assignment."""
     for node in _nodes_on(span):
@@ -131,7 +156,9 @@ def statement_text(span: Span) -> str:
     for node in _nodes_on(span):
         if isinstance(node, ast.expr) and _is_at(node, span):
             return ast.unparse(node)
-    return span.text()
+        if isinstance(node, ast.For) and _is_at(node, span):
+            return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+    return span.text().removesuffix(":")
 
 
 def _part(call: ast.Call, name: str) -> ast.expr | None:

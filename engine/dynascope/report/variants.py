@@ -6,6 +6,7 @@ one_variant(report, choice)        the report with one variant of each place: no
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -115,7 +116,7 @@ def _own_guards(entries: list[EntryFact]) -> list[str]:
     counted = Counter(check for entry in entries for check in {guard.check for guard in entry.guards})
     own = [[guard for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
     # What was asked of a number says more than what the way that was taken then looked at.
-    first = [min(guards, key=lambda guard: guard.kind != RELATION, default=None) for guards in own]
+    first = [min(guards, key=lambda guard: ("stride(" in guard.check, guard.kind != RELATION), default=None) for guards in own]
     return [_words(guard) if guard is not None else "" for guard in first]
 
 
@@ -125,8 +126,10 @@ def _relations(entry: EntryFact) -> list[str]:
 
 def _words(guard: GuardFact) -> str:
     """`` `n` keeps to `n < 5` `` as `n < 5`."""
+    if guard.kind in PLAIN and guard.value:
+        return _text(guard)
     plain = guard.check.replace("`", "")
-    return plain.partition(" keeps to ")[2] or plain if guard.kind == RELATION else plain
+    return re.split(" keeps? to ", plain, maxsplit=1)[-1] if guard.kind == RELATION else plain
 
 
 def _callers(entries: list[EntryFact]) -> list[str]:

@@ -1,0 +1,136 @@
+"""A branch that keeps numbers (the best loss so far, how often it was none): `torch.where` chooses, `.item()` keeps them numbers.
+
+if loss < best:              ->  is_chosen = loss < best
+    best = loss.item()           best = torch.where(is_chosen, loss.double(), best).item()
+    patience = 0                 patience = torch.where(is_chosen, 0, patience + 1).item()
+else:
+    patience += 1
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from dynascope.fixes.branches import deciding, truth
+from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.source import Source, called_name, dotted, method_called
+
+TITLE = "Choose the numbers with torch.where, and take them out with .item()"
+INFINITE = frozenset({"math.inf", "np.inf", "numpy.inf", "torch.inf"})
+
+
+def chosen_numbers(site: Site) -> Fix | None:
+    """Only names of which the text itself says that they hold numbers, from the first value on."""
+    source = site.source
+    statement = deciding(site)
+    indentation = source.indentation(statement) if statement is not None else None
+    if statement is None or indentation is None:
+        return None
+    sides = _assignments(statement.body), _assignments(statement.orelse)
+    if sides[0] is None or sides[1] is None:
+        return None
+    torch, imports = source.torch
+    condition = source.fresh("is_chosen")
+    rows = [f"{condition} = {_text(truth(statement.test, torch))}"]
+    targets = list({**sides[0], **sides[1]})
+    for target in targets:
+        kind = _number(source, statement, target)
+        itself = ast.parse(target, mode="eval").body
+        values = [side.get(target, itself) for side in sides]
+        if kind is None or any(_reads(value, other) for value in values for other in targets if other != target):
+            return None
+        words = [_value(value, kind, torch) for value in values]
+        if None in words:
+            return None
+        first, second = _in_full(words, kind, torch)
+        rows.append(f"{target} = {torch}.where({condition}, {first}, {second}).item()")
+    return Fix(TITLE, (*imports, source.replaced(statement, f"\n{indentation}".join(rows)))) if targets else None
+
+
+def _assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
+    """What each name or attribute becomes, once."""
+    found: dict[str, ast.expr] = {}
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+                pass
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
+                value = ast.BinOp(ast.parse(dotted(target) or "_", mode="eval").body, operator, value)
+            case ast.Pass():
+                continue
+            case _:
+                return None
+        name = dotted(target)
+        if not name or name in found:
+            return None
+        found[name] = value
+    return found
+
+
+def _number(source: Source, statement: ast.If, target: str) -> type | None:
+    """int or float, where every other assignment of the text gives the name a number that stands there."""
+    inside = set(ast.walk(statement))
+    kinds = set()
+    for node in ast.walk(source.tree):
+        given = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if node in inside or not any(dotted(each) == target for each in given):
+            continue
+        kinds.add(_kind_of(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) else None)
+    if not kinds or None in kinds:
+        return None
+    return float if float in kinds else int
+
+
+def _kind_of(value: ast.expr | None) -> type | None:
+    match value:
+        case ast.Constant(value=number) if type(number) in (int, float):
+            return type(number)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            return _kind_of(operand)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant()]):
+            return float
+        case ast.Attribute() if dotted(value) in INFINITE:
+            return float
+    return None
+
+
+def _value(value: ast.expr, kind: type, torch: str) -> tuple[str, bool] | None:
+    """Its words, and whether they are those of a tensor. Of tensors only what is taken out as a float is a float for sure."""
+    found = method_called(value)
+    if found is not None and found[1] == "item" and not found[2].args and kind is float:
+        return f"{_operand(found[0])}.double()", True
+    if isinstance(value, ast.Call) and called_name(value) == "float" and len(value.args) == 1 and kind is float:
+        return (_text(value), False) if _kind_of(value) else (f"{_operand(value.args[0])}.double()", True)
+    return (_text(value), False) if _is_plain(value, kind) else None
+
+
+def _is_plain(value: ast.expr, kind: type) -> bool:
+    match value:
+        case ast.Name() | ast.Attribute():
+            return bool(dotted(value))
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
+            return _is_plain(left, kind) and _is_plain(right, kind)
+    return _kind_of(value) in ((int, float) if kind is float else (int,))
+
+
+def _in_full(words: list[tuple[str, bool] | None], kind: type, torch: str) -> list[str]:
+    """Python's floats are of 64 bits; two numbers that are chosen from would be of torch's default dtype."""
+    given = [each for each in words if each is not None]
+    texts = [text for text, _ in given]
+    if kind is float and not any(is_tensor for _, is_tensor in given):
+        texts[0] = f"{torch}.tensor({texts[0]}, dtype={torch}.float64)"
+    return texts
+
+
+def _reads(value: ast.expr, target: str) -> bool:
+    return any(isinstance(node, ast.Name | ast.Attribute) and dotted(node) == target for node in ast.walk(value))
+
+
+def _operand(node: ast.expr) -> str:
+    text = _text(node)
+    return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
+
+
+def _text(node: ast.expr) -> str:
+    return ast.unparse(ast.fix_missing_locations(node))
