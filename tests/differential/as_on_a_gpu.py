@@ -44,7 +44,8 @@ def attention():
 
 def training(make):
     def program():
-        model = nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 8), nn.Linear(8, 8))
+        image = nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
+        model = nn.Sequential(*image, nn.Linear(4 * 16, 8), nn.Linear(8, 8))
         optimizer = make(model.parameters(), 1e-2)
 
         def step(x, y):

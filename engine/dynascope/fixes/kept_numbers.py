@@ -27,9 +27,10 @@ def chosen_numbers(site: Site) -> Fix | None:
     indentation = source.indentation(statement) if statement is not None else None
     if statement is None or indentation is None:
         return None
-    sides = _assignments(statement.body), _assignments(statement.orelse)
-    if sides[0] is None or sides[1] is None:
+    chosen, other_side = _assignments(statement.body), _assignments(statement.orelse)
+    if chosen is None or other_side is None:
         return None
+    sides = chosen, other_side
     torch, imports = source.torch
     condition = source.fresh("is_chosen")
     rows = [f"{condition} = {_text(truth(statement.test, torch))}"]
