@@ -89,7 +89,8 @@ def test_a_kernel_takes_no_more_company_than_it_has_registers_for():
     assert all(changed_in_place(schedule, mutations)) and 2 <= len(schedule.steps) <= 12
 
 
-def test_counters_on_the_cpu_share_a_kernel():
+@pytest.mark.parametrize(("host", "devices"), [((4, 5), ["cpu", "cuda"]), ((), ["cuda", "cuda"])])
+def test_counters_share_a_kernel(host, devices):
     """Adam's: a number for each parameter, of which its kernel is given what it makes."""
 
     def program(p, q, g, h, one, other):
@@ -98,6 +99,6 @@ def test_counters_on_the_cpu_share_a_kernel():
 
     inputs = [*(torch.randn(8, 8) for _ in range(4)), torch.tensor(3.0), torch.tensor(4.0)]
     mutations = ((0, 0), (1, 1), (4, 2), (5, 3))
-    schedule = scheduled(program, inputs, mutations, host=(4, 5))
+    schedule = scheduled(program, inputs, mutations, host=host)
     assert changed_in_place(schedule, mutations) == [True] * 4
-    assert [each.device.type for each in schedule.steps if not isinstance(each, ExternCall)] == ["cpu", "cuda"]
+    assert [each.device.type for each in schedule.steps if not isinstance(each, ExternCall)] == devices

@@ -187,7 +187,7 @@ class _FusionState:
                     siblings.append(sibling)
         producers.sort(key=lambda unit: unit.number, reverse=True)
         beside = self.companions.get(self._company(node))
-        if beside is not None and (len(beside.buffers) < COMPANY or not beside.is_last):
+        if beside is not None and (len(beside.buffers) < COMPANY or node.device.type == "cpu"):
             siblings.append(beside)
         return [(u, True) for u in producers] + [(u, False) for u in siblings if u not in producers]
 
@@ -196,7 +196,7 @@ class _FusionState:
         size, its counters of steps. None for all others."""
         if node.name in self.written_last:
             return node.device, _sizes(node)
-        is_number = node.device.type == "cpu" and is_constant(product(_sizes(node)), 1) and node.kind == "pointwise"
+        is_number = is_constant(product(_sizes(node)), 1) and node.kind == "pointwise"
         return (node.device, ()) if is_number and not self._before(node) else None
 
     def _found(self, unit: Unit, node: Node) -> None:

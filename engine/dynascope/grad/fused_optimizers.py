@@ -1,0 +1,73 @@
+"""Fused optimizers (`AdamW(..., fused=True)`): their one operator for all parameters as what it computes for each.
+
+    _fused_adamw_(p, g, m, v, [], steps, lr=, beta1=, ...)     m := lerp(m, g, 1 - beta1); v := ...; p := p - ...
+
+So a step's updates are kernels of the graph, which write parameters and state where they are. The numbers are those of
+ATen's native/cuda/fused_adam_utils.cuh; what follows from how many steps were made is computed in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.grad.build import StepBuilder
+from dynascope.grad.numbers import number_of
+from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
+from dynascope.grad.tape import Value
+
+if TYPE_CHECKING:
+    from dynascope.grad.record import Recorder
+
+aten = torch.ops.aten
+Tensors = Sequence[torch.Tensor]
+Store = Callable[["Recorder", torch.Tensor, Value, str], None]
+FULL = (torch.float32, torch.float64)
+
+
+def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
+    def apply(
+        recorder: Recorder, parameters: Tensors, gradients: Tensors, means: Tensors, squares: Tensors, largest: Tensors,
+        steps: Tensors, *, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
+        grad_scale: Any = None, found_inf: Any = None,
+    ) -> None:  # fmt: skip
+        _refuse(name, (*parameters, *gradients, *means, *squares), (grad_scale, found_inf))
+        b, rate = recorder.builder, number_of(lr)
+        for at, tensor in enumerate(parameters):
+            parameter, gradient, mean, square, step = recorder.values(
+                [tensor, gradients[at], means[at], squares[at], steps[at]]
+            )
+            gradient = b.neg(gradient) if maximize else gradient
+            if weight_decay and decouples:
+                parameter = b.sub(parameter, b.mul(parameter, rate * weight_decay))
+            elif weight_decay:
+                gradient = b.add(gradient, b.mul(parameter, weight_decay))
+            mean = b.op(aten.lerp.Scalar, mean, gradient, 1 - beta1)
+            square = b.add(b.mul(square, beta2), b.mul(b.mul(gradient, gradient), 1 - beta2))
+            seen = square
+            if amsgrad:
+                seen = b.maximum(recorder.value(largest[at]), square)
+                store(recorder, largest[at], seen, name)
+            first, second = (_correction(b, beta, step) for beta in (beta1, beta2))
+            size = b.div(b.full([], rate, like=first), first)
+            spread = b.add(b.div(b.sqrt(seen), b.sqrt(second)), eps)
+            store(recorder, tensor, b.sub(parameter, b.mul(b.div(mean, spread), size)), name)
+            store(recorder, means[at], mean, name)
+            store(recorder, squares[at], square, name)
+
+    return apply
+
+
+def _refuse(name: str, tensors: Tensors, scaling: tuple[Any, Any]) -> None:
+    """Halves are computed in float32, and a step may be left out by what was found: that stays the operator's own."""
+    if any(tensor.dtype not in FULL for tensor in tensors):
+        raise DifferentiationRefused(UnsupportedMutation(name, "its tensors are of half precision"))
+    if any(each is not None for each in scaling):
+        raise DifferentiationRefused(UnsupportedMutation(name, "it scales gradients and may leave out the step"))
+
+
+def _correction(b: StepBuilder, beta: float, step: Value) -> Value:
+    power = b.op(aten.pow.Scalar, beta, b.convert(step, torch.float64))
+    return b.op(aten.rsub.Scalar, power, 1.0)
