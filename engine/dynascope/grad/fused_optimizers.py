@@ -3,7 +3,7 @@
     _fused_adamw_(p, g, m, v, [], steps, lr=, beta1=, ...)     m := lerp(m, g, 1 - beta1); v := ...; p := p - ...
 
 So a step's updates are kernels of the graph, which write parameters and state where they are. The numbers are those of
-ATen's native/cuda/fused_adam_utils.cuh; what follows from how many steps were made is computed in float64.
+ATen's native/cuda/fused_adam_utils.cuh: halves are computed in float32, what follows from how many steps were made in float64.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.grad.build import StepBuilder
+from dynascope.grad.decompose.pointwise import wide
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
 from dynascope.grad.tape import Value
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 Tensors = Sequence[torch.Tensor]
 Store = Callable[["Recorder", torch.Tensor, Value, str], None]
-FULL = (torch.float32, torch.float64)
 
 
 def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
@@ -33,12 +33,12 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
         steps: Tensors, *, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
         grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
-        _refuse(name, (*parameters, *gradients, *means, *squares), (grad_scale, found_inf))
+        if grad_scale is not None or found_inf is not None:
+            raise DifferentiationRefused(UnsupportedMutation(name, "it scales gradients and may leave out the step"))
         b, rate = recorder.builder, number_of(lr)
         for at, tensor in enumerate(parameters):
-            parameter, gradient, mean, square, step = recorder.values(
-                [tensor, gradients[at], means[at], squares[at], steps[at]]
-            )
+            step, *given = recorder.values([steps[at], tensor, gradients[at], means[at], squares[at]])
+            parameter, gradient, mean, square = (b.convert(each, wide(each.dtype)) for each in given)
             gradient = b.neg(gradient) if maximize else gradient
             if weight_decay and decouples:
                 parameter = b.sub(parameter, b.mul(parameter, rate * weight_decay))
@@ -48,7 +48,8 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
             square = b.add(b.mul(square, beta2), b.mul(b.mul(gradient, gradient), 1 - beta2))
             seen = square
             if amsgrad:
-                seen = b.maximum(recorder.value(largest[at]), square)
+                before = recorder.value(largest[at])
+                seen = b.maximum(b.convert(before, wide(before.dtype)), square)
                 store(recorder, largest[at], seen, name)
             first, second = (_correction(b, beta, step) for beta in (beta1, beta2))
             size = b.div(b.full([], rate, like=first), first)
@@ -58,14 +59,6 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
             store(recorder, squares[at], square, name)
 
     return apply
-
-
-def _refuse(name: str, tensors: Tensors, scaling: tuple[Any, Any]) -> None:
-    """Halves are computed in float32, and a step may be left out by what was found: that stays the operator's own."""
-    if any(tensor.dtype not in FULL for tensor in tensors):
-        raise DifferentiationRefused(UnsupportedMutation(name, "its tensors are of half precision"))
-    if any(each is not None for each in scaling):
-        raise DifferentiationRefused(UnsupportedMutation(name, "it scales gradients and may leave out the step"))
 
 
 def _correction(b: StepBuilder, beta: float, step: Value) -> Value:
