@@ -20,7 +20,7 @@ class Executor:
 
     def __init__(self, schedule, launchers_for, device_model=None):
         self.schedule = schedule
-        self.allocate = _fresh
+        self.allocate = poisoned
         self.kernels, self.slots, self.numbers = [], [], {}
         for number, step in enumerate(schedule.steps):
             if not isinstance(step, ExternCall):
@@ -92,9 +92,9 @@ def _at(place, values):
     return replace(place, **numbers)
 
 
-def _fresh(buffer: Buffer):
-    """Poisoned, so that what a kernel leaves out is seen."""
-    result = torch.empty_strided(buffer.sizes, buffer.strides, dtype=buffer.dtype, device=buffer.device)
+def poisoned(buffer: Buffer, device: torch.device | None = None):
+    """Memory in which what a kernel leaves out is seen."""
+    result = torch.empty_strided(buffer.sizes, buffer.strides, dtype=buffer.dtype, device=device or buffer.device)
     return result.fill_(float("nan") if buffer.dtype.is_floating_point else 77 if buffer.dtype != torch.bool else True)
 
 

@@ -7,6 +7,7 @@ What it cannot show: what operators of a library do on a device, and the numbers
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 from dynascope.codegen.kernels import KernelModule
 from dynascope.codegen.target import DeviceModel
 from dynascope.runtime import compile_aten
-from triton_executor import Executor
+from triton_executor import Executor, poisoned
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 SMALL = DeviceModel(multiprocessors=4)
@@ -42,7 +43,7 @@ def run_as_on_a_gpu() -> None:
 
     def interpreted(graph: Any, module: KernelModule, options: Any) -> compile_aten.CompiledAten:
         executor = Executor(module.schedule, launchers_for, SMALL)
-        executor.allocate = allocated
+        executor.allocate = functools.partial(poisoned, device=CPU)
 
         def call(*inputs: Any) -> tuple[Any, ...]:
             with torch.no_grad():
@@ -57,9 +58,3 @@ def run_as_on_a_gpu() -> None:
         return compile_aten.CompiledAten(graph, call, module, ())
 
     compile_aten._generate, compile_aten._built = generate_for_gpu, interpreted
-
-
-def allocated(buffer: Any) -> torch.Tensor:
-    """Poisoned, so that what a kernel leaves out is seen."""
-    result = torch.empty_strided(buffer.sizes, buffer.strides, dtype=buffer.dtype)
-    return result.fill_(float("nan") if buffer.dtype.is_floating_point else 77 if buffer.dtype != torch.bool else True)
