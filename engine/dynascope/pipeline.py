@@ -74,7 +74,15 @@ from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.graph_modules import written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
-from dynascope.reasons import BackendFailed, EngineError, GuardFailed, GuardFailsAtOnce, GuardRaises, RecompileLimit
+from dynascope.reasons import (
+    BackendFailed,
+    CallDidNotFail,
+    EngineError,
+    GuardFailed,
+    GuardFailsAtOnce,
+    GuardRaises,
+    RecompileLimit,
+)
 from dynascope.repeatable import repeatable
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation, Reason
@@ -142,6 +150,8 @@ class RegionState:
     has_waited: bool = False
     """Whether a call has run as it was written so that it imports what the next one needs."""
 
+    refutes: Explanation | None = None
+    """Of a region that goes on behind a call: capture said that the call raises, so nothing should ever come here."""
     refused_under: set[str] = field(default_factory=set)
     """The function modes under which it could not be captured as a whole: there it runs as it was written."""
 
@@ -243,6 +253,8 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
     if len(state.guards) >= state.options.recompile_limit:
         _give_up(table, state, again.explanation if again else None)
         return None
+    if state.refutes is not None:
+        judge(state.refutes, state.options.strict)
     clock = Clock(state.region)
     try:
         return _compile(table, state, values, clock, again)
@@ -306,7 +318,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             outcome,
             run,
             lambda resumed, region: _resumed_table(
-                resumed, RegionState(region, state.options, compiled_at=state.compiled_at)
+                resumed,
+                RegionState(region, state.options, compiled_at=state.compiled_at, refutes=_refuted_by(outcome, region)),
             ),
             can_repeat,
         )
@@ -328,6 +341,16 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     why = again.explanation.message if again is not None else None
     ranks_apart.compiled(state.region.qualified_name, state.region.span, len(state.guards) - 1, why)
     return entry
+
+
+def _refuted_by(outcome: Captured, region: CodeRegion) -> Explanation | None:
+    """What proves wrong if `region` is ever reached: it is behind the innermost call, of which capture says that it raises.
+    Of numbers that vary it says so for those at hand."""
+    innermost = outcome.plan.frames[-1] if isinstance(outcome.exit, RaiseExit) and not outcome.sizes.places else None
+    if innermost is None or region.parent is None or region.parent.code is not innermost.code:
+        return None
+    said = outcome.exit.reason
+    return CallDidNotFail(said.code, said.message()).explain(outcome.exit.span, outcome.exit.stack)
 
 
 def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, state: RegionState, values) -> None:

@@ -36,6 +36,20 @@ class EngineError(Reason):
 
 
 @dataclass(frozen=True)
+class CallDidNotFail(Reason):
+    code = "call-did-not-fail"
+    severity = "warning"
+    said: str
+    text: str
+
+    def message(self) -> str:
+        return f"Capture ended the graph here because of an error that the program did not meet ({self.said}): {self.text}"
+
+    def remedy(self) -> str:
+        return "The result is right. Please report the expression: it could have been part of the graph."
+
+
+@dataclass(frozen=True)
 class BackendFailed(Reason):
     code = "backend-failed"
     severity = "error"

@@ -10,6 +10,8 @@ import dynascope
 import pytest
 import torch
 from dynascope import graph_compiler, pipeline
+from dynascope.capture.calls import tensors
+from dynascope.capture.calls.refusals import TypeRefusal
 from dynascope.grad.reasons import OperatorFailed
 from dynascope.guards.guard import Guard, Predicate
 from dynascope.guards.source import LocalSource
@@ -67,6 +69,11 @@ def test_a_graph_that_cannot_be_differentiated(monkeypatch):
 
     monkeypatch.setattr(graph_compiler, "differentiate", refuses)
     assert torch.equal(meets("operator-failed", lambda x: x + 1, X, backend="dynascope"), X + 1)
+
+
+def test_an_error_that_never_came(monkeypatch):
+    monkeypatch.setattr(tensors, "check_types", lambda *given: TypeRefusal("it cannot", raises=True))
+    meets("call-did-not-fail", lambda x: torch.sin(x) + 1, X)
 
 
 def test_a_backend_that_fails():

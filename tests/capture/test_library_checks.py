@@ -8,6 +8,7 @@ import torch
 from torch import distributions
 
 BACKENDS = ["eager", "dynascope"]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.fixture(autouse=True)
@@ -22,31 +23,34 @@ def likelihood(logits, scale, at):
     return categories.log_prob(at), categories.entropy(), normal.log_prob(logits + 1), divergence
 
 
-def given(scale=0.5, at=1):
-    return torch.linspace(-1, 1, 6).reshape(2, 3).requires_grad_(), torch.full((2, 3), scale), torch.tensor([0, at])
+def given(device, scale=0.5, at=1):
+    logits = torch.linspace(-1, 1, 6, device=device).reshape(2, 3).requires_grad_()
+    return logits, torch.full((2, 3), scale, device=device), torch.tensor([0, at], device=device)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_distributions_are_one_graph(backend):
+def test_distributions_are_one_graph(backend, device):
     compiled = dynascope.compile(likelihood, fullgraph=True, backend=backend)
     for scale in (0.5, 2.0):
-        expected, found = likelihood(*given(scale)), compiled(*given(scale))
+        expected, found = likelihood(*given(device, scale)), compiled(*given(device, scale))
         torch.testing.assert_close(found, expected)
         assert [each.requires_grad for each in found] == [each.requires_grad for each in expected]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("wrong", [dict(scale=-1.0), dict(at=7)])
-def test_what_does_not_hold_is_raised(backend, wrong):
+def test_what_does_not_hold_is_raised(backend, wrong, device):
     compiled = dynascope.compile(likelihood, backend=backend)
-    compiled(*given())
+    compiled(*given(device))
     said = []
     for call in (likelihood, compiled):
         with pytest.raises(ValueError) as caught:
-            call(*given(**wrong))
+            call(*given(device, **wrong))
         said.append(str(caught.value))
     assert said[0] == said[1]
-    torch.testing.assert_close(compiled(*given()), likelihood(*given()))
+    torch.testing.assert_close(compiled(*given(device)), likelihood(*given(device)))
 
 
 def test_a_check_that_is_caught_is_not_assumed():

@@ -191,7 +191,7 @@ CASES = {
     """,
     "again: a dict that is filled": """
         def f(x, state):
-            if not state:
+            if "step" not in state:
                 state["step"] = x * 0
             return x + state["step"]
 

@@ -24,7 +24,7 @@ from torch import fx
 
 from dynascope.capture.histories import storage_of
 from dynascope.capture.journal import Journal
-from dynascope.capture.raising import is_written_over, raises_unused, values_read
+from dynascope.capture.raising import is_written_over, raises_unused, stops_device, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.meta_kernels.graph_modules import graph_module
@@ -230,6 +230,13 @@ class GraphBuilder:
     def source_of(self, node: fx.Node) -> Source | None:
         """Where the program has what a placeholder stands for."""
         return next((source for placeholder, source, _ in self.placeholders if placeholder is node), None)
+
+    def stops_device_after_check(self) -> bool:
+        """Whether an operator behind a check of what a device's tensor holds would end all work on the device where it does not hold:
+        the host hears of the check when such kernels are long under way."""
+        nodes = list(self.graph.nodes)
+        first = next((at for at, node in enumerate(nodes) if "checks_device" in node.meta), len(nodes))
+        return any(map(stops_device, nodes[first:]))
 
     def raising(self, outputs: Sequence[fx.Node]) -> list[fx.Node]:
         """Tensors that nothing needs, but whose operators can raise: the graph computes them for that."""

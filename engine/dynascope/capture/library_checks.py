@@ -27,7 +27,9 @@ FAR = 80
 
 def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instruction, *, jumps_if: bool) -> bool | None:
     """What the condition is taken to be, where the other way only raises; None where it has to be known."""
-    if not isinstance(value, TensorValue) or value.device.type != "cpu" or value.example.numel() != 1:
+    if not isinstance(value, TensorValue) or value.example.numel() != 1:
+        return None
+    if value.device.type != "cpu" and not machine.options.checks_devices:
         return None
     if is_own(frame.globals) or machine.catchers or any(map(catches, machine.frames)):
         return None
@@ -38,9 +40,12 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         wanted = not jumps_if
     else:
         return None
-    from dynascope.capture.calls.tensors import apply_function
+    from dynascope.capture.calls.tensors import apply_function, apply_method
 
     holds = value if wanted else apply_function(machine, torch.logical_not, [value], {})
+    if holds.device.type != "cpu":  # a failed assertion on a device ends its whole context; eager reads the value here too
+        holds = apply_method(machine, torch.Tensor.cpu, [holds], {})
+        holds.node.meta["checks_device"] = True
     apply_function(machine, torch._assert_async, [holds], {})
     return wanted
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import HOLDS_GRAPH, gradients
+from dynascope.capture.operators_called import TORCHS_OWN
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
@@ -161,6 +163,20 @@ def raises_unused(node: fx.Node) -> bool:
     if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
         return True
     return node.target in _PLACES or any(part in operator_name(node) for part in LOOKS)
+
+
+def stops_device(node: fx.Node) -> bool:
+    """Whether a value that the operator refuses ends all work on its device, for good: its kernel is what looks at it."""
+    device = node.meta.get("device")
+    if device is None or device.type == "cpu" or node.op not in ("call_function", "call_method"):
+        return False
+    if isinstance(node.target, HOLDS_GRAPH):
+        return any(map(stops_device, node.target.forward.graph.nodes))
+    if node.target in _PLACES:
+        return holds_tensor(node.args[1])
+    is_operator = isinstance(node.target, OpOverload | OpOverloadPacket)
+    is_of_program = is_operator and str(node.target).partition(".")[0] not in TORCHS_OWN
+    return is_of_program or any(part in operator_name(node) for part in LOOKS)
 
 
 def refused_by_real_tensors_only(node: fx.Node) -> bool:

@@ -140,6 +140,19 @@ class TorchCallFails(Reason):
 
 
 @dataclass(frozen=True)
+class UnusualTypes(Reason):
+    code: ClassVar[str] = "unusual-types"
+    expression: str
+    detail: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` with operands of these types is run by PyTorch itself: {self.detail}"
+
+    def remedy(self) -> str:
+        return f"Give `{self.expression}` operands of one type, such as `y.to(x.dtype)`."
+
+
+@dataclass(frozen=True)
 class OverlappingWrite(Reason):
     code: ClassVar[str] = "overlapping-write"
     expression: str

@@ -71,6 +71,8 @@ class CaptureOptions:
     """Whether what compiles the graph understands differentiation inside it."""
     makes_leaves: bool = True
     """Whether `requires_grad_` of a tensor made inside is part of a graph: nothing that leads to it may be needed after that."""
+    checks_devices: bool = True
+    """Whether a library's check of a tensor on a device is part of a graph: nothing behind it may need that it held."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     trace: Callable[[str], None] | None = None

@@ -91,7 +91,7 @@ from dynascope.capture.reasons import (
     WholeFunctionsOnly,
 )
 from dynascope.capture.region import CaptureOptions, CodeRegion
-from dynascope.capture.signals import Break, LeafLeaves, Raised, Refusal
+from dynascope.capture.signals import Break, CaptureAgain, Raised, Refusal
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.standing_aside import reason_to_stand_aside
 from dynascope.capture.torch_state import TorchState
@@ -180,10 +180,11 @@ def run(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Cap
     refusal = refusal_of(region)
     if refusal is not None:
         return refusal
-    try:
-        return as_late_as_possible(region, values, options)
-    except LeafLeaves:
-        return as_late_as_possible(region, values, replace(options, makes_leaves=False))
+    while True:
+        try:
+            return as_late_as_possible(region, values, options)
+        except CaptureAgain as signal:
+            options = replace(options, **signal.options)
 
 
 def as_late_as_possible(region: CodeRegion, values: FrameValues, options: CaptureOptions) -> Captured | Refused:
@@ -383,7 +384,9 @@ class Session:
         outputs = tuple(needs(plan.roots()))
         checkpointing.check_unchanged(machine, states)
         if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
-            raise LeafLeaves
+            raise CaptureAgain(makes_leaves=False)
+        if machine.graph.stops_device_after_check():
+            raise CaptureAgain(checks_devices=False)
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))

@@ -28,8 +28,11 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class LeafLeaves(Exception):
-    """A tensor that was made inside and told to require grad, or what was computed from it, is needed after the graph."""
+class CaptureAgain(Exception):
+    """What the end of a capture shows asks for another one, with these options."""
+
+    def __init__(self, **options: bool) -> None:
+        self.options = options
 
 
 class Raised(Exception):

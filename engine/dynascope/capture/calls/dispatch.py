@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import known_tensors, numpy_calls, python
+from dynascope.capture.calls import known_tensors, numpy_calls, python, tensors_of_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.pure import compute, value_of
@@ -234,6 +234,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return metadata_method(machine, thing, name, arguments, keywords)
     if name in numpy_calls.OF_ARRAYS and any(holds_array(machine, value) for value in (*arguments, *keywords.values())):
         return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
+    if name in tensors_of_numbers.OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:
+        return made
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
@@ -352,7 +354,9 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     if maker is not None:
         return by_meaning(machine, cls, maker, arguments, keywords)
     if type(cls) is type(torch.FloatTensor):
-        return legacy_tensor(machine, cls, arguments, keywords)
+        if cls.is_cuda or cls.is_sparse:
+            raise Break(foreign(machine, cls))
+        return tensors_of_numbers.legacy_tensor(machine, cls, cls.dtype, arguments, keywords)
     if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
         return fold(machine, cls, arguments, keywords)
     if issubclass(cls, (OSError, UnicodeError)) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
@@ -367,18 +371,6 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
-
-
-def legacy_tensor(machine: Machine, cls: Any, arguments: Arguments, keywords: Keywords) -> Any:
-    """`torch.LongTensor([1, 2])`: a tensor of numbers of a kind. Its other forms do not say what the tensor holds."""
-    given = machine.realize(arguments[0]) if len(arguments) == 1 and not keywords else None
-    kinds = (int, float) if cls.dtype.is_floating_point else (int,)
-    if not isinstance(given, ListValue) or cls.is_cuda or cls.is_sparse or cls.dtype is torch.bool:
-        raise Break(foreign(machine, cls))
-    if not all(machine.realize(item).python_type in kinds for item in given.items):
-        raise Break(foreign(machine, cls))
-    options = {"dtype": ConstantValue(cls.dtype), "device": ConstantValue(torch.device("cpu"))}
-    return apply_function(machine, torch.tensor, [given], options)
 
 
 def is_c_made(cls: type) -> bool:

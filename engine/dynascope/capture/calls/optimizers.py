@@ -15,7 +15,7 @@ from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.values import NONE, TensorValue, Value
+from dynascope.capture.values import NONE, ListValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -45,11 +45,14 @@ scaled_by_tensor(torch.Tensor.addcmul_, equivalents.add_product)
 
 
 def scaled_by_tensors(function: Any, equivalent: Any) -> None:
-    """`function(tensors, ones, others, scalars)`: where the numbers are the elements of one tensor, each is used by itself."""
+    """`function(tensors, ones, others, scalars)`: where the numbers are the elements of one tensor, or tensors themselves,
+    each is used by itself."""
 
     @meaning(function)
     def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-        if len(arguments) == 4 and isinstance(machine.realize(arguments[3]), TensorValue):
+        scalars = machine.realize(arguments[3]) if len(arguments) == 4 else NONE
+        given = scalars.items if isinstance(scalars, ListValue | TupleValue) else (scalars,)
+        if any(isinstance(machine.realize(each), TensorValue) for each in given):
             return equivalents.enter(machine, equivalent, arguments)
         return apply_function(machine, function, arguments, keywords)
 

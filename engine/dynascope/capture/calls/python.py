@@ -49,7 +49,7 @@ def read_all_the_same(function: FunctionValue) -> Value | None:
         return None
     inside = next((cell.content for cell in function.closure if cell.name == "fn"), None)
     real = getattr(inside, "object", None)
-    return inside if real is torch.optim.Optimizer.zero_grad.__wrapped__ else None
+    return inside if isinstance(real, types.FunctionType) and real.__module__.startswith("torch.optim.") else None
 
 
 def patched_by_torch(machine: Machine, function: FunctionValue) -> Value | None:

@@ -1,7 +1,7 @@
 """What plain PyTorch refuses although its meta kernels do not: types an operator has no CPU kernel for, and writes to memory
 that several elements share.
 
-    check_types(torch.sub, (f32[4], True), {}, cpu)     "Subtraction with a bool tensor is not supported ..."
+    check_types(torch.sub, (f32[4], True), {}, cpu).text     "Subtraction with a bool tensor is not supported ..."
     writes_unevenly(expanded, ())                                   True
 
 The types are tried once for each kind of call, on tensors of zeros (of one element where they are large), and once more with a
@@ -33,7 +33,7 @@ ABOUT_TYPES = re.compile(
 )
 """Errors that would be the same for tensors of any size."""
 
-_tried: dict[tuple, str | None] = {}
+_tried: dict[tuple, TypeRefusal | None] = {}
 _UNCHECKED_OPERANDS = re.compile(r"offset|lengths|seq(?!uence$)|_ptr|zero_point|pivot", re.IGNORECASE)
 _PLACES = frozenset(["index", "indices", "mask"])
 _FEW_ELEMENTS = 1 << 16
@@ -89,14 +89,22 @@ def _operator(target: Callable) -> Any:
     return next((each for each in found if isinstance(each, torch._ops.OpOverloadPacket)), None)  # `aten.__eq__` is Python's own
 
 
-def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
+@dataclass(frozen=True)
+class TypeRefusal:
+    """Why a graph holds no call with operands of these types. `raises`: the call itself fails, so the program ends there."""
+
+    text: str
+    raises: bool
+
+
+def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> TypeRefusal | None:
     """Why the device refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
     unless autocast makes others of them. Operands without any element are tried as they are."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
     if tensors and not any(map(torch.Tensor.numel, tensors)):
         refusal = _check_empty(target, arguments, keywords, device)
         if refusal is not None:
-            return refusal
+            return TypeRefusal(refusal, raises=True)
     lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
     if (
         not tensors
@@ -269,7 +277,7 @@ class _Trial:
         return self.device if isinstance(value, torch.device) else value
 
 
-def _try(trial: _Trial, differentiates: bool) -> str | None:
+def _try(trial: _Trial, differentiates: bool) -> TypeRefusal | None:
     """What the operator says of the types, or its backward pass."""
     generator = torch.get_rng_state()
     try:
@@ -278,11 +286,11 @@ def _try(trial: _Trial, differentiates: bool) -> str | None:
                 with noted():
                     types = trial.run(differentiates=with_gradient)
                     if not trial.is_foreseen(types):
-                        return "the type of its result is another than torch's own meta kernel says"
+                        return TypeRefusal("the type of its result is another than torch's own meta kernel says", raises=False)
             except Exception as error:
                 text = str(error).strip().split("\n")[0]
                 if isinstance(error, (RuntimeError, TypeError, IndexError)) and ABOUT_TYPES.search(text):
-                    return text
+                    return TypeRefusal(f"its backward pass raises: {text}" if with_gradient else text, raises=not with_gradient)
                 if not with_gradient:
                     raise _SaysNothing from None
     finally:

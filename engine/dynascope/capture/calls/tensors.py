@@ -21,6 +21,7 @@ from dynascope.capture.calls import known_tensors, late_numbers, libraries
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
+    TypeRefusal,
     check_types,
     is_pointwise,
     shares_memory,
@@ -67,6 +68,7 @@ from dynascope.capture.reasons import (
     TensorAttribute,
     TensorSubclass,
     TorchCallFails,
+    UnusualTypes,
 )
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -87,11 +89,6 @@ if TYPE_CHECKING:
 
 
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
-    if (
-        function in (torch.tensor, torch.as_tensor)
-        and (made := of_varying_numbers(machine, arguments, keywords)) is not None
-    ):
-        return made
     return operation(machine, "call_function", function, name_of(function), arguments, keywords)
 
 
@@ -121,22 +118,6 @@ def look_at(machine: Machine, values: Iterable[Value]) -> None:
         value = machine.realize(value)
         if isinstance(value, (ListValue, TupleValue)):
             look_at(machine, value.items)
-
-
-def of_varying_numbers(machine: Machine, arguments: list[Value], keywords: dict) -> Value | None:
-    """`torch.tensor(n)` and `torch.tensor([n, 2])`, filled with the numbers as any factory is: `torch.tensor` itself would need
-    to know them."""
-    if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
-        return None
-    data = machine.realize(arguments[0])
-    items = [machine.realize(item) for item in data.items] if isinstance(data, (ListValue, TupleValue)) else [data]
-    if not any(isinstance(item, SymbolicNumber) for item in items):
-        return None
-    kinds = {type(item.value) if isinstance(item, ConstantValue) else item.python_type for item in items}
-    if len(kinds) > 1 or not kinds <= {int, float}:
-        return None
-    parts: list[Value] = [apply_function(machine, torch.full, [TupleValue(()), item], keywords) for item in items]
-    return parts[0] if data is items[0] else apply_function(machine, torch.stack, [ListValue(parts)], {})
 
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
@@ -367,13 +348,14 @@ class Operation:
         refusal = None
         if len(devices) > 1:
             if not self.takes_several_devices():
-                refusal = f"its tensors are on {' and '.join(map(str, devices))}"
+                refusal = TypeRefusal(f"its tensors are on {' and '.join(map(str, devices))}", raises=True)
         elif first.type in ("cpu", "cuda"):
             refusal = self.machine.in_plain_mode(
                 lambda: check_types(self.target, self.examples, self.named_examples, first)
             )
         if refusal is not None:
-            raise Break(TorchCallFails(self.machine.expression(), refusal))
+            reason = TorchCallFails if refusal.raises else UnusualTypes
+            raise Break(reason(self.machine.expression(), refusal.text))
 
     def takes_several_devices(self) -> bool:
         """Of an operator over lists each place is asked for itself: an optimizer's counters are numbers on the CPU."""

@@ -1,0 +1,163 @@
+"""Tensors made of Python's numbers: each form is `torch.tensor` with its type and device by name.
+
+    x.new_tensor([1, 2])       ->  torch.tensor([1, 2], dtype=x.dtype, device=x.device)
+    torch.Tensor([1, 2])       ->  torch.tensor([1, 2], dtype=torch.float32, device="cpu")
+    torch.tensor([[n, 1.5]])   ->  torch.stack([torch.full((), float(n)), torch.full((), 1.5)]).view(1, 2)
+
+Numbers that vary, and elements of tensors (`torch.tensor([a.mean(), b.mean()])`), are put together from parts: `torch.tensor` itself
+looks at each number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.metadata import default_device
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import ConstantValue, ListValue, SymbolicNumber, TensorValue, TupleValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+FILLED_WITH = {int: (int,), float: (int, float)}
+
+
+OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
+"""torch's functions that make a tensor of the numbers in a list."""
+
+
+@meaning(torch.Tensor.new_tensor)
+def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    like, data = map(machine.realize, arguments)
+    if not isinstance(like, TensorValue) or not is_of_numbers(machine, data):
+        return apply_method(machine, torch.Tensor.new_tensor, list(arguments), keywords)
+    return tensor_like(machine, like, data, keywords)
+
+
+@meaning(torch.Tensor.new)
+def new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`x.new([1, 2])`. Its other forms take sizes, or tensors whose memory they share."""
+    like, *given = map(machine.realize, arguments)
+    is_filled = len(given) == 1 and not keywords and isinstance(like, TensorValue) and isinstance(given[0], ListValue)
+    if not is_filled or not is_of_numbers(machine, given[0], kinds_taken(like.example.dtype)):
+        return apply_method(machine, torch.Tensor.new, list(arguments), keywords)
+    return tensor_like(machine, like, given[0], {})
+
+
+@meaning(torch.Tensor)
+def plain_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`torch.Tensor([1, 2])`, `torch.Tensor(2, 3)`: of the default type, on the CPU."""
+    return legacy_tensor(machine, torch.Tensor, torch.get_default_dtype(), arguments, keywords)
+
+
+def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arguments, keywords: Keywords) -> Value:
+    """`torch.LongTensor([1, 2])`, `torch.LongTensor(2, 3)`: of numbers of a kind, or with room for so many."""
+    given = [machine.realize(each) for each in arguments]
+    options: dict[str, Value] = {"dtype": ConstantValue(dtype), "device": ConstantValue(torch.device("cpu"))}
+    is_list = len(given) == 1 and isinstance(given[0], ListValue | TupleValue) and given[0].python_type in (list, tuple)
+    if not keywords and is_list and is_of_numbers(machine, given[0], kinds_taken(dtype)):
+        return from_parts(machine, given, options) or apply_function(machine, torch.tensor, given, options)
+    if not keywords and given and all(is_size(each) for each in given):
+        return apply_function(machine, torch.empty, given, options)
+    raise Break(ForeignCall(f"torch.{cls.__name__}", "it makes a tensor of something else than numbers or sizes"))
+
+
+def tensor_like(machine: Machine, like: TensorValue, data: Value, keywords: Keywords) -> Value:
+    """The type and device are `like`'s where none are given."""
+    given = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
+    of_like = {"dtype": ConstantValue(like.example.dtype), "device": ConstantValue(like.device)}
+    options = {**of_like, **given}
+    return from_parts(machine, [data], options) or apply_function(machine, torch.tensor, [data], options)
+
+
+def is_size(value: Value) -> bool:
+    return value.python_type is int and isinstance(value, ConstantValue | SymbolicNumber)
+
+
+def kinds_taken(dtype: torch.dtype) -> tuple[type, ...]:
+    """What the oldest constructors take: a tensor of whole numbers no fractions."""
+    return FILLED_WITH[float if dtype.is_floating_point else int] if dtype is not torch.bool else ()
+
+
+def is_of_numbers(machine: Machine, data: Value, kinds: tuple[type, ...] = (bool, int, float, complex)) -> bool:
+    return all(
+        isinstance(each, ConstantValue | SymbolicNumber) and each.python_type in kinds for each in numbers_in(machine, data)
+    )
+
+
+def numbers_in(machine: Machine, data: Value) -> Iterator[Value]:
+    """What lists and tuples hold, at whatever depth."""
+    data = machine.realize(data)
+    if isinstance(data, ListValue | TupleValue):
+        for each in data.items:
+            yield from numbers_in(machine, each)
+    else:
+        yield data
+
+
+def shape_of(machine: Machine, data: Value) -> tuple[int, ...] | None:
+    """Of nested lists; None where they are not of one length."""
+    data = machine.realize(data)
+    if not isinstance(data, ListValue | TupleValue):
+        return ()
+    shapes = {shape_of(machine, each) for each in data.items}
+    if len(shapes) != 1 or None in shapes:
+        return None
+    (shape,) = shapes
+    return (len(data.items), *shape)
+
+
+# Numbers that no constant holds
+
+
+def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """Each number for itself; None where `torch.tensor` can look at all of them, or only it can say what comes of them."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        return None
+    numbers = list(numbers_in(machine, arguments[0]))
+    shape = shape_of(machine, arguments[0])
+    if shape is None or (not shape and isinstance(numbers[0], TensorValue)):
+        return None  # `torch.tensor(x)` copies it, of whatever shape
+    varying = [each for each in numbers if isinstance(each, SymbolicNumber | TensorValue)]
+    types = [type_of(each) for each in numbers]
+    if not varying or not all(types):
+        return None
+    options = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
+    if "dtype" in options and any(isinstance(each, TensorValue) for each in varying):
+        return None  # a number that the type does not hold is an error there, and wraps around here
+    options.setdefault("dtype", ConstantValue(functools.reduce(torch.promote_types, types)))
+    parts = [part(machine, each, options) for each in numbers]
+    if not shape:
+        return parts[0]
+    row = apply_function(machine, torch.stack, [ListValue(parts)], {})
+    if len(shape) == 1:
+        return row
+    return apply_method(machine, torch.Tensor.view, [row, *map(ConstantValue, shape)], {})
+
+
+def type_of(number: Value) -> torch.dtype | None:
+    """What `torch.tensor` makes of the number by itself. A tensor's element keeps its type; with a gradient torch warns, and what has
+    dimensions is a list to it."""
+    if isinstance(number, TensorValue):
+        example = number.example
+        return None if example.dim() or example.requires_grad or example.is_complex() else example.dtype
+    if not isinstance(number, ConstantValue | SymbolicNumber):
+        return None
+    return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}.get(number.python_type)
+
+
+def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:
+    """A tensor without dimensions."""
+    if isinstance(number, TensorValue):
+        return apply_method(machine, torch.Tensor.to, [number], {"device": ConstantValue(default_device()), **options})
+    if machine.object_of(options["dtype"]).is_floating_point and number.python_type is int:
+        number = machine.call_now(ConstantValue(float), [number])
+    return apply_function(machine, torch.full, [TupleValue(()), number], options)

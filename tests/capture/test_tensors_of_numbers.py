@@ -1,0 +1,90 @@
+"""Tensors made of Python's numbers inside a compiled function, in every form that torch has for it."""
+
+import dynascope
+import pytest
+import torch
+from dynascope.recording import Recorder, use
+
+MADE = {
+    "new_tensor of a number": lambda x, n: x.new_tensor(1.5) + x,
+    "new_tensor of a list": lambda x, n: x.new_tensor([1, 2, 3]) + x,
+    "new_tensor of another type": lambda x, n: x.new_tensor([1, 2, 3], dtype=torch.float64) + x,
+    "new_tensor of ints": lambda x, n: x.long().new_tensor([1.7, 2.2, n]) + x,
+    "new_tensor of a number that varies": lambda x, n: x.new_tensor([n, 2, 3]) * x,
+    "new_tensor of a tensor": lambda x, n: x.new_tensor(x[0].detach()) + x,
+    "new": lambda x, n: x.new([1, 2, 3]) + x,
+    "new of sizes": lambda x, n: x.new(3).fill_(2) + x,
+    "Tensor": lambda x, n: torch.Tensor([1, 2, 3]) + x,
+    "Tensor of sizes": lambda x, n: torch.Tensor(4, 3).fill_(n) + x,
+    "LongTensor of sizes": lambda x, n: torch.LongTensor(4, 3).zero_() + x,
+    "LongTensor of a tuple": lambda x, n: torch.LongTensor((0, 1, 2)) + x,
+    "IntTensor that varies": lambda x, n: torch.IntTensor([n]) + x,
+    "nested": lambda x, n: torch.tensor([[n, 1, 2], [3, 4, n]])[0] + x,
+    "whole numbers and fractions": lambda x, n: torch.tensor([n, 0.5, 1]) * x,
+    "floats": lambda x, n: torch.tensor([float(n), n / 3, 1]) * x,
+    "elements of tensors": lambda x, n: torch.tensor([x.detach().sum(), x.detach().amax(), n]) * x,
+    "elements of ints": lambda x, n: torch.tensor(list(x[0].detach().long())) + x,
+    "elements of doubles": lambda x, n: torch.tensor([x.detach().double().mean(), 1]) * x[:, :2],
+    "elements of halves": lambda x, n: torch.tensor([x.detach().half().amax(), x.detach().bfloat16().amin(), True]) * x,
+    "elements of masks": lambda x, n: torch.tensor([(x > n).any(), True, False]) & (x > 0),
+    "as_tensor": lambda x, n: torch.as_tensor([n, 2, 3], dtype=torch.float64) * x,
+    "asarray": lambda x, n: torch.asarray([1.0, 2.0, n]) * x,
+}
+
+
+def recorded(function, arguments):
+    recorder = Recorder()
+    before = use(recorder)
+    try:
+        return [function(*each) for each in arguments], recorder.report()
+    finally:
+        use(before)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", MADE)
+def test_made_inside(name):
+    calls = [(torch.linspace(-1, 1, 12).reshape(4, 3) * n, n) for n in (2, 3, 5, 7)]
+    found, report = recorded(dynascope.compile(MADE[name]), calls)
+    for each, call in zip(found, calls, strict=True):
+        expected = MADE[name](*call)
+        assert (each.dtype, each.stride(), each.is_leaf) == (expected.dtype, expected.stride(), expected.is_leaf)
+        torch.testing.assert_close(each, expected)
+    assert all(graph.kernels for graph in report.graphs)
+    assert len(report.graphs) <= 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.tensor([[1, 2], [x.shape[0]]]),
+        lambda x: torch.tensor([x.shape[0], "a"]),
+        lambda x: torch.tensor([300, x.shape[0]], dtype=torch.uint8),
+        lambda x: x.new_tensor([1j]),
+    ],
+)
+def test_what_torch_refuses(make):
+    compiled = dynascope.compile(make, backend="eager", dynamic=True)
+    with pytest.raises(Exception) as expected:
+        make(torch.ones(2))
+    with dynascope.expected("foreign-call", "foreign-value", required=False), pytest.raises(expected.type) as found:
+        compiled(torch.ones(2))
+    assert str(found.value) == str(expected.value)
+
+
+def test_elements_with_gradients_are_left_to_torch():
+    """It warns there that their history is lost."""
+    compiled = dynascope.compile(lambda x: torch.tensor([x.sum(), 1.0]), backend="eager")
+    x = torch.ones(3, requires_grad=True)
+    with dynascope.expected("data-dependent-value"):
+        assert compiled(x).tolist() == [3, 1]
+
+
+def test_the_default_type_and_device_count():
+    compiled = dynascope.compile(lambda x, n: torch.tensor([x.sum(), n]), backend="eager")
+    assert compiled(torch.ones(3), 2).dtype is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert compiled(torch.ones(3), 2).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
