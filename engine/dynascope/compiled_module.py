@@ -195,7 +195,9 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
             return self._run_forward(*args, **kwargs)
 
         special = {name: _of_original(name) for name in _special_methods(cls)}
-        made = type("CompiledModule", (CompiledModule,), {**special, "forward": Forward(functools.wraps(cls.forward)(forward))})
+        known = getattr(cls, "forward", None)  # a script's class has none, its instances do
+        named = forward if known is None else functools.wraps(known)(forward)
+        made = type("CompiledModule", (CompiledModule,), {**special, "forward": Forward(named)})
         made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
         _classes[cls] = made
     return _classes[cls]

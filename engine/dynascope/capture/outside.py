@@ -11,11 +11,14 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import re
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.torch_version import TorchVersion
 
 from dynascope.capture import numpy_numbers
 from dynascope.capture.metadata import META, meta_of, more_than_strides
@@ -418,6 +421,7 @@ EXACT_RULES: dict[type, Rule] = {
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
     slice: Outside._slice,
+    **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info)), Outside._identity),
     **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
 }
 

@@ -430,7 +430,8 @@ class Rebuilder:
     def make_method(self, value: MethodValue) -> None:
         function = value.function
         if isinstance(function, ConstantValue) and hasattr(function.value, "__get__"):
-            self.call_constant(function.value.__get__, value.instance)
+            # Without the class, CPython 3.11 and 3.12 crash for methods in C that ask for theirs (`re.Pattern.match`).
+            self.call_constant(function.value.__get__, value.instance, ConstantValue(value.instance.python_type))
         else:
             self.call_constant(types.MethodType, function, value.instance)
 

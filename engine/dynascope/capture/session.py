@@ -39,6 +39,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     function_overrides,
     introspection,
     iterators,
+    known_functions,
     late_numbers,
     loggers,
     nested_masks,

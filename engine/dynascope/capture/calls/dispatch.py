@@ -132,7 +132,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return call_tensor_method(machine, thing, arguments, keywords)
     if reads_state(thing) and not arguments and not keywords:
         return state_read(machine, thing)
-    if is_listed(thing):
+    if is_listed(thing) or (isinstance(getattr(thing, "__self__", None), str) and is_foldable(thing)):
         return fold(machine, thing, arguments, keywords)
     if is_torch_operation(thing):
         return call_torch(machine, thing, arguments, keywords)

@@ -61,4 +61,4 @@ def say_above(message: str, category: type[Warning], level: int) -> None:
 def say(message: str, category: type[Warning], file: str, line: int, globals: dict) -> None:
     registry = globals.setdefault("__warningregistry__", {})
     module = globals.get("__name__") or "<unknown>"
-    warnings.warn_explicit(message, category, file, line, module, registry, globals)
+    warnings.warn_explicit(message, category, file, line, module, registry)

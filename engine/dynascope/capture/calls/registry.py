@@ -9,11 +9,15 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import pathlib
+import re
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 import torch
+from torch.torch_version import TorchVersion
 
 from dynascope.capture import numpy_numbers
 
@@ -58,7 +62,8 @@ def class_method_meaning(cls: type, name: str) -> Callable[[Meaning], Meaning]:
 FOLDABLE_TYPES = frozenset(
     {int, float, bool, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(...)}
     | {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo}
-    | {torch._C._SDPBackend}
+    | {torch._C._SDPBackend, re.Pattern, re.Match, type(sys.version_info), TorchVersion}
+    | {pathlib.Path, pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath}
     | numpy_numbers.TYPES
 )
 FOLDABLE = frozenset(

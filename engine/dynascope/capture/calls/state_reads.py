@@ -7,6 +7,7 @@ state_read(machine, function)                 ConstantValue(True), and a guard t
 from __future__ import annotations
 
 import re
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dynascope.guards.state_calls import CallReturns
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-QUESTION = re.compile(r"_?(get|is|are|has)_\w+")
+QUESTION = re.compile(r"_?(get|is|are|has)_\w+|_(cuda|accelerator|mps|xpu)_(get|is|are|has)[A-Z]\w*")
 FOLLOWED = frozenset({torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype})
 """Answers that capture follows while the program changes them; the guard of the global state has them too."""
 ANSWERS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout)
@@ -30,12 +31,10 @@ _answers_otherwise: set[Any] = set()
 def reads_state(thing: Any) -> bool:
     if not isinstance(thing, types.BuiltinFunctionType) or thing in FOLLOWED or thing in _answers_otherwise:
         return False
-    owner = thing.__self__
-    return (
-        isinstance(owner, types.ModuleType)
-        and owner.__name__.startswith("torch._C")
-        and bool(QUESTION.fullmatch(thing.__name__))
-    )
+    owner = thing.__self__  # pybind's functions have a record of theirs
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else thing.__module__ or ""
+    is_function = getattr(sys.modules.get(module), thing.__name__, None) is thing
+    return is_function and module.startswith("torch._C") and bool(QUESTION.fullmatch(thing.__name__))
 
 
 def state_read(machine: Machine, function: types.BuiltinFunctionType) -> ConstantValue:

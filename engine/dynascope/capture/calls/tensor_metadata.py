@@ -35,6 +35,12 @@ def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Va
     return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
 
 
+def name_of_type(tensor: TensorValue) -> str:
+    """`x.type()`: "torch.FloatTensor", "torch.cuda.HalfTensor"."""
+    plain = torch.empty(0, dtype=tensor.example.dtype, device="cpu").type()
+    return plain if tensor.device.type == "cpu" else plain.replace("torch.", f"torch.{tensor.device.type}.", 1)
+
+
 def asked(machine: Machine, method: Any, tensor: TensorValue, arguments: list[Value], keywords: dict) -> Value:
     """Metadata of a tensor in a program whose numbers vary."""
     others = [to_operand(machine, argument)[1] for argument in arguments]

@@ -29,7 +29,7 @@ from dynascope.capture.calls.refusals import (
     takes_several_devices,
     writes_unevenly,
 )
-from dynascope.capture.calls.tensor_metadata import metadata_method, offset_of_input, refuse_layouts
+from dynascope.capture.calls.tensor_metadata import metadata_method, name_of_type, offset_of_input, refuse_layouts
 from dynascope.capture.calls.tensor_names import (
     ATTENTION,
     ATTENTION_FLAGS,
@@ -124,6 +124,8 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     name = name_of(method)
     if name in ("stride", "is_contiguous", "dim_order"):
         refuse_layouts(machine, name, arguments)
+    if name == "type" and len(arguments) == 1 and not keywords:
+        return ConstantValue(name_of_type(machine.realize(arguments[0])))
     if name in METADATA_METHODS:
         return metadata_method(machine, method, name, arguments, keywords)
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:

@@ -142,7 +142,7 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
     if any(isinstance(lookup(type(side.value), op.method), types.FunctionType) for side in (left, right)):
         return by_methods(machine, op, left, right)
     for side in (left, right):
-        if not is_pure_type(side.value) and not is_compared_in_c(side.value, op):
+        if not is_pure_type(side.value) and not is_compared_in_c(side.value, op) and not is_inherited(side.value, op):
             raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
     return compute(machine, op.function, (left.value, right.value))
 
@@ -152,6 +152,16 @@ def is_compared_in_c(value: Any, op: Operator) -> bool:
     if isinstance(value, enum.Enum):
         return op.method in COMPARING
     return op.method in ("__eq__", "__ne__") and lookup(type(value), "__eq__") is object.__eq__
+
+
+def is_inherited(value: Any, op: Operator) -> bool:
+    """Whether its class has the operator from numbers or text as they are (`class Level(IntEnum)`). Methods in Python were looked for
+    before."""
+    entries = [lookup(type(value), name) for name in (op.method, op.reflected)]
+    return all(entry is MISSING or getattr(entry, "__objclass__", object) in INHERITED for entry in entries)
+
+
+INHERITED = (int, float, bool, complex, str, bytes, object)
 
 
 def is_pure_type(value: Any) -> bool:

@@ -1,0 +1,60 @@
+"""Python functions that give the same for the same arguments for as long as the process runs: where their arguments are known
+they are computed when the graph is captured, and otherwise followed like any other.
+
+    re.sub(r"\\.\\d+", "", name)    torch.__version__ >= "2.1"    os.path.join(folder, "log")    platform.system()
+
+Their code asks C for what it cannot be read from, or fills caches of its own, which nobody else sees.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import platform
+import re
+import textwrap
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch.torch_version import TorchVersion
+
+from dynascope.capture.calls import python
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.values import NotConstant, constant_of
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+_NAMES: dict[Any, str] = {
+    re: "compile match fullmatch search sub subn split findall escape",
+    os.path: "join dirname basename split splitext isabs normpath normcase commonprefix",
+    platform: "system machine release version node processor python_version python_implementation",
+    textwrap: "dedent indent fill shorten wrap",
+    json: "dumps loads",
+    TorchVersion: "_cmp_wrapper",
+    pathlib.PurePath: " ".join(vars(pathlib.PurePath)),
+}
+"""`os.path.abspath` and `expanduser` look at the process, `Path.exists` at the disk."""
+
+
+def _functions() -> list[Callable[..., Any]]:
+    named = [vars(owner).get(name) for owner, names in _NAMES.items() for name in names.split()]
+    return [each for each in named if isinstance(each, types.FunctionType)]
+
+
+def _computed(function: Callable[..., Any]) -> None:
+    @meaning(function)
+    def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        known = [constant_of(machine.realize(each)) for each in arguments]
+        named = {name: constant_of(machine.realize(each)) for name, each in keywords.items()}
+        if any(type(each) is NotConstant for each in (*known, *named.values())):
+            return python.enter(machine, machine.outside.fixed(function, function.__name__), list(arguments), keywords)
+        return value_of(compute(machine, function, tuple(known), named).value)
+
+
+for each in _functions():
+    _computed(each)

@@ -1,0 +1,94 @@
+"""What a program asks of Python, of the machine and of its own constants on the way is known when it is captured: no break."""
+
+import enum
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+
+import dynascope
+import pytest
+import torch
+
+LAYER = re.compile(r"layers\.(\d+)\.(?P<kind>\w+)")
+NAME = "encoder.layers.12.weight"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Mode(str, enum.Enum):
+    MEAN = "mean"
+
+
+ASKED = {
+    "a pattern's match": lambda x: LAYER.search(NAME).group("kind"),
+    "a pattern's groups": lambda x: LAYER.search(NAME).groups(),
+    "no match": lambda x: LAYER.match(NAME) is None,
+    "a pattern's substitution": lambda x: LAYER.sub("block", NAME),
+    "a pattern made inside": lambda x: re.compile(r"\d+").findall(NAME),
+    "a substitution": lambda x: re.sub(r"\.\d+", "", NAME),
+    "the version of torch": lambda x: (torch.__version__ >= "2.0", torch.__version__.split("+")[0], str(torch.__version__)),
+    "the version of Python": lambda x: (sys.version_info >= (3, 8), sys.version_info[:2], sys.version_info.major),
+    "the system": lambda x: platform.system(),
+    "paths": lambda x: os.path.splitext(os.path.basename(os.path.join("runs", NAME)))[0],
+    "a path made inside": lambda x: (pathlib.PurePosixPath("runs") / "last").with_suffix(".pt").name,
+    "members that are numbers": lambda x: (Level.HIGH + 1, Level.LOW < Level.HIGH, Level.HIGH * x.shape[0], -Level.LOW),
+    "members that are text": lambda x: (Mode.MEAN == "mean", Mode.MEAN.value),
+    "the type's name": lambda x: (x.type(), x.double().type(), (x > 0).type()),
+    "whether there is a GPU": lambda x: (torch.cuda.is_available(), torch.accelerator.is_available()),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_asked_inside(name):
+    def f(x):
+        y = x * 2
+        return y + 1, ASKED[name](x)
+
+    x = torch.arange(6.0).reshape(2, 3)
+    found, expected = dynascope.compile(f, backend="eager", fullgraph=True)(x), f(x)
+    assert torch.equal(found[0], expected[0])
+    assert found[1:] == expected[1:] and repr(found[1]) == repr(expected[1])
+
+
+def test_what_is_asked_of_a_number_that_varies():
+    compiled = dynascope.compile(lambda x, n: (x * n, re.sub("0", "-", str(n))), backend="eager")
+    for n in (10, 20, 31):
+        assert compiled(torch.ones(2), n)[1] == str(n).replace("0", "-")
+
+
+def test_a_bound_method_in_c_outlives_the_graph():
+    """CPython asks the descriptor for the class of such a method, and crashes where it is given none."""
+
+    def f(x):
+        match = LAYER.search
+        print(end="")
+        return x + 1, match
+
+    with dynascope.expected("print-call"):
+        assert dynascope.compile(f, backend="eager")(torch.ones(2))[1](NAME).group(1) == "12"
+
+
+def test_a_pattern_that_is_replaced():
+    held = {"pattern": re.compile("a")}
+    compiled = dynascope.compile(lambda x: (x + 1, held["pattern"].sub("-", "abc")), backend="eager")
+    assert compiled(torch.ones(2))[1] == "-bc"
+    held["pattern"] = re.compile("c")
+    assert compiled(torch.ones(2))[1] == "ab-"
+
+
+def test_a_warning_from_the_command_line():
+    """Functions given on the command line have no module that a loader could read."""
+    text = (
+        "import warnings, torch, dynascope\n"
+        "ns = dict(globals())\n"
+        "exec('def f(x):\\n    warnings.warn(\"look\")\\n    return x + 1', ns)\n"
+        "print(dynascope.compile(ns['f'], backend='eager')(torch.ones(1)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "tensor([2.])" in done.stdout and "look" in done.stderr, done.stderr
