@@ -19,6 +19,7 @@ from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import functions_of, storage_of
+from dynascope.capture.numbers_read_last import waits
 from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
@@ -126,8 +127,11 @@ def differentiate(
 
 
 def has_parts(machine: Machine) -> bool:
-    """Whether the graph will run as a row of parts: none of them differentiates another."""
-    return bool(machine.sizes.scope.late) or any("late" in node.meta for node in machine.graph.graph.nodes)
+    """Whether the graph will run as a row of parts before this: none of them differentiates another. Numbers that nothing but
+    Python has read so far are read out of their tensors later."""
+    late = [node for node in machine.graph.graph.nodes if "late" in node.meta]
+    known = {str(node.meta["size"]) for node in late if "size" in node.meta}
+    return not machine.sizes.scope.late <= known or not all(waits(node, machine.graph.kept) for node in late)
 
 
 def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:
