@@ -83,7 +83,8 @@ def accumulate(
     leaves = leaves_of(machine, tensors)
     gradient_requirements.check_unchanged(machine, leaves)
     for leaf in leaves:
-        guard_no_hooks(machine, leaf)
+        if leaf.object is not None:
+            guard_no_hooks(machine, leaf)
     before = [gradients.read(machine, leaf) for leaf in leaves]
     if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
         raise cannot(machine)  # what is added to it is no part of its history
@@ -158,10 +159,11 @@ def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:
 
 
 def leaves_of(machine: Machine, tensors: list[Value]) -> list[TensorValue]:
-    """The leaves that the tensors were computed from: each comes from outside, and its history ends there."""
-    known = {id(value.example): value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)}
+    """The leaves that the tensors were computed from: each comes from outside, and its history ends there, or is one made inside."""
+    given = [*machine.outside.by_identity.values(), *machine.leaves_made]
+    known = {id(value.example): value for value in given if isinstance(value, TensorValue)}
     found = {id(variable) for variable in variables_of(machine, tensors)}
-    if not found <= known.keys():  # made inside, or what stands for a history before this graph
+    if not found <= known.keys():  # made inside as a leaf that may leave, or what stands for a history before this graph
         raise cannot(machine)
     return [value for identity, value in known.items() if identity in found]
 
