@@ -90,4 +90,73 @@ def test_equal_to_eager_with_kernels(read, optimizer):
                 results[0].backward()
             results = [each.detach() for each in results]
         found.append((results, list(HISTORY), [each.detach() for each in model.parameters()]))
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+def totals(model, optimizer, x, loss, outputs):
+    METER.total += loss.item()
+    HISTORY.extend((outputs.argmax(1) == 0).float().mean(0, keepdim=True).tolist())
+    loss.backward()
+    optimizer.step()
+    return METER.total / len(x)
+
+
+def parameters_before_they_change(model, optimizer, x, loss, outputs):
+    before = model[0].weight.sum().item(), model[2].bias.tolist()
+    loss.backward()
+    optimizer.step()
+    return *before, model[2].bias.tolist()
+
+
+def used_afterwards(model, optimizer, x, loss, outputs):
+    value = loss.item() * 2
+    loss.backward()
+    optimizer.step()
+    return x * value
+
+
+def between_two_passes(model, optimizer, x, loss, outputs):
+    HISTORY.append(loss.item())
+    loss.backward()
+    HISTORY.append(model[0].weight.grad.norm().item())
+    optimizer.step()
+    optimizer.zero_grad()
+    again = model(x).square().mean()
+    HISTORY.append(again.item())
+    again.backward()
+    optimizer.step()
+    return again.detach()
+
+
+def used_before(model, optimizer, x, loss, outputs):
+    (loss * loss.item()).backward()
+    optimizer.step()
+    return loss.detach()
+
+
+BEFORE = [totals, parameters_before_they_change, used_afterwards, between_two_passes]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("body", [*BEFORE, pytest.param(used_before, marks=pytest.mark.may_break)])
+def test_read_before_the_backward_pass(body):
+    """Strict mode: a break is an error. What only leaves the graph is read at its end, as it was where the program asked."""
+    found = []
+    for compiler in (dynascope.compile, lambda function: function):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        HISTORY.clear()
+        METER.total = 0.0
+
+        def step(x, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            outputs = model(x)
+            loss = F.cross_entropy(outputs, torch.zeros(len(x), dtype=torch.long))
+            return body(model, optimizer, x, loss, outputs)
+
+        compiled = compiler(step)
+        torch.manual_seed(1)
+        results = [compiled(torch.randn(size, 4)) for size in (5, 5, 6, 7)]
+        found.append((results, list(HISTORY), METER.total, [each.detach() for each in model.parameters()]))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)

@@ -8,10 +8,12 @@ import contextlib
 import heapq
 import itertools
 import sys
+import threading
 
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 from harness import compiled
 from test_outside_protocols import assert_same
 from torch import nn
@@ -41,6 +43,13 @@ def over_zip(x):
 def over_children(x):
     for name, layer in LAYERS.named_children():
         x = layer(x) * len(name)
+        x = x + x.sum().is_nonzero()
+    return x
+
+
+def over_layers_backwards(x):
+    for layer in reversed(LAYERS):
+        x = layer(x)
         x = x + x.sum().is_nonzero()
     return x
 
@@ -329,6 +338,7 @@ PROGRAMS = {
     over_enumerate: 4,
     over_zip: 4,
     over_children: 5,
+    over_layers_backwards: None,
     over_items: 4,
     shared_iterator: 2,
     grows_while_it_runs: 5,
@@ -438,3 +448,27 @@ def test_an_error_out_of_a_librarys_function_finds_the_handler():
     with dynascope.expected("foreign-call"):
         found = dynascope.compile(program, backend="eager")(torch.ones(2), lambda value: value)
     assert found[1] == "'>=' not supported between instances of 'function' and 'int'"
+
+
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_a_lock_is_not_met_anew_at_each_call(make):
+    """What `with` keeps of a lock across a break is a bound method, made at each call: the lock is what is guarded."""
+    lock, state = make(), {"calls": 0}
+
+    def program(x):
+        with lock:
+            state["calls"] += 1
+            x = x * 2
+        return x + 1
+
+    function = dynascope.compile(program, backend="eager")
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        with dynascope.expected("foreign-call"):
+            for _ in range(12):
+                assert_same(X * 2 + 1, function(X))
+    finally:
+        recording.use(before)
+    assert state["calls"] == 12
+    assert not recorder.report().notes  # of the limit of compilations

@@ -159,7 +159,6 @@ LEFT_TO_PYTHON = [
     data_to_differentiate_by,
     made_and_returned,
     made_and_kept,
-    made_and_differentiated_by_backward,
     gradient_of_a_gradient_returned,
 ]
 
@@ -215,6 +214,7 @@ MADE_INSIDE = [
     view_of_what_is_written_later,
     known_numbers,
     filled_before,
+    made_and_differentiated_by_backward,
 ]
 
 

@@ -76,6 +76,33 @@ class Layers(nn.Module):
         return self.chain[:2](x), len(self.layers[::-1]), [type(each).__name__ for each in self.layers[1:]]
 
 
+class Backwards(nn.Module):
+    """A flow's layers, which its sampling goes through the other way."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        for layer in reversed(self.layers):
+            x = layer(x).relu()
+        return x
+
+
+class Squares:
+    def __init__(self, count):
+        self.count, self.asked = count, []
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, at):
+        self.asked.append(at)
+        if at == 1:
+            raise IndexError(at)
+        return at * at
+
+
 def aliased():
     it = Aliased()
     yield lambda x: (x * it.width, isinstance(it, Aliased), hasattr(it, "none"), getattr(it, "none", 3))
@@ -84,6 +111,27 @@ def aliased():
     yield
     it.none = 4
     yield
+
+
+def backwards():
+    torch.manual_seed(0)
+    model = Backwards()
+    yield lambda x: model(x)
+    yield
+
+
+def backwards_by_items():
+    squares = Squares(5)
+
+    def program(x):
+        iterator = reversed(squares)
+        first = next(iterator)
+        return [x * first, *(x + each for each in iterator)], type(iterator).__name__
+
+    yield program
+    yield squares.asked
+    squares.count = 3
+    yield squares.asked
 
 
 def aliased_written():
@@ -374,7 +422,7 @@ def scripts():
 
 WHOLE = [aliased, aliased_written, counted_lookups, upper, ordered, missing, stack, views, signatures, layers, slices]
 WHOLE += [bound_methods, caches, cached_objects, identities, weak, getters, return_types, strided_writes, more_iterators, constructors]
-WHOLE += [scripts]
+WHOLE += [scripts, backwards, backwards_by_items]
 
 
 def played(make, transform):

@@ -53,3 +53,71 @@ def test_a_leaf_made_without_gradients():
 
     w, y = dynascope.compile(program)(torch.ones(2, requires_grad=True))
     assert w.requires_grad and w.is_leaf and not y.requires_grad
+
+
+def attacked(model, x):
+    """One step along the sign of the gradient, as an adversary takes it."""
+    change = torch.zeros_like(x, requires_grad=True)
+    model(x + change).square().mean().backward()
+    return (x + 0.1 * change.grad.sign()).detach()
+
+
+def attacked_in_steps(model, x):
+    change = torch.zeros_like(x)
+    for _ in range(3):
+        change = change.detach().requires_grad_()
+        model(x + change).square().mean().backward()
+        change = (change + 0.1 * change.grad.sign()).clamp(-0.2, 0.2)
+    return x + change.detach()
+
+
+def accumulated(model, x):
+    w = torch.ones(4, requires_grad=True)
+    before = w.grad is None
+    (model(x) * w).sum().backward()
+    (x * w * 2).sum().backward()
+    first = w.grad.clone()
+    w.grad.zero_()
+    (w * w).sum().backward()
+    second, w.grad = w.grad, None
+    (w * 3).sum().backward()
+    return before, first, second, w.grad, w.grad is second
+
+
+def by_a_tangent(model, x):
+    w = torch.ones(4, requires_grad=True)
+    tangent = x.sum(0)
+    (w * 1).backward(tangent)
+    w.grad.mul_(2)
+    return w.grad, tangent
+
+
+def returned(model, x):
+    w = torch.ones(4, requires_grad=True)
+    (x * w).sum().backward()
+    return w, w.grad
+
+
+def with_a_hook(model, x):
+    w = torch.ones(4, requires_grad=True)
+    w.register_hook(lambda gradient: gradient * 2)
+    (x * w).sum().backward()
+    return w.grad
+
+
+STAY = [attacked, attacked_in_steps, accumulated, by_a_tangent]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("program", [*STAY, *(pytest.param(each, marks=pytest.mark.may_break) for each in (returned, with_a_hook))])
+def test_backward_to_a_leaf_made_inside(program):
+    """Strict mode: a break is an error. The gradient of a leaf that stays inside is no effect."""
+    found = []
+    for compiler in (dynascope.compile, lambda function: function):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 4)
+        compiled = compiler(lambda x, model=model: program(model, x))
+        results = [compiled(torch.randn(3, 4)) for _ in range(3)]
+        gradients = [each.grad for result in results for each in result if program is returned and each.requires_grad]
+        found.append((results, gradients, model.weight.grad))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)

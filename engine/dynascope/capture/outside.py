@@ -458,12 +458,12 @@ def _is_script(object: Any) -> bool:
 
 
 def _is_method_of_container(object: Any) -> bool:
-    """A method in C, bound to an object whose changes matter."""
+    """A method in C, bound to an object whose changes matter, or bound anew by each `with` that a break is in."""
     if type(object) is not types.BuiltinMethodType:
         return False
     owner = object.__self__
     entry = getattr(type(owner), object.__name__, None)
-    return type(owner) in CONTAINERS and isinstance(entry, types.MethodDescriptorType)
+    return (type(owner) in CONTAINERS or object.__name__ == "__exit__") and isinstance(entry, types.MethodDescriptorType)
 
 
 ORDERED_KEYS = type(collections.OrderedDict().keys())

@@ -19,6 +19,7 @@ from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import functions_of, storage_of
+from dynascope.capture.numbers_read_last import waits
 from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
@@ -82,7 +83,8 @@ def accumulate(
     leaves = leaves_of(machine, tensors)
     gradient_requirements.check_unchanged(machine, leaves)
     for leaf in leaves:
-        guard_no_hooks(machine, leaf)
+        if leaf.object is not None:
+            guard_no_hooks(machine, leaf)
     before = [gradients.read(machine, leaf) for leaf in leaves]
     if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
         raise cannot(machine)  # what is added to it is no part of its history
@@ -126,8 +128,11 @@ def differentiate(
 
 
 def has_parts(machine: Machine) -> bool:
-    """Whether the graph will run as a row of parts: none of them differentiates another."""
-    return bool(machine.sizes.scope.late) or any("late" in node.meta for node in machine.graph.graph.nodes)
+    """Whether the graph will run as a row of parts before this: none of them differentiates another. Numbers that nothing but
+    Python has read so far are read out of their tensors later."""
+    late = [node for node in machine.graph.graph.nodes if "late" in node.meta]
+    known = {str(node.meta["size"]) for node in late if "size" in node.meta}
+    return not machine.sizes.scope.late <= known or not all(waits(node, machine.graph.kept) for node in late)
 
 
 def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:
@@ -154,10 +159,11 @@ def tangent_of(machine: Machine, output: TensorValue, tangent: Value) -> Value:
 
 
 def leaves_of(machine: Machine, tensors: list[Value]) -> list[TensorValue]:
-    """The leaves that the tensors were computed from: each comes from outside, and its history ends there."""
-    known = {id(value.example): value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)}
+    """The leaves that the tensors were computed from: each comes from outside, and its history ends there, or is one made inside."""
+    given = [*machine.outside.by_identity.values(), *machine.leaves_made]
+    known = {id(value.example): value for value in given if isinstance(value, TensorValue)}
     found = {id(variable) for variable in variables_of(machine, tensors)}
-    if not found <= known.keys():  # made inside, or what stands for a history before this graph
+    if not found <= known.keys():  # made inside as a leaf that may leave, or what stands for a history before this graph
         raise cannot(machine)
     return [value for identity, value in known.items() if identity in found]
 

@@ -331,6 +331,17 @@ def cycle_(iterable, /):
             yield item
 
 
+def reversed_(sequence, at, /):
+    """Of what says its length (`at`) and gives its items by number, which is all that the builtin asks for."""
+    while at > 0:
+        at -= 1
+        try:
+            item = sequence[at]
+        except (IndexError, StopIteration):
+            return
+        yield item
+
+
 def count_elements(mapping, iterable, /):
     for item in iterable:
         mapping[item] = mapping.get(item, 0) + 1
@@ -361,6 +372,7 @@ STAND_FOR = {
     cycle_.__code__: itertools.cycle,
     groupby_.__code__: itertools.groupby,
     islice_.__code__: itertools.islice,
+    reversed_.__code__: reversed,
     map_.__code__: map,
     map_one.__code__: map,
     filter_.__code__: filter,

@@ -168,6 +168,11 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
     value = machine.known(arguments[0])
     if isinstance(value, InstanceValue) and lookup(value.cls, "__reversed__") is not MISSING:
         return machine.call(member(machine, value.cls, "__reversed__", value), [value])
+    if isinstance(value, InstanceValue) and is_sequence_of_its_own(value.cls):
+        count = index_in(machine, machine.call_now(member(machine, value.cls, "__len__", value), [value]))
+        if count < 0:
+            raise Break(ProgramRaises("ValueError", machine.expression()))
+        return equivalents.enter(machine, equivalents.reversed_, [value, ConstantValue(count)])
     text = isinstance(value, ConstantValue) and isinstance(value.value, (str, bytes, range))
     if isinstance(value, (ListValue, TupleValue, DictValue, DictViewValue)) or text:
         constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
@@ -176,6 +181,11 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
     if not isinstance(value, ConstantValue):
         raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not reversible")
+
+
+def is_sequence_of_its_own(cls: type) -> bool:
+    """Whether both methods that `reversed` asks for are Python."""
+    return all(isinstance(lookup(cls, name), types.FunctionType) for name in ("__len__", "__getitem__"))
 
 
 def reversed_class(value: Value) -> type:

@@ -89,7 +89,25 @@ if TYPE_CHECKING:
 
 
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
+    if "requires_grad" in keywords and (made := of_a_leaf(machine, function, arguments, keywords)) is not None:
+        return made
     return operation(machine, "call_function", function, name_of(function), arguments, keywords)
+
+
+def of_a_leaf(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value | None:
+    """`torch.zeros(3, requires_grad=True)` as a tensor that is told so when it is there; None where that cannot be a leaf of
+    this graph's own."""
+    wanted = machine.realize(keywords["requires_grad"])
+    if not isinstance(wanted, ConstantValue) or wanted.value is not True or not machine.options.makes_leaves:
+        return None
+    mark = machine.journal.mark()
+    plain = {name: item for name, item in keywords.items() if name != "requires_grad"}
+    made = operation(machine, "call_function", function, name_of(function), arguments, plain)
+    if isinstance(made, TensorValue) and gradient_requirements.may_be_leaf(machine, made):
+        gradient_requirements.make_leaf(machine, made)
+        return made
+    machine.journal.rollback(mark)
+    return None
 
 
 def operation(

@@ -2,6 +2,8 @@
 
     p.grad            the gradient is an input of the graph, or None by a guard
     p.grad = None     written when the graph has run
+
+A leaf that the program makes inside (`d.requires_grad_()`) has one that nobody sees afterwards.
 """
 
 from __future__ import annotations
@@ -21,15 +23,20 @@ if TYPE_CHECKING:
 
 def read(machine: Machine, tensor: TensorValue) -> Value:
     """Of a leaf. Of other tensors torch warns, or has one only where the program has asked it to."""
-    if tensor.object is None:
-        if tensor.example.requires_grad:
-            raise Break(TensorAttribute("grad"))
-        return NONE
     known = machine.gradients.get(tensor)
     if known is not None:
         return known.content
+    if tensor.object is None:
+        if tensor.example.requires_grad and not is_leaf_made(machine, tensor):
+            raise Break(TensorAttribute("grad"))
+        return NONE
     check_leaf(machine, tensor)
     return machine.outside.realize(tensor.object.grad, AttributeSource(tensor.source, "grad"))
+
+
+def is_leaf_made(machine: Machine, tensor: TensorValue) -> bool:
+    """Whether the tensor is a leaf of this graph's own, which never leaves it, so that its gradient is no effect."""
+    return any(tensor is leaf for leaf in machine.leaves_made)
 
 
 def check_leaf(machine: Machine, tensor: TensorValue) -> None:
@@ -42,9 +49,11 @@ def check_leaf(machine: Machine, tensor: TensorValue) -> None:
 def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     item = machine.realize(item)
     is_none = isinstance(item, ConstantValue) and item.value is None
-    if tensor.object is None or not (is_none or fits(tensor, item)):
+    is_made = is_leaf_made(machine, tensor)
+    if (tensor.object is None and not is_made) or not (is_none or fits(tensor, item)):
         raise Break(TensorAttribute("grad"))
-    check_leaf(machine, tensor)
+    if not is_made:
+        check_leaf(machine, tensor)
     assign(machine, machine.gradients, GradientValue, tensor, item)
 
 
