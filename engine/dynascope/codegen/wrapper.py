@@ -133,7 +133,7 @@ class _Wrapper:
 
     def _kernel(self, step: Any, kernel: Kernel) -> None:
         if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
-            self._line(f"{step.node.result.name}.copy_({step.node.base})")
+            self._line(f"{step.node.result.name}.data.copy_({step.node.base})")  # eager counts no write here
         group: FusionGroup = kernel.group
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
 
