@@ -138,7 +138,19 @@ def by_kernels_that_write_a_copy(x):
     return x.index_put((places,), x[:1]), x.index_add(0, places, x[:1]), x.index_put((places,), x[:1]).index_put_((places,), x[1:2])
 
 
-RESULTS = [made_inside, kept_when_written, of_data, by_kernels_that_write_a_copy]
+def made_by_the_library(x):
+    made = torch.linspace(0, 1, 5), torch.randn(3), torch.normal(0.0, 1.0, (2,)), torch.hann_window(4)
+    return *made, torch.empty(2).fill_(3), (x.detach() * 2).uniform_(), (x.detach() * 2).uniform_().mul_(2)
+
+
+def written_by_the_library(x):
+    y = x.detach() * 2
+    y[y > 1.2] = 2
+    y.scatter_(0, torch.tensor([0]), torch.ones(1))
+    return (y,)
+
+
+RESULTS = [made_by_the_library, written_by_the_library, made_inside, kept_when_written, of_data, by_kernels_that_write_a_copy]
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
@@ -148,6 +160,7 @@ def test_versions_of_results(program, needs_grad, mode):
     seen = []
     for function in (program, dynascope.compile(program)):
         x = torch.linspace(0.5, 1, 3).requires_grad_(needs_grad)
+        torch.manual_seed(0)
         with mode():
             results = function(x)
             counted = [each._version for each in (x, *results) if not each.is_inference()]
@@ -158,3 +171,15 @@ def test_versions_of_results(program, needs_grad, mode):
         seen.append((counted, [each.detach() for each in results]))
     assert seen[0][0] == seen[1][0]
     torch.testing.assert_close(seen[0][1], seen[1][1])
+
+
+def test_an_input_that_the_library_writes_counts_that_once():
+    def program(x):
+        x[x > 0.6] = 2
+        return x + 1
+
+    compiled = dynascope.compile(program)
+    for function in (program, compiled, compiled):
+        x = torch.linspace(0.5, 1, 3)
+        torch.testing.assert_close(function(x), torch.tensor([1.5, 3, 3]))
+        assert x._version == 1
