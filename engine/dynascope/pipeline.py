@@ -60,6 +60,7 @@ from dynascope.capture import (
     reason_to_stand_aside,
     without_function_modes,
 )
+from dynascope.capture.signals import Break
 from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.frame.stack_names import in_users_words
@@ -260,7 +261,7 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         return _compile(table, state, values, clock, again)
     except (GraphBreakError, StrictError):
         raise
-    except Exception as error:
+    except (Exception, Break) as error:  # a break that left capture is a defect like any, and not the program's
         note = EngineError.of(clock.stage, state.region.qualified_name, error).explain(state.region.span)
         judge(note, state.options.strict, error)
         table.give_up()

@@ -20,7 +20,7 @@ class EngineError(Reason):
     place: str
 
     @classmethod
-    def of(cls, stage: str, function: str, error: Exception) -> EngineError:
+    def of(cls, stage: str, function: str, error: BaseException) -> EngineError:
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
         return cls(stage, function, f"{type(error).__name__}: {error}", place)

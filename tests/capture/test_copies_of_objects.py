@@ -130,3 +130,48 @@ def test_sets_in_place():
     mine, theirs = {1, 2, 3}, {1, 2, 3}
     assert_same(function(X, theirs), call(X, mine))
     assert mine == theirs
+
+
+def tensors_in_containers(x, y):
+    first = {"one": x, "again": [x, (x, 2)]}
+    made = copy.deepcopy(first)
+    made["one"].add_(1)
+    return made, made["one"] is made["again"][0], x, copy.deepcopy([x, y * 2])
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+def test_tensors_in_containers(shape, backend):
+    call = dynascope.compile(tensors_in_containers, backend=backend, fullgraph=True)
+    for _ in range(2):
+        x = torch.arange(1.0, 1 + torch.Size(shape).numel()).view(shape).t() if len(shape) > 1 else torch.ones(shape)
+        assert_same(tensors_in_containers(x, x + 1), call(x, x + 1))
+
+
+def parts_of_one_memory(x):
+    made = copy.deepcopy([x, x[1:]])
+    made[1].add_(1)
+    return made
+
+
+def own_notes(x):
+    notes = {}
+    made = x.__deepcopy__(notes)
+    return made, len(notes) > 0
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("function", [parts_of_one_memory, own_notes], ids=lambda function: function.__name__)
+def test_what_a_graph_does_not_copy_as_python_does(function):
+    assert_same(function(torch.ones(3)), dynascope.compile(function)(torch.ones(3)))
+
+
+def test_a_table_with_other_keys_than_names_is_no_operand():
+    def function(x, table):
+        try:
+            torch.add(x, x, alpha=table)
+        except TypeError as error:
+            return x + 1, type(error)
+
+    with dynascope.expected("foreign-value"):
+        assert dynascope.compile(function)(X, {X: 1})[1] is function(X, {X: 1})[1]

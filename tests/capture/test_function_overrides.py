@@ -341,3 +341,30 @@ def test_an_attribute_of_a_class_is_written():
         Tally.total = 0
         found.append([shown(call(values(size))) for size in (2, 2, 3, 2)] + [Tally.total])
     assert found[0] == found[1]
+
+
+@torch.no_grad()
+def without_gradients(x):
+    return x + 1
+
+
+def gradients_switched(x, mode):
+    with mode:
+        with torch.no_grad():
+            y = x + 1
+        torch.set_grad_enabled(True)
+        y = without_gradients(y)
+    return y * x
+
+
+def test_a_mode_sees_gradients_switched_on_and_off():
+    told = []
+    for function in (gradients_switched, dynascope.compile(gradients_switched)):
+        for is_around in (False, True):
+            inside, around = Counting(), Counting()
+            x = torch.ones(3, requires_grad=True)
+            with around if is_around else torch.enable_grad():
+                result = function(x, inside)
+            told.append((inside.names, around.names, result.requires_grad))
+    assert told[:2] == told[2:]
+    assert told[0][0].count("_set_grad_enabled") > 3

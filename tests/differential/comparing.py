@@ -102,6 +102,8 @@ def assert_same(ours: Outcome, theirs: Outcome, *, rtol: float | None = None, at
             assert a.shape == b.shape, f"{place}: {tuple(a.shape)}, eager has {tuple(b.shape)}"
             assert what == "gradients" or same_layout(a, b), f"{place}: strides {a.stride()}, eager has {b.stride()}"
             assert a.requires_grad == b.requires_grad, f"{place}: requires_grad {a.requires_grad}"
+            counted = not (what == "gradients" or a.is_inference() or b.is_inference())
+            assert not counted or a._version == b._version, f"{place}: written {a._version} times, eager {b._version}"
             torch.testing.assert_close(a, b, **close, msg=lambda text, place=place: f"{place}: {text}")
     assert plain(ours.result) == plain(theirs.result), f"{plain(ours.result)}, eager has {plain(theirs.result)}"
     assert plain(ours.arguments) == plain(theirs.arguments), "an argument was left different"

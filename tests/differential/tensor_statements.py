@@ -48,7 +48,7 @@ EFFECTS = (
     "log.append(n)", "log.append({x})", "log.append({x}.shape)", "holder.value = {x}", "holder.count = getattr(holder, 'count', 0) + n",
     "{r} = holder.value", "{r} = log[-1]", "log.append(('x', {x}.requires_grad, {x}.dtype))", "log.append({x}.is_contiguous())",
     "log.append({x}.stride())", "log.append({x}.storage_offset())", "log.append({x} is {y})", "log.append({x}.is_leaf)",
-    "log.append([{x}, {y}])", "log.append(version({x}))", "{x}.mark = n", "log.append(getattr({x}, 'mark', None))",
+    "log.append([{x}, {y}])", "log.append({x}._version)", "{x}.mark = n", "log.append(getattr({x}, 'mark', None))",
     "log.append(torch.is_grad_enabled())", "{r} = {x}.detach().requires_grad_()", "log.append(len({x}))", "log.append({x}.data_ptr() == {y}.data_ptr())",
 )  # fmt: skip
 NETWORK = (

@@ -2,6 +2,9 @@
 
 `Break` says that the step cannot be captured, and why. `Raised` is the user program's own exception on its way to the
 user program's handler. None leaves `capture`.
+
+`Break` is no `Exception`: code of ours that tries something and says `except Exception` (an operator on meta tensors, a question
+about a size) would take it for a failure of what it tried, and go on as if the step could be captured. Who means it, names it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from dynascope.capture.values import Value
 
 
-class Break(Exception):
+class Break(BaseException):
     """The current instruction must be run by Python."""
 
     def __init__(self, reason: Reason) -> None:

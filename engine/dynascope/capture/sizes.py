@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dynascope.capture.graph import GraphBuilder
+from dynascope.capture.signals import Break
 from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
@@ -120,7 +121,7 @@ class Sizes:
             return None
         try:
             result = apply(function, numbers)
-        except Exception:
+        except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
         return self.value(result) if kind_of(result) is not None else None
 

@@ -133,7 +133,7 @@ class _Wrapper:
 
     def _kernel(self, step: Any, kernel: Kernel) -> None:
         if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
-            self._line(f"{step.node.result.name}.copy_({step.node.base})")
+            self._line(f"{step.node.result.name}.data.copy_({step.node.base})")  # eager counts no write here
         group: FusionGroup = kernel.group
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
 
@@ -142,7 +142,8 @@ class _Wrapper:
 
     def _extern(self, step: ExternCall) -> None:
         name = self._value(_short(step), _callable(step.operator))
-        operands = [self._operand(a) for a in step.arguments]
+        written = _written_arguments(step)
+        operands = [self._operand(a) + (".data" if at in written else "") for at, a in enumerate(step.arguments)]
         operands += [f"{key}={self._operand(value)}" for key, value in step.keywords.items()]
         targets = [r.name if r is not None else "_" for r in step.results]
         is_tuple = _returns_many(step)
@@ -153,6 +154,8 @@ class _Wrapper:
         for buffer in step.results:
             if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT:
                 self._check_layout(buffer)
+            if isinstance(buffer, Buffer) and buffer.name in self.returned and _makes_from_nothing(step):
+                self._line(f"{buffer.name} = {buffer.name}.data")
 
     def _check_layout(self, buffer: Buffer) -> None:
         """A meta function may be wrong about its library. Whoever goes by address would read other elements, silently.
@@ -248,6 +251,21 @@ def _under_its_name(root: Root) -> Root:
     """The root as the wrapper calls it."""
     name = number_name(root)
     return root if name == root.name else replace(root, name=name)
+
+
+def _written_arguments(step: ExternCall) -> frozenset[int]:
+    """What a library call writes itself: who runs the graph counts the writes that the program made, once."""
+    schema = getattr(step.operator, "_schema", None)
+    arguments = schema.arguments if schema is not None else ()
+    return frozenset(at for at, each in enumerate(arguments) if each.is_write and isinstance(each.type, torch.TensorType))
+
+
+def _makes_from_nothing(step: ExternCall) -> bool:
+    """Torch's factories fill what they make, which counts as a write where they are called as operators are here."""
+    schema = getattr(step.operator, "_schema", None)
+    if schema is None:
+        return hasattr(step.operator, "written_by")
+    return schema.name.endswith("_like") or not any("Tensor" in str(each.type) for each in schema.arguments)
 
 
 def _short(step: ExternCall) -> str:

@@ -37,7 +37,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.inputs import InputFacts
-from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Mutation, Saved, ViewOf, Watched
+from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
@@ -98,12 +98,13 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
+        *_counting_source(pair),
         f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors) or _mark(pair)})",
         *_tuple_source("ctx.numbers", [_saved_source(n, pair, views) for n in numbers]),
         *_tuple_source("ctx.kept", [f"inputs[{i}]" if held else f"keep(inputs[{i}])" for i, held in keeping.tensors]),
         *_tuple_source("ctx.versions", [f"inputs[{i}]._version" for i, _ in keeping.tensors]),
         *_tuple_source("ctx.values", [f"inputs[{i}]" for i in keeping.values]),
-        *_tuple_source("ctx.watched", [f"(ref({t}), {t}._version)" for t in map(_watched_source, pair.watched)]),
+        *_tuple_source("ctx.watched", _watched_sources(pair)),
         *([f"        ctx.mark_non_differentiable({', '.join(f'o{i}' for i in plain)})"] if plain else []),
         "        ctx.set_materialize_grads(False)",
         f"        return ({''.join(f'o{i}, ' for i in range(count))})",
@@ -166,9 +167,42 @@ def _mark(pair: GradPair) -> str:
     return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
 
 
+def _watched_sources(pair: GradPair) -> list[str]:
+    sources = []
+    for position, watched in enumerate(pair.watched):
+        tensor = _watched_source(watched)
+        version = f"{tensor}._version" if watched.writes is None else f"version_{position}"
+        sources.append(f"(ref({tensor}), {version})")
+    return sources
+
+
 def _watched_source(watched: Watched) -> str:
     index = watched.origin.index
     return f"inputs[{index}]" if isinstance(watched.origin, InputItself) else f"o{index}"
+
+
+def _counting_source(pair: GradPair) -> list[str]:
+    """Writes are counted before anything is saved, in eager's order: autograd looks at the versions of what a region saves when the
+    region has returned, and an input that is saved may share its version with one that is written. Writes that autograd records it
+    counts itself, after that."""
+    last = {each.input: each.count for each in pair.mutations if not each.records_history}
+    done = dict.fromkeys(last, 0)
+    early = [(watched.writes, f"version_{at} = {_watched_source(watched)}._version")
+             for at, watched in enumerate(pair.watched) if watched.writes is not None]  # fmt: skip
+    early.sort(key=lambda each: sum(count for _, count in each[0]))
+    lines = []
+    for writes, line in (*early, (tuple(last.items()), "")):
+        counted = [f"inputs[{at}]" for at, count in writes for _ in range(done.get(at, count), count)]
+        done |= {at: count for at, count in writes if at in done}
+        lines += [f"        increment_version(({', '.join(counted)},))"] if counted else []
+        lines += [f"        {line}"] if line else []
+    return [*lines, *(f"        {line}" for line in _results_counted(pair, "o{}"))]
+
+
+def _results_counted(pair: GradPair, name: str) -> list[str]:
+    """Results that were written inside count that."""
+    counted = ", ".join(name.format(output) for output, count in pair.versions for _ in range(count))
+    return [f"increment_version(({counted},))"] if counted else []
 
 
 def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> str:
@@ -217,7 +251,10 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
     for mutation in pair.mutations:
         if mutation.records_history:
             lines.append(f"    i{mutation.input}.copy_(outputs[{mutation.output}])")
-    lines += _copies_back([mutation for mutation in pair.mutations if not mutation.records_history])
+        lines += _counted([mutation.input] * (mutation.count - 1) if mutation.records_history else [])
+    lines += _copies_back(pair)
+    if pair.backward is None:
+        lines += [f"    {line}" for line in _results_counted(pair, "outputs[{}]")]
     return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]
 
 
@@ -238,21 +275,19 @@ def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
     return sources
 
 
-def _copies_back(mutations: list[Mutation]) -> list[str]:
-    """Kernels may have written an input's memory themselves: then they give the input, of which autograd is told."""
-    lines = []
-    for mutation in mutations:
-        target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
-        if mutation.is_hidden:
+def _copies_back(pair: GradPair) -> list[str]:
+    """Kernels may have written an input's memory themselves: then they give the input."""
+    lines, counted = [], []
+    for mutation in pair.mutations:
+        if not mutation.records_history:
+            target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
             lines.append(f"    if {value} is not {target}: {target}.data.copy_({value})")
-    seen = [(f"i{each.input}", f"outputs[{each.output}]") for each in mutations if not each.is_hidden]
-    if not seen:
-        return lines
-    lines += ["    changed = []", "    with no_grad():"]
-    for target, value in seen:
-        lines.append(f"        if {value} is {target}: changed.append({target})")
-        lines.append(f"        else: {target}.copy_({value})")
-    return [*lines, "    increment_version(changed)"]
+            counted += [mutation.input] * mutation.count
+    return lines + _counted(counted if pair.backward is None else [])
+
+
+def _counted(inputs: list[int]) -> list[str]:
+    return [f"    increment_version(({''.join(f'i{at}, ' for at in inputs)}))"] if inputs else []
 
 
 def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pieces: dict[str, str]) -> str:
@@ -268,7 +303,8 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
         return name
     assert isinstance(output, ViewOf)
     source = _output_source(output.base, environment, pair, pieces)
-    source += ".detach()" if output.detached == "before" else ""
+    detach = ".data" if output.counts_apart else ".detach()"
+    source += detach if output.detached == "before" else ""
     done = 0
     for number, recipe in enumerate(output.recipes):
         if recipe.piece_of is not None:
@@ -277,7 +313,7 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
             if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
                 break  # another piece of the same elements was returned already, and is another object
             source, done = piece, number + 1
-    return _viewed(source, output.recipes[done:], environment, pair) + (".detach()" if output.detached == "after" else "")
+    return _viewed(source, output.recipes[done:], environment, pair) + (detach if output.detached == "after" else "")
 
 
 def _viewed(source: str, recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:

@@ -22,7 +22,7 @@ from dynascope.grad.inputs import scope_of
 from dynascope.grad.interpret import refusal_within
 from dynascope.grad.leaves_inside import leads_to_leaf_inside
 from dynascope.grad.options import GradOptions
-from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input
+from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input, sharing_storages
 from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.passes import inputs_reached, possible_after
@@ -75,6 +75,7 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     """Raises `DifferentiationRefused`, and nothing else, for a program that is not supported."""
     program = Program.of(graph, example_inputs, options)
     check_inputs(program.names, example_inputs)
+    program = replace(program, sharing=sharing_storages(example_inputs))
     return joint_of(program, lambda index, history: overlapping_input(example_inputs, index, history)).pair()
 
 

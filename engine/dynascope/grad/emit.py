@@ -57,7 +57,7 @@ def emit_graphs(
         input_count=len(inputs),
         outputs=tuple(results.outputs),
         mutations=tuple(
-            Mutation(m.index, len(results.computed) + i, m.records_history, m.is_hidden)
+            Mutation(m.index, len(results.computed) + i, m.records_history, m.count)
             for i, m in enumerate(results.mutated)
         ),
         computed_count=len(results.computed),
@@ -73,6 +73,7 @@ def emit_graphs(
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
         functions=tuple((i, *place) for i, place in sorted(results.functions.items())),
+        versions=tuple(sorted(results.versions.items())),
         program=program,
         steps=tuple(step.target for step in steps) if tangents else (),
     )
@@ -110,12 +111,18 @@ def _place_saved(
 
 
 def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:
-    """What eager keeps and this backward pass does not need."""
+    """What eager keeps and this backward pass does not need; and what eager keeps before something is written that may share its
+    version, for autograd looks at what a region saves when all is written."""
     mutated = {mutated.index for mutated in results.mutated}
+    counts = {mutated.index: mutated.count for mutated in results.mutated}
     needed = {(type(s.origin), s.origin.index) for s in saved}
-    inputs = [Watched(InputItself(i), "", 0) for i in sorted(results.kept_inputs - mutated)]
+    inputs = []
+    for i in sorted(results.kept_inputs - mutated):
+        writes = results.writes_when_kept[i]
+        is_early = any(counts.get(at, count) != count for at, count in writes)
+        inputs.append(Watched(InputItself(i), "", 0, writes if is_early else None))
     outputs = [Watched(Computed(i), *place) for i, place in sorted(results.kept_outputs.items())]
-    return tuple(w for w in (*inputs, *outputs) if (type(w.origin), w.origin.index) not in needed)
+    return tuple(w for w in (*inputs, *outputs) if w.writes or (type(w.origin), w.origin.index) not in needed)
 
 
 def emit_joint(

@@ -22,7 +22,7 @@ from dynascope.grad.reasons import (
     UnsupportedMutation,
     UnsupportedTensor,
 )
-from dynascope.grad.record import Recorder
+from dynascope.grad.record import Recorder, Writes
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.storage import Cell, Memory, geometry_of
 from dynascope.grad.tape import META, Value
@@ -44,7 +44,8 @@ class MutatedInput:
     index: int
     value: Value
     records_history: bool
-    is_hidden: bool
+    count: int
+    """How many writes autograd counts."""
 
 
 @dataclass(slots=True)
@@ -66,6 +67,10 @@ class Results:
     their place in autograd's graph, which the error names."""
     functions: dict[int, tuple[str, int]] = field(default_factory=dict)
     """The place in autograd's graph of all forward outputs with a history."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """How often forward outputs were written, of those that were."""
+    writes_when_kept: dict[int, Writes] = field(default_factory=dict)
+    """Of kept inputs that share a storage with others: how often these had been written when eager first kept them."""
 
     def forget_unread(self, reads: frozenset[Computed | InputItself]) -> None:
         """What autograd keeps for results without a gradient, no backward pass looks at: `reads` are those that one does."""
@@ -114,6 +119,7 @@ def describe_results(
         results.outputs.append(described.describe(position, output))
     _describe_mutations(recorder, names, handles, before, results, overlap)
     results.kept_inputs = {i for i, h in enumerate(handles) if isinstance(h, torch.Tensor) and recorder.is_kept(h)}
+    results.writes_when_kept = {i: recorder.writes_when_kept(handles[i]) for i in results.kept_inputs}
     return results
 
 
@@ -179,7 +185,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
-        return _view(computed, self.recorder.memory, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
+        return _view(computed, self.recorder.memory, base, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
 
     def _view_of_input(self, position: int, output: torch.Tensor, cell: Cell) -> ViewOf:
         assert cell.input_index is not None
@@ -196,7 +202,7 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
             )
-        return _view(InputItself(cell.input_index), self.recorder.memory, output, handle.requires_grad)
+        return _view(InputItself(cell.input_index), self.recorder.memory, handle, output, handle.requires_grad)
 
     def _computed(self, output: torch.Tensor, history: torch.Tensor, place: OutputOf) -> Computed:
         sizes, strides = self.recorder.layout(output)
@@ -207,6 +213,8 @@ class _Outputs:
         value = restrided(self.recorder.builder, value, sizes, strides)
         self.results.computed.append(value)
         number = len(self.results.computed) - 1
+        if not history.is_inference() and history._version:
+            self.results.versions[number] = history._version
         if history.requires_grad:
             self.results.differentiable.append((history, value))
             self.results.differentiable_outputs.append(number)
@@ -259,16 +267,30 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
     return base
 
 
-def _view(base: Computed | InputItself, memory: Memory, output: torch.Tensor, is_detached: bool) -> ViewOf:
-    """`detach()` gives what is no view to autograd: it may be detached in place, as a view may not. `is_detached`: a view without a
-    history is none of the base."""
+def _view(
+    base: Computed | InputItself, memory: Memory, shown: torch.Tensor, output: torch.Tensor, is_detached: bool
+) -> ViewOf:
+    """`shown` is the base. `detach()` gives what is no view to autograd: it may be detached in place, as a view may not.
+    `is_detached`: a view without a history is none of the base."""
     is_view = output._is_view()
     recipes = path(memory, output) or _whole_part(output)
     if not (is_view and _is_one_of_several(output)):
         recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
-    if output.requires_grad or (is_view and not is_detached):
+    apart = not output.requires_grad and not shares_version(output, shown)
+    if output.requires_grad or (is_view and not is_detached and not apart):
         return ViewOf(base, recipes or ALIAS, "no")
-    return ViewOf(base, recipes or ALIAS, "before") if is_view else ViewOf(base, recipes, "after")
+    return ViewOf(base, recipes or ALIAS, "before", apart) if is_view else ViewOf(base, recipes, "after", apart)
+
+
+def shares_version(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a write to the one counts as one to the other. Only a write tells; it is taken back."""
+    if one.is_inference() or other.is_inference():
+        return True
+    versions = one._version, other._version
+    torch.autograd.graph.increment_version(one)
+    found = other._version != versions[1]
+    torch._C._autograd._unsafe_set_version_counter((one, other), versions)
+    return found
 
 
 def _name_of(function: Any) -> str:
@@ -324,7 +346,7 @@ def _describe_mutations(
             if is_dense(*recorder.layout(handle))
             else recorder.memory.read(handle)
         )
-        results.mutated.append(MutatedInput(index, value, history, handle._version == before[index][1]))
+        results.mutated.append(MutatedInput(index, value, history, handle._version - before[index][1]))
     for order, mutated in enumerate(results.mutated):
         if mutated.records_history:
             results.differentiable.append((handles[mutated.index], mutated.value))
@@ -344,6 +366,15 @@ def overlapping_input(examples: Sequence[Any], index: int, records_history: bool
         ):
             return other
     return None
+
+
+def sharing_storages(examples: Sequence[Any]) -> frozenset[int]:
+    """The numbers of the examples that lie in one storage with another: views of one base share a version, whatever they show."""
+    places: dict[int, list[int]] = {}
+    for index, example in enumerate(examples):
+        if isinstance(example, torch.Tensor) and example.device.type != "meta" and not example.is_inference():
+            places.setdefault(example.untyped_storage()._cdata, []).append(index)
+    return frozenset(index for found in places.values() if len(found) > 1 for index in found)
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -51,12 +51,14 @@ class Expression:
 class ViewOf:
     """A view, made again outside the graph, so that it shares memory with its base.
 
-    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view.
+    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view. `counts_apart`: by
+    `.data`, so that a write to it counts as none of the base.
     """
 
     base: Computed | InputItself
     recipes: tuple[ViewRecipe, ...]
     detached: Literal["no", "before", "after"]
+    counts_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,14 @@ Output = Computed | InputItself | Constant | Expression | ViewOf
 class Mutation:
     """Input `input` takes the contents of forward output `output` after the graph ran.
 
-    `records_history`: in grad mode, so that the input's gradient flows into the graph. `is_hidden`: through `.data`, which
-    does not count as a change for autograd's check of saved tensors.
+    `records_history`: in grad mode, so that the input's gradient flows into the graph. `count`: how many writes autograd's check of
+    saved tensors counts; none through `.data`.
     """
 
     input: int
     output: int
     records_history: bool
-    is_hidden: bool
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,14 @@ class Twin:
 class Watched:
     """What eager's backward pass reads and this one does not: that it was changed in place is an error all the same.
 
-    A result is known to the error as output `number` of `function` in autograd's graph.
+    A result is known to the error as output `number` of `function` in autograd's graph. `writes`: how often inputs had been written
+    when eager kept it, where that matters because they may share its version.
     """
 
     origin: Computed | InputItself
     function: str
     number: int
+    writes: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,8 @@ class GradPair:
     """(forward output, function, number): results that eager keeps, as its errors call them."""
     functions: tuple[tuple[int, str, int], ...] = ()
     """The same of all results with a history: another region may keep them."""
+    versions: tuple[tuple[int, int], ...] = ()
+    """(forward output, how often it was written): results that were written inside."""
     program: Program | None = None
     """What was differentiated: for second derivatives and parts of the backward pass, and to be recorded at other levels."""
     steps: tuple[Any, ...] = ()

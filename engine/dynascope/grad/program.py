@@ -40,6 +40,8 @@ class Program:
     grad_mode: bool
     default_dtype: torch.dtype
     autocast: AutocastState
+    sharing: frozenset[int] = frozenset()
+    """The inputs that share a storage with others."""
 
     @classmethod
     def of(cls, graph: fx.GraphModule, examples: list[Any], options: GradOptions) -> Program:
@@ -92,6 +94,7 @@ def record(program: Program, overlap: Overlap = lambda index, history: None, tra
     recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
+        recorder.counted = [(i, handles[i], handles[i]._version) for i in sorted(program.sharing)]
         before = [
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
         ]

@@ -54,6 +54,10 @@ _ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
 """What forward-mode differentiation asks, and no graph holds."""
 
 
+Writes = tuple[tuple[int, int], ...]
+"""How often inputs were written: numbers of inputs, with counts."""
+
+
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
@@ -79,6 +83,10 @@ class Recorder(TorchDispatchMode):
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
         self.kept: dict[int, int] = {}
+        self.counted: list[tuple[int, torch.Tensor, int]] = []
+        """Inputs that share a storage with others, and so perhaps a version: number, stand-in, version at the start."""
+        self.first_kept: dict[int, Writes] = {}
+        """By storage, how often those had been written when autograd first kept something of it."""
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: autocast.Copies = {}
@@ -139,6 +147,8 @@ class Recorder(TorchDispatchMode):
         cell, contents = self.memory.cell(tensor), None
         if cell is not None:
             self.kept[id(cell)] = cell.writes
+            if self.counted:
+                self.first_kept.setdefault(id(cell), tuple((i, h._version - start) for i, h, start in self.counted))
             contents = self.memory.contents(tensor)
         return tensor, tensor._version, contents
 
@@ -160,6 +170,9 @@ class Recorder(TorchDispatchMode):
         """Whether eager's backward pass reads the memory of `tensor`, as it is now."""
         cell = self.memory.cell(tensor)
         return cell is not None and self.kept.get(id(cell)) == cell.writes
+
+    def writes_when_kept(self, tensor: torch.Tensor) -> Writes:
+        return self.first_kept.get(id(self.memory.cell(tensor)), ())
 
     # -- recording one operator
 

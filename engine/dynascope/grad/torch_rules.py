@@ -10,6 +10,7 @@ import torch
 
 from dynascope.grad import recurrent
 from dynascope.grad.attention import attention
+from dynascope.grad.shapes import is_dense
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -218,7 +219,17 @@ def _data(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:
     return tensor.data if name == "data" else NotImplemented
 
 
+def _deepcopy(recorder: Recorder, tensor: torch.Tensor, _: Any) -> Any:
+    """Torch copies the storage, behind its operators. Of one that the tensor fills that is a clone, which counts as written once."""
+    if tensor.requires_grad or tensor.storage_offset() or not is_dense(tuple(tensor.shape), tensor.stride()):
+        return tensor.__deepcopy__({})
+    made = recorder.wrap(recorder.builder.op(aten.clone.default, recorder.value(tensor)))
+    torch.autograd.graph.increment_version(made)
+    return made
+
+
 RULES: dict[Any, Callable[..., Any]] = {
+    "__deepcopy__": _deepcopy,
     functional.silu: _activation("silu"),
     torch._C._nn.silu: _activation("silu"),
     functional.mish: _activation("mish"),

@@ -38,7 +38,7 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
             is_read = reads is None or watched[position].origin in reads
             if is_read and tensor is not None and tensor._version != version:
                 each = watched[position]
-                place = "" if isinstance(each.origin, InputItself) else _place(each.number, each.function)
+                place = _own_place(tensor) if isinstance(each.origin, InputItself) else _place(each.number, each.function)
                 raise RuntimeError(_message(tensor, version, place))
 
     return check
@@ -53,8 +53,8 @@ def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> 
     if isinstance(origin, Computed):
         known = (_place(number, function) for output, function, number in pair.kept_outputs if output == origin.index)
         place = next(known, "")
-    elif tensor.grad_fn is not None:
-        place = _place(tensor.output_nr, re.sub(r"Backward\d*$", "", type(tensor.grad_fn).name(tensor.grad_fn)))
+    else:
+        place = _own_place(tensor)
 
     def check(now: torch.Tensor) -> None:
         if earlier is not None and earlier.is_meant:
@@ -63,6 +63,11 @@ def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> 
             raise RuntimeError(_message(now, version, place))
 
     return check
+
+
+def _own_place(tensor: torch.Tensor) -> str:
+    function = tensor.grad_fn
+    return "" if function is None else _place(tensor.output_nr, re.sub(r"Backward\d*$", "", type(function).name(function)))
 
 
 def _place(number: int, function: str) -> str:

@@ -165,7 +165,9 @@ def _memory_like(value: torch.Tensor) -> torch.Tensor:
 def _copy(result: Any) -> Any:
     if not isinstance(result, torch.Tensor):
         return result
-    return torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device).copy_(result)
+    made = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device)
+    made.data.copy_(result)  # a new result counts as never written
+    return made
 
 
 @dataclass(slots=True, eq=False)

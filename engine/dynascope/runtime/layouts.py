@@ -14,7 +14,9 @@ def restrided(
             f"dynascope: an operator gave a result of size {tuple(tensor.shape)} where torch's meta function says {sizes}. "
             "Run this function uncompiled (dynascope.disable), and please report it."
         )
-    return torch.empty_strided(sizes, strides, dtype=dtype, device=tensor.device).copy_(tensor)
+    made = torch.empty_strided(sizes, strides, dtype=dtype, device=tensor.device)
+    made.data.copy_(tensor)  # a new result counts as never written
+    return made
 
 
 def laid_out(

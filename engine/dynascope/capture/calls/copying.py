@@ -1,18 +1,23 @@
-"""How objects say what they are made of, for `copy` and `pickle`: `object.__reduce_ex__`, which is C."""
+"""How objects say what they are made of, for `copy` and `pickle`: `object.__reduce_ex__`, which is C. How tensors are copied."""
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import types
 from typing import TYPE_CHECKING
 
+import torch
+
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import MISSING, is_like_plain, lookup, member
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, InstanceValue, TupleValue, Value
+from dynascope.capture.values import NONE, DictValue, InstanceValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -43,6 +48,19 @@ def is_plain(value: InstanceValue) -> bool:
     cls = value.cls
     has_own = any(lookup(cls, name) is not MISSING for name in ("__getnewargs_ex__", "__getnewargs__"))
     return not has_own and cls.__dictoffset__ != 0 and cls.__itemsize__ == 0 and is_like_plain(cls)
+
+
+@meaning(torch.Tensor.__deepcopy__)
+def deepcopy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`copy.deepcopy` notes itself what it has copied. Tensors in one memory are copied to one memory, which a graph does not do."""
+    tensor, *others = map(machine.realize, arguments)
+    memo = others[0] if len(others) == 1 else None
+    if keywords or not isinstance(tensor, TensorValue) or not isinstance(memo, DictValue) or machine.frames[-1].globals is not vars(copy):
+        raise cannot()
+    storage = tensor.example.untyped_storage()._cdata
+    if any(each.example.untyped_storage()._cdata == storage for each in tensors_in(item for _, item in memo.items.values())):
+        raise cannot()
+    return apply_method(machine, torch.Tensor.__deepcopy__, [tensor, DictValue({})], {})
 
 
 def cannot() -> Break:

@@ -154,7 +154,7 @@ def is_asked_about(thing: Any) -> bool:
     meaning = meaning_of(thing)
     if meaning is not None and meaning.__module__ == PROTOCOL:
         return False
-    return is_tensor_method(thing) or is_torch_operation(thing) or is_accessor(thing)
+    return is_tensor_method(thing) or is_torch_operation(thing) or is_accessor(thing) or overriding.is_about_no_tensor(thing)
 
 
 PROTOCOL = "dynascope.capture.calls.function_overrides"

@@ -61,7 +61,7 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     if kind is SliceValue:
         pairs = [to_operand(machine, part) for part in value.parts]
         return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-    if kind is DictValue and value.cls is dict:
+    if kind is DictValue and value.cls is dict and all(isinstance(key, GRAPH_CONSTANTS) for key in value.items):
         pairs = {key: to_operand(machine, item) for key, (_, item) in value.items.items()}
         return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
     if kind is SetValue:

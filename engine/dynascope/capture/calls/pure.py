@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.reasons import ProgramRaises
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     FALSE,
     NONE,
@@ -39,8 +39,6 @@ def compute(
     """The result as a constant. What the function raises, the program raises."""
     try:
         result = function(*arguments, **(keywords or {}))
-    except Break:  # a question that the capture was asked on the way
-        raise
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     if result is True:
@@ -50,7 +48,7 @@ def compute(
     return NONE if result is None else ConstantValue(result)
 
 
-def fails_like(machine: Machine, function: Callable[..., Any], *values: Value) -> Exception:
+def fails_like(machine: Machine, function: Callable[..., Any], *values: Value) -> Raised | Break:
     """What Python's own function raises for these values, in its words; it is known to raise."""
     known = [constant_of(machine.known(value)) for value in values]
     if not any(type(each) is NotConstant for each in known):

@@ -47,8 +47,6 @@ def asked(machine: Machine, method: Any, tensor: TensorValue, arguments: list[Va
     named = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
     try:
         found = machine.extents.ask(tensor, lambda example: method(example, *others, **named))
-    except Break:  # the answer hangs on a number that only the run knows
-        raise
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     return number_values(machine, found, method(tensor.example, *others, **named))

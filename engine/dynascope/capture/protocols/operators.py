@@ -19,7 +19,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
     TRUE,
@@ -238,7 +238,7 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     raise not_supported(machine, op, left_type, right_type)
 
 
-def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Exception:
+def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Raised | Break:
     """CPython's words for classes made by `class`; of others its own C code has the say."""
     if not (is_made_by_statement(left) and is_made_by_statement(right)):
         return Break(ProgramRaises("TypeError", machine.expression()))

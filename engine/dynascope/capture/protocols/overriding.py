@@ -144,9 +144,14 @@ def attribute_in_c(machine: Machine, tensor: TensorValue, name: str) -> Any:
 SHARED = frozenset({"device", "is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu", "real", "imag"})
 
 
+def is_about_no_tensor(function: Any) -> bool:
+    """What modes alone are asked about, which torch does not list among what may be overridden."""
+    return function is torch._C._set_grad_enabled
+
+
 def is_overridable(function: Any) -> bool:
     """Whether torch asks before it runs the function: where only modes are asked, one that it does not ask for would run."""
-    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or is_about_no_tensor(function):
         return True
     try:
         return function in torch.overrides._get_overridable_functions()[1]
