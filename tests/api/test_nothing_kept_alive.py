@@ -48,3 +48,35 @@ def test_arguments_go(program, codes):
         assert [reference() for reference in gone] == [None, None]
     finally:
         gc.enable()
+
+
+def test_what_a_compilation_made_is_not_looked_through_at_once():
+    """What the program left is collected before it; what it made is old when it ends, else the next allocation would look through it."""
+    looked_through = []
+
+    def note(phase, info):
+        if phase == "stop":
+            looked_through.append(info["generation"])
+
+    left = Thing(1)
+    left.x = left
+    left = weakref.ref(left)
+    compiled = dynascope.compile(lambda x: (x.sin() * 2).softmax(-1) + 1)
+    x = torch.ones(3, 4)
+    gc.callbacks.append(note)
+    try:
+        compiled(x)
+    finally:
+        gc.callbacks.remove(note)
+    assert left() is None and looked_through[-1] == 1
+    assert gc.isenabled() and gc.get_freeze_count() == 0
+
+
+def test_what_the_program_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        dynascope.compile(lambda x: x.cos() - 3)(torch.ones(3))
+        assert 0 < gc.get_freeze_count() <= frozen
+    finally:
+        gc.unfreeze()

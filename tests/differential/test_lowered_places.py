@@ -36,6 +36,29 @@ def test_an_index_out_of_range(read, table):
             assert torch.equal(compiled(rows, at), expected)
 
 
+SAME_EVERYWHERE = {
+    "zeros": lambda x, at: torch.zeros(2, 2, dtype=torch.int32)[at] + 1,
+    "zeros that nobody reads": lambda x, at: (torch.zeros(2, 2, dtype=torch.int32)[at], x + 1)[1],
+    "one computed row": lambda x, at: (x[:1] + 1).index_select(0, at),
+    "one computed row that nobody reads": lambda x, at: ((x[:1] + 1)[at], x * 2)[1],
+    "one computed column": lambda x, at: ((x[:, :1] * 2).gather(1, at.expand(2, 1)), x)[1].sum(),
+    "rows that are added up": lambda x, at: torch.zeros(2, 2)[at].sum() + x.sum(),
+    "beside a softmax": lambda x, at: (torch.zeros(2, 2)[at] + x).softmax(-1),
+    "a loss of one class": lambda x, at: F.cross_entropy(x[:, :1], at.expand(2)),
+}
+
+
+@pytest.mark.parametrize("name", SAME_EVERYWHERE)
+def test_an_index_out_of_range_raises_where_it_makes_no_difference(name):
+    """What a computed table holds is written into the kernel that reads it, which then may not need the index at all."""
+    x, compiled = torch.randn(2, 2), dynascope.compile(SAME_EVERYWHERE[name])
+    assert torch.allclose(compiled(x, torch.tensor([0])), SAME_EVERYWHERE[name](x, torch.tensor([0])))
+    with pytest.raises((IndexError, RuntimeError)) as caught:
+        SAME_EVERYWHERE[name](x, torch.tensor([7]))
+    with pytest.raises(caught.type, match="out of (range|bounds)|out of DATA bounds"):
+        compiled(x, torch.tensor([7]))
+
+
 WRITES = {
     "fill": lambda x: torch.empty_strided((2, 3), (1, 2)).fill_(2) * x,
     "copy": lambda x: (x.t().contiguous().t() * 2).copy_(x).exp(),

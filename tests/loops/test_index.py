@@ -86,3 +86,24 @@ def test_merged_dimensions_recombine() -> None:
 def test_loops_that_run_once_vanish() -> None:
     assert str(affine({Symbol("one", 1): 7, I: 2}, 3)) == "2*i + 3"
     assert isinstance(modulo(variable(J), 4).terms[0][0], Remainder)
+
+
+def test_a_place_with_sizes_that_vary_is_computed_each_time():
+    """What is relied on to order the dimensions is noted for each graph: an answer from memory would not note it."""
+    n = Scope().root("n", 5, 2)
+    first = variable(Symbol("i", n))
+    assert not first.is_fixed and not floor_divide(affine({Symbol("i", n): 2, J: 1}), 7).is_fixed
+    assert not affine({J: n}).is_fixed and not affine({J: 1}, n).is_fixed
+    assert affine({J: 3, K: 1}, 2).is_fixed and floor_divide(affine({J: 5, K: 1}, 2), 7).is_fixed
+    inner = Quotient(affine({J: n}), 3, 4)
+    assert not variable(inner).is_fixed
+
+
+@given(st.permutations([0, 1, 2]))
+def test_a_place_asked_for_twice_is_the_same(order):
+    sizes, strides = [4, 6, 5], [0, 0, 0]
+    step = 1
+    for d in order:
+        strides[d], step = step, step * sizes[d]
+    flat = linear(map(variable, (I, J, K)), strides)
+    assert delinearize(flat, sizes, strides) == delinearize(flat, sizes, strides) == tuple(map(variable, (I, J, K)))

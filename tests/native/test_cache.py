@@ -87,6 +87,13 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
+def test_clear_leaves_what_a_compiler_is_at_work_on(folder):
+    publish(cache_folder() / "native" / ".build-1" / "a.so", b"half")
+    publish(cache_folder() / "native" / "b.so", b"1")
+    clear()
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["a.so"]
+
+
 def test_a_second_write_replaces_the_first_in_one_step(folder):
     target = cache_folder() / "deep" / "a"
     publish(target, b"1")

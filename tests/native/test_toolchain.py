@@ -74,7 +74,7 @@ def test_lines_of_comments_do_not_count():
 @pytest.mark.compiler
 def test_native_code_is_named_after_the_processor(monkeypatch):
     here = build(flags=("-march=native",))
-    monkeypatch.setattr(toolchain, "_processor", lambda: "another")
+    monkeypatch.setattr(toolchain, "processor", lambda: "another")
     assert build(flags=("-march=native",)) != here
     assert build() == build()
 

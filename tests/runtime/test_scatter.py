@@ -68,6 +68,31 @@ def test_a_base_that_is_still_read_keeps_its_values() -> None:
     assert "copy_" not in module.wrapper
 
 
+TWICE = torch.tensor([0, 0])
+BASES = {
+    "transposed": lambda x: x.t().unsqueeze(0).index_put((TWICE,), torch.ones(2, 3), accumulate=True),
+    "of other sizes": lambda x: x.view(2, 3).index_put((TWICE,), torch.ones(2, 3), accumulate=True),
+    "a part": lambda x: x[:2].index_add(0, TWICE, torch.ones(2, 2)),
+}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("name", BASES)
+def test_a_base_that_is_a_view(name, is_kept) -> None:
+    """The result is as large as the view, not as the memory that the view is of."""
+
+    def program(x):
+        base = x * 2
+        result = BASES[name](base)
+        return (result, base) if is_kept else (result,)
+
+    x = torch.randn(3, 2)
+    for found, expected in zip(dynascope.compile(program)(x), program(x), strict=True):
+        assert found.shape == expected.shape and found.stride() == expected.stride()
+        assert torch.equal(found, expected)
+        assert found.untyped_storage().nbytes() == expected.untyped_storage().nbytes()
+
+
 def test_a_place_outside_raises_and_nothing_outside_is_written() -> None:
     _, call = compiled(
         lambda x, i, v: x.index_put((i,), v, accumulate=True), [numbers(4, 8), places(3, below=4), numbers(3, 8)]

@@ -31,7 +31,7 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class CaptureAgain(Exception):
+class CaptureAgain(BaseException):
     """What the end of a capture shows asks for another one, with these options."""
 
     def __init__(self, **options: bool) -> None:

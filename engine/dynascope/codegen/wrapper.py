@@ -133,9 +133,14 @@ class _Wrapper:
 
     def _kernel(self, step: Any, kernel: Kernel) -> None:
         if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
-            self._line(f"{step.node.result.name}.data.copy_({step.node.base})")  # eager counts no write here
+            self._line(f"{step.node.result.name}.data.copy_({self._base_of(step)})")  # eager counts no write here
         group: FusionGroup = kernel.group
         self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
+
+    def _base_of(self, step: ScatterGroup) -> str:
+        """The memory that the base is a view of, seen as the result is laid out: the lowering has looked that it is so."""
+        result = step.node.result
+        return self._view(TensorView(step.node.base, result.dtype, result.sizes, result.strides, 0))
 
     def _is_made_of(self, result: str, base: str) -> bool:
         return result == base or self.taken_over.get(base) == result

@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
     explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
+    _add_cache(commands)
     commands.add_parser("lsp", help="the language server on standard input and output, for an editor to start")
     commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
     words = sys.argv[1:] if arguments is None else arguments
@@ -161,6 +162,25 @@ def _add_show(commands: argparse._SubParsersAction) -> None:
     _add_target(show)
 
 
+def _add_cache(commands: argparse._SubParsersAction) -> None:
+    cache = commands.add_parser("cache", help="where built kernels are kept and how big they are; export, import, clear")
+    cache.set_defaults(action=None)
+    actions = cache.add_subparsers(dest="action", metavar="ACTION")
+    export = actions.add_parser("export", help="write kernels into a file, for another machine of the same kind")
+    add_program_options(export)
+    export.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module, as for python -m")
+    export.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    export.add_argument("archive", metavar="FILE")
+    export.add_argument(
+        "file", metavar="PROGRAM", nargs="?", help="run this, compiled, and take what is used meanwhile; without it, all kernels"
+    )
+    export.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    export.set_defaults(quiet=True, json=None, events_fd=None, output_format="text", output=None, fail_on=[])
+    take = actions.add_parser("import", help="put the kernels of such a file here, but for those that do not fit, with why")
+    take.add_argument("archive", metavar="FILE")
+    actions.add_parser("clear", help="remove everything")
+
+
 def _add_target(show: argparse.ArgumentParser) -> None:
     show.add_argument("target", metavar="FILE[::FUNCTION]", nargs="?", default="")
     show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -238,6 +258,12 @@ def _doctor(options: argparse.Namespace) -> int:
     return doctor()
 
 
+def _cache(options: argparse.Namespace) -> int:
+    from dynascope.command.cache import cache
+
+    return cache(options)
+
+
 def _lsp(words: list[str]) -> int:
     """The server, with its own options, takes this process's place: an editor that ends what it started ends the server."""
     import importlib.util
@@ -262,4 +288,5 @@ COMMANDS = {
     "show": _show,
     "explain": _explain,
     "doctor": _doctor,
+    "cache": _cache,
 }

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, cmp_to_key
+from functools import cached_property, cmp_to_key, lru_cache
 from typing import Any
 
 from dynascope.sizes import Size, divided, is_constant, is_multiple, known, order_of, same
@@ -170,6 +170,14 @@ class Index:
     def is_constant(self) -> bool:
         return not self.terms
 
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether no size that varies is part of it."""
+        numbers = [self.constant, *(number for atom, c in self.terms for number in (c, atom.extent))]
+        parts = [atom for atom, _ in self.terms if isinstance(atom, (Quotient, Remainder))]
+        numbers += [part.divisor for part in parts]
+        return not any(number.__class__ is Size for number in numbers) and all(part.dividend.is_fixed for part in parts)
+
     def coefficient(self, atom: Atom) -> Extent:
         """The factor of an atom among the affine terms; 0 where it does not appear."""
         return next((c for a, c in self.terms if a == atom), 0)
@@ -245,6 +253,12 @@ def delinearize(flat: Index, sizes: Iterable[Extent], strides: Iterable[Extent])
     Dimensions of size 1 have index 0 whatever their stride. The tensor must not overlap itself.
     """
     sizes, strides = tuple(sizes), tuple(strides)
+    if flat.is_fixed and not any(extent.__class__ is Size for extent in (*sizes, *strides)):
+        return _delinearized(flat, sizes, strides)
+    return _delinearize(flat, sizes, strides)
+
+
+def _delinearize(flat: Index, sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> tuple[Index, ...]:
     indices = [ZERO] * len(sizes)
     rest = flat
     for dimension in _by_stride(sizes, strides):
@@ -252,6 +266,10 @@ def delinearize(flat: Index, sizes: Iterable[Extent], strides: Iterable[Extent])
         indices[dimension] = floor_divide(rest, stride)
         rest = modulo(rest, stride)
     return tuple(indices)
+
+
+_delinearized = lru_cache(4096)(_delinearize)
+"""Layers ask the same again and again. Not of sizes that vary: what is relied on to order those is noted each time."""
 
 
 def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[int]:

@@ -44,7 +44,7 @@ class BodyWriter:
     def write(
         self, body: Body, symbols: Mapping[Symbol, Index], wanted: Iterable[int], guard: int | None = None
     ) -> dict[int, int]:
-        """The wanted values of `body`, with loop variables replaced, in the builder; loads guarded by `guard` too."""
+        """The wanted values of `body`, with loop variables replaced, in the builder, and its checks; loads guarded by `guard` too."""
         numbers: dict[int, int] = {}
 
         def replace_atom(atom: Atom) -> Index | None:
@@ -52,7 +52,7 @@ class BodyWriter:
                 return variable(Loaded(numbers[atom.value], atom.extent))
             return symbols.get(atom)
 
-        for value in needed(body, wanted):
+        for value in needed(body, (*wanted, *checks(body))):
             numbers[value] = self._write_one(body[value], numbers, lambda i: substitute(i, replace_atom), guard)
         return numbers
 
@@ -96,9 +96,14 @@ def needed(body: Body, wanted: Iterable[int]) -> list[int]:
     return sorted(found)
 
 
+def checks(body: Body) -> list[int]:
+    """The indices that are checked. Eager raises for one that is out of range, also where what is read there is the same everywhere."""
+    return [n for n, operation in enumerate(body) if isinstance(operation, CheckIndex)]
+
+
 def without_unused(body: Body) -> Body:
-    """The body with only what its stores need."""
-    kept = needed(body, [n for n, operation in enumerate(body) if isinstance(operation, Store)])
+    """The body with only what its stores and checks need."""
+    kept = needed(body, [*checks(body), *(n for n, operation in enumerate(body) if isinstance(operation, Store))])
     if len(kept) == len(body):
         return body
     numbers = {old: new for new, old in enumerate(kept)}

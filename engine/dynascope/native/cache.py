@@ -2,6 +2,7 @@
 
     cache_folder()                       ~/.cache/dynascope, or DYNASCOPE_CACHE_DIR, or a temporary folder
     publish(folder / "a.so", data)       readers see all of the file or none of it
+    contents(folder)                     what is there; `dynascope cache` prints it
     trim(folder, limit)                  least recently used files go first
 
 Nothing in the folder is precious: any file can go at any time, and whoever misses one builds it again.
@@ -12,7 +13,6 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-import shutil
 import stat
 import threading
 import time
@@ -27,6 +27,8 @@ from dynascope.report.reason import Explanation
 FOLDER_VARIABLE = "DYNASCOPE_CACHE_DIR"
 LIMIT_VARIABLE = "DYNASCOPE_CACHE_LIMIT_MB"
 _DEFAULT_LIMIT = 4 << 30
+BEING_BUILT = ".build-"
+"""How folders begin in which a compiler is at work."""
 _SAFE_SECONDS = 600.0
 """A file this young may be between its writer and its reader: it is never evicted."""
 
@@ -121,13 +123,34 @@ def trim(folder: Path, limit: int) -> int:
 
 
 def clear() -> None:
-    """Empty the cache. Code that is loaded stays loaded."""
+    """Empty the cache. Code that is loaded stays loaded, and what a compiler is at work on stays where it is."""
     folder = cache_folder()
     for child in folder.iterdir():
-        if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child, ignore_errors=True)
+        _remove(child)
+
+
+def _remove(path: Path) -> None:
+    if path.name.startswith(BEING_BUILT):
+        return
+    try:
+        if path.is_dir() and not path.is_symlink():
+            for child in path.iterdir():
+                _remove(child)
+            path.rmdir()
         else:
-            child.unlink(missing_ok=True)
+            path.unlink()
+    except OSError:
+        # Another process took it away, or put something there meanwhile.
+        return
+
+
+def contents(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Every file with its size."""
+    return ((path, size) for path, _, size in _files(folder))
+
+
+def limit_in_bytes() -> int:
+    return int(os.environ.get(LIMIT_VARIABLE, _DEFAULT_LIMIT >> 20)) << 20
 
 
 def _choose() -> tuple[Path, Explanation | None]:
@@ -227,7 +250,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _account(size: int) -> None:
     """Look at the size of the whole folder at this process's first write, then after every eighth of the limit."""
-    limit = int(os.environ.get(LIMIT_VARIABLE, _DEFAULT_LIMIT >> 20)) << 20
+    limit = limit_in_bytes()
     with _state.lock:
         _state.unchecked_bytes = size + (limit if _state.unchecked_bytes is None else _state.unchecked_bytes)
         due = _state.unchecked_bytes > limit // 8

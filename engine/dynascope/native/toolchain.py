@@ -13,10 +13,8 @@ share a disk each works in a folder of its own and puts the finished file in its
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import platform
-import re
 import shlex
 import shutil
 import subprocess
@@ -29,6 +27,7 @@ from typing import Literal
 
 from dynascope.native.building import alone_with
 from dynascope.native.cache import (
+    BEING_BUILT,
     CacheError,
     cache_folder,
     is_own_file,
@@ -39,6 +38,7 @@ from dynascope.native.cache import (
 )
 from dynascope.native.forking import forgotten_in_children
 from dynascope.native.reasons import CacheWriteFailed, CompilationFailed, CompilerMissing, CompilerStuck
+from dynascope.native.recipes import Recipe, digest, is_native, processor, record_of, record_path
 from dynascope.report.reason import Reason
 
 Language = Literal["c", "c++"]
@@ -116,13 +116,14 @@ def _build_or_find(
     if compiler is None:
         tried = tuple(shlex.join(command) for command in _candidates(language))
         raise ToolchainError(CompilerMissing(language, tried, _DIALECTS[language].variable))
-    path = (folder or cache_folder()) / "native" / f"{name}-{_key(source, language, flags, compiler)}.so"
+    recipe = _recipe(language, flags, compiler)
+    path = (folder or cache_folder()) / "native" / f"{name}-{recipe.key(source)}.so"
     if is_own_file(path):
         mark_used(path)
         return path
     try:
         with alone_with(path):
-            return path if is_own_file(path) else _build(source, language, flags, compiler, path, name)
+            return path if is_own_file(path) else _build(source, recipe, compiler, path, name)
     except CacheError as error:
         raise ToolchainError(error.reason) from error
 
@@ -141,7 +142,7 @@ def _probe(command: tuple[str, ...], search_path: str) -> Compiler | None:
         return None
     facts = os.stat(os.path.realpath(program))
     identity = repr((command, os.path.realpath(program), facts.st_mtime_ns, facts.st_size))
-    note = cache_folder() / "compilers" / f"{_digest(identity)}.txt"
+    note = cache_folder() / "compilers" / f"{digest(identity)}.txt"
     version = _read(note) or _ask_version(command)
     if not version:
         return None
@@ -176,39 +177,26 @@ def _remember(note: Path, version: str) -> None:
         return
 
 
-_COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
-"""A line that is a comment: in a kernel, the user's line, which moves when the file is edited."""
+def recipe_here(language: Language, flags: Sequence[str]) -> Recipe | None:
+    """What this machine would build with; None without a compiler."""
+    compiler = find_compiler(language)
+    return None if compiler is None else _recipe(language, flags, compiler)
 
 
-def _key(source: str, language: Language, flags: Sequence[str], compiler: Compiler) -> str:
-    parts = [_COMMENT.sub("", source), language, *flags, *compiler.command[1:], compiler.version, platform.machine()]
-    if any(flag.endswith("=native") for flag in flags):
-        parts.append(_processor())
-    return _digest("\0".join(parts))
+def _recipe(language: Language, flags: Sequence[str], compiler: Compiler) -> Recipe:
+    facts = processor() if is_native(flags) else ""
+    return Recipe(language, tuple(flags), compiler.command[1:], compiler.version, platform.machine(), facts)
 
 
-@functools.lru_cache(maxsize=1)
-def _processor() -> str:
-    """What the processor can do: a home folder is often shared by machines on which `native` means different things."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return "\n".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-def _build(source: str, language: Language, flags: Sequence[str], compiler: Compiler, path: Path, name: str) -> Path:
-    text_path = path.with_suffix(_DIALECTS[language].suffix)
+def _build(source: str, recipe: Recipe, compiler: Compiler, path: Path, name: str) -> Path:
+    text_path = path.with_suffix(_DIALECTS[recipe.language].suffix)
     publish(text_path, source.encode())
     workplace = _make_workplace(path.parent)
     try:
         built = workplace / path.name
         places = ["-o", str(built), str(text_path)]
-        _run([*compiler.command, "-shared", "-fPIC", *_before(flags), *places, *_after(flags)], name)
+        _run([*compiler.command, "-shared", "-fPIC", *_before(recipe.flags), *places, *_after(recipe.flags)], name)
+        publish(record_path(path), record_of(recipe, built.read_bytes()))
         return publish_file(built, path)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
@@ -225,7 +213,7 @@ def _after(flags: Sequence[str]) -> list[str]:
 
 def _make_workplace(parent: Path) -> Path:
     try:
-        return Path(tempfile.mkdtemp(prefix=".build-", dir=parent))
+        return Path(tempfile.mkdtemp(prefix=BEING_BUILT, dir=parent))
     except OSError as error:
         raise write_failure(parent, error) from error
 

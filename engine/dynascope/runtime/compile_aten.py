@@ -102,11 +102,22 @@ def _generate(
         try:
             with clock(name):
                 value = stage(value)
+            if options is None or options.strict:
+                _verify(name, value)
         except EmitError as error:
             return error.reason.explain()
         except Exception as error:
             return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
     return value
+
+
+def _verify(stage: str, made: Any) -> None:
+    """Raises `Invalid` where a stage broke a promise of what it makes. Read only in strict mode, and where nobody says in which."""
+    from dynascope.codegen.verifying import verify_wrapper
+    from dynascope.loops.verifying import verify_program
+    from dynascope.schedule.verifying import verify_schedule
+
+    {"lower": verify_program, "fuse": verify_schedule, "emit": verify_wrapper}[stage](made)
 
 
 def _target_of(schedule: Schedule) -> Target:

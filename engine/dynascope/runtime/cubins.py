@@ -23,7 +23,7 @@ from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_u
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
-FORMAT = 2
+FORMAT = 3
 """Part of every key: raise it when what is kept, or how kernels are compiled, changes."""
 
 
@@ -62,11 +62,16 @@ def triton_version() -> str:
 
 def text_path(kernel: TritonKernel) -> Path:
     """The file that holds the kernel's text, for Triton, tracebacks and the editor."""
-    digest = hashlib.sha256(kernel.text.encode()).hexdigest()[:24]
-    path = cache_folder() / "triton" / "text" / f"{kernel.name[:80]}-{digest}.py"
+    text = kernel.text.encode()
+    path = text_file(cache_folder(), kernel.name, text)
     if not is_own_file(path):
-        publish(path, kernel.text.encode())
+        publish(path, text)
     return path
+
+
+def text_file(folder: Path, name: str, text: bytes) -> Path:
+    """Where the text of a kernel of that name lies."""
+    return folder / "triton" / "text" / f"{name[:80]}-{hashlib.sha256(text).hexdigest()[:24]}.py"
 
 
 def load_text(kernel: TritonKernel) -> Any:
@@ -83,13 +88,22 @@ def _import(name: str, path: Path) -> ModuleType:
     return module
 
 
-def key_of(kernel: TritonKernel, target: Target, version: str) -> str:
+def identity_of(kernel: TritonKernel, target: Target, version: str) -> str:
+    """Everything that the machine code depends on, as Python's literals: FORMAT, Triton, architecture, text, parameters, options."""
     aligned = [p.name in kernel.aligned for p in kernel.parameters]
     facts = (
         FORMAT, version, target.capability, without_names(kernel), aligned, [p.kind for p in kernel.parameters],
         sorted(options_of(kernel).items()),
     )  # fmt: skip
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+    return repr(facts)
+
+
+def key_of(kernel: TritonKernel, target: Target, version: str) -> str:
+    return key_of_identity(identity_of(kernel, target, version))
+
+
+def key_of_identity(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 _ASSIGNED = re.compile(r"^ +(?:for )?([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) (?:=|in) ", re.MULTILINE)
@@ -140,14 +154,16 @@ def load(key: str, folder: Path) -> Cubin | None:
         binary = place(folder, key, ".cubin").read_bytes()
     except (OSError, ValueError):
         return None
+    facts.pop("identity", None)
     if hashlib.sha256(binary).hexdigest() != facts.pop("digest", None):
         return None
     mark_used(facts_path)
     return Cubin(binary=binary, **facts)
 
 
-def _keep(key: str, cubin: Cubin, folder: Path) -> None:
+def _keep(key: str, identity: str, cubin: Cubin, folder: Path) -> None:
     facts = {name: value for name, value in asdict(cubin).items() if name != "binary"}
+    facts["identity"] = identity
     facts["digest"] = hashlib.sha256(cubin.binary).hexdigest()
     publish(place(folder, key, ".cubin"), cubin.binary)
     publish(place(folder, key, ".json"), json.dumps(facts).encode())
@@ -159,7 +175,7 @@ def _keep(key: str, cubin: Cubin, folder: Path) -> None:
 def compile_here(key: str, kernel: TritonKernel, target: Target, folder: Path) -> Cubin:
     cubin = compile_kernel(kernel, target)
     try:
-        _keep(key, cubin, folder)
+        _keep(key, identity_of(kernel, target, triton_version()), cubin, folder)
     except CacheError:
         # The kernel is good; only the next process pays again.
         return cubin

@@ -58,7 +58,7 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
     columns = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if p.reduced)
     used = without_unused(with_one_hot_sums(builder.body, columns))
-    if not used:  # what read it turned out not to need it
+    if not any(isinstance(op, Store) for op in used):  # what read it turned out not to need it
         return []
     plain = with_whole_reductions(used, columns), rows
     body, rows, columns = shaped(*plain, columns)

@@ -35,7 +35,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
             made.add(name)
             reuses = None if name in returned else _free_memory(buffer, number, free, held, peak)
             if reuses is None:
-                reuses = given_up = _given_up(step, number, last_use, returned, pooled)
+                reuses = given_up = _given_up(step, number, last_use, returned, pooled, program.buffers)
             allocations.append(Allocation(name, number, reuses))
         for name in _dying(step, number, last_use, returned, program):
             releases.append((number, name))
@@ -82,12 +82,15 @@ def _free_memory(
 
 
 def _given_up(
-    step: Step, number: int, last_use: dict[str, int], returned: set[str], pooled: frozenset[str]
+    step: Step, number: int, last_use: dict[str, int], returned: set[str], pooled: frozenset[str], buffers: dict[str, Buffer]
 ) -> str | None:
-    """The base of a scatter, where nobody needs it afterwards: the result is made in its memory, without a copy."""
+    """The base of a scatter, where nobody needs it afterwards: the result is made in its memory, without a copy. Not where the base
+    is a view of other sizes: whoever is handed the result would see those of the memory."""
     if not isinstance(step, ScatterGroup):
         return None
     base = step.node.base
+    if _shape_class(buffers[base]) != _shape_class(step.node.result):
+        return None
     is_free = base in pooled and base not in returned and base not in step.group.reads and last_use[base] == number
     return base if is_free else None
 

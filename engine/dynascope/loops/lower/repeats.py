@@ -110,20 +110,24 @@ def _kind(call: fx.Node) -> Hashable:
 
 def _plain(value: Any) -> Hashable:
     """Nested data to be compared by what it is; nodes are all alike here."""
-    match value:
-        case fx.Node():
-            return fx.Node
-        case list() | tuple():
-            return type(value), *map(_plain, value)
-        case dict():
-            return tuple((key, _plain(item)) for key, item in value.items())
-        case ResultLayout():
-            return tuple(map(_plain, value.shape)), tuple(map(_plain, value.strides)), value.dtype
-        case Size():
-            return "size", value.expression
-        case bool() | int() | str() | None | torch.dtype():
-            return type(value), value
-    return type(value), repr(value)
+    kind = value.__class__
+    if kind is fx.Node:
+        return fx.Node
+    if kind in _COMPARED:
+        return kind, value
+    if isinstance(value, (list, tuple)):
+        return kind, *map(_plain, value)
+    if isinstance(value, dict):
+        return tuple((key, _plain(item)) for key, item in value.items())
+    if kind is ResultLayout:
+        return _plain(value.shape), _plain(value.strides), value.dtype
+    if kind is Size:
+        return "size", value.expression
+    return kind, repr(value)
+
+
+_COMPARED = frozenset((bool, int, str, type(None), torch.dtype))
+"""Floats are not: a zero has a sign."""
 
 
 def _periods(kinds: list[int]) -> list[int]:
