@@ -84,6 +84,9 @@ class Config:
         return replace(self._options, **changes)
 
 
+SWITCHES = frozenset(field.name for field in dataclasses.fields(Options) if field.type == "bool")
+LIMITS = frozenset(field.name for field in dataclasses.fields(Options) if field.type == "int")
+LISTENERS = frozenset(("on_guards", "on_guard_failure"))
 NAMES = frozenset(field.name for field in dataclasses.fields(Options))
 
 config = Config()
@@ -99,4 +102,10 @@ def _allowed(name: str, value: Any) -> Any:
     choices = CHOICES.get(name)
     if choices is not None and not any(value is choice or (type(value) is str and value == choice) for choice in choices):
         raise ValueError(f"{name} is one of {', '.join(map(str, choices))}, not {value!r}")
+    if name in SWITCHES and not isinstance(value, int):
+        raise ValueError(f"{name} is True or False, not {value!r}")
+    if name in LIMITS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ValueError(f"{name} is a whole number from 1 on, not {value!r}")
+    if name in LISTENERS and not (value is None or callable(value)):
+        raise ValueError(f"{name} is something to call or None, not {value!r}")
     return value

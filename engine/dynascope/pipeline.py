@@ -90,6 +90,7 @@ from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
 from dynascope.requirements import newer_than_tested
 from dynascope.runtime import launching
+from dynascope.runtime.reasons import ModeNotHonoured
 from dynascope.strictness import ExplainedError, StrictError, judge
 
 _compiling = safe_in_children(threading.RLock())
@@ -453,15 +454,27 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     if _look() is not None:
         # A backend may change the graph that it is given.
         captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
+    notes = _left_to_backend(state.options)
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original)
-            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original)
+                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes)
+            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original, notes=notes)
         except Exception as error:
             if numbers:
                 raise NumberNeeded(numbers) from error
             return _failed(captured, state, error)
+
+
+OF_OUR_KERNELS = {"mode": "default", "random": "eager", "numerics": "default"}
+"""Settings that say how kernels of ours are made, with what they are where nobody sets them."""
+
+
+def _left_to_backend(options: Options) -> tuple[Explanation, ...]:
+    """What was asked for and is not done where another backend compiles the graph."""
+    missing, cause = "kernels are not made accordingly", f"`{backend_name(options.backend)}` makes them and is not told"
+    asked = {name: getattr(options, name) for name, usual in OF_OUR_KERNELS.items() if getattr(options, name) != usual}
+    return tuple(ModeNotHonoured(f'{name}="{value}"', missing, cause).explain() for name, value in asked.items())
 
 
 def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:

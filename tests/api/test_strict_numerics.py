@@ -131,6 +131,30 @@ def test_a_value_that_no_setting_has_is_refused(options) -> None:
         setattr(dynascope.config, name, options[name])
 
 
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("recompile_limit", "8", "a whole number from 1 on"), ("recompile_limit", 0, "a whole number"), ("inline_limit", 2.5, "a whole number"),
+    ("inline_limit", 0, "a whole number"), ("recompile_limit", True, "a whole number"), ("cache", "no", "True or False"),
+    ("fullgraph", None, "True or False"), ("strict", "0", "True or False"), ("on_guards", 3, "something to call"),
+])  # fmt: skip
+def test_a_value_of_another_type_is_refused(name, value, words) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {words}"):
+        dynascope.compile(torch.relu, options={name: value})
+    with pytest.raises(ValueError, match=f"{name} is {words}"):
+        setattr(dynascope.config, name, value)
+
+
+@pytest.mark.parametrize("backend", ["eager", lambda graph, examples: graph.forward])
+def test_settings_of_our_kernels_are_not_done_by_another_backend_and_that_is_said(backend) -> None:
+    asked = {"mode": "max-autotune", "random": "device", "numerics": "strict"}
+    x = torch.ones(3)
+    for names in (["mode"], ["random", "numerics"], []):
+        options = {name: asked[name] for name in names}
+        report = dynascope.explain(dynascope.compile(lambda x: x.sin() + 1, backend=backend, options=options), x).report
+        told = [note.message for graph in report.graphs for note in graph.notes] + [note.message for note in report.notes]
+        assert len(told) == len(names)
+        assert all(f'{name}="{asked[name]}"' in message for name, message in zip(names, told, strict=True))
+
+
 @pytest.mark.parametrize("name", ["max_autotune", "triton.cudagraphs", "epilogue_fusion", "shape_padding"])
 def test_settings_of_torchs_compiler_are_refused(name) -> None:
     with pytest.raises(ValueError, match="no setting"):

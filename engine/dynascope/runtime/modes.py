@@ -32,12 +32,12 @@ def in_mode(
     notes = []
     if mode in MEASURING:
         cause = "they are chosen by a model of the device"
-        notes.append(ModeNotHonoured(mode, "tiles and library calls are not measured", cause).explain())
+        notes.append(ModeNotHonoured(f'mode="{mode}"', "tiles and library calls are not measured", cause).explain())
     call = compiled.call
     if mode in RECORDING:
         cause = "gradients lead through it" if is_differentiated else obstacle(compiled)
         if cause:
-            notes.append(ModeNotHonoured(mode, ONE_LAUNCH, cause).explain())
+            notes.append(ModeNotHonoured(f'mode="{mode}"', ONE_LAUNCH, cause).explain())
         else:
             call = _replayed(mode, compiled, told)
     return call, tuple(notes)
@@ -76,7 +76,7 @@ def _replayed(mode: str, compiled: CompiledAten, told: Callable[[Explanation], N
 
     def gave_up(error: BaseException | None) -> None:
         cause = "its addresses or numbers are others at each call" if error is None else f"{type(error).__name__}: {error}"
-        told(ModeNotHonoured(mode, ONE_LAUNCH, cause).explain())
+        told(ModeNotHonoured(f'mode="{mode}"', ONE_LAUNCH, cause).explain())
 
     return Replayed(
         compiled.call,

@@ -42,16 +42,16 @@ class GenerationFailed(Reason):
 
 @dataclass(frozen=True)
 class ModeNotHonoured(Reason):
-    """Something that a mode asks for is not done for this graph. Results are the same."""
+    """Something that a mode, or another setting, asks for is not done for this graph. `setting` is as it is written."""
 
     code: ClassVar[str] = "mode-not-honoured"
     severity: ClassVar[Severity] = "information"
-    mode: str
+    setting: str
     missing: str
     cause: str
 
     def message(self) -> str:
-        return f'Of mode="{self.mode}" one thing is not done here: {self.missing}, because {self.cause}.'
+        return f'Of {self.setting} one thing is not done here: {self.missing}, because {self.cause}.'
 
     def remedy(self) -> str:
-        return "Nothing has to be done: the graph runs as in the default mode."
+        return "Nothing has to be done: the graph runs as by default."
