@@ -173,6 +173,20 @@ def test_versions_of_results(program, needs_grad, mode):
     torch.testing.assert_close(seen[0][1], seen[1][1])
 
 
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_an_input_of_which_a_view_becomes_another(needs_grad):
+    def program(x, w):
+        part = x[1:]
+        part.squeeze_()
+        return w * 2, part.shape
+
+    compiled = dynascope.compile(program)
+    for function in (program, compiled, compiled):
+        x = torch.ones(3, 1, dtype=torch.int64)
+        function(x, torch.ones(2, requires_grad=needs_grad))
+        assert x._version == 1
+
+
 def test_an_input_that_the_library_writes_counts_that_once():
     def program(x):
         x[x > 0.6] = 2

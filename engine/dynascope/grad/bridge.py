@@ -196,6 +196,8 @@ def _counting_source(pair: GradPair) -> list[str]:
         done |= {at: count for at, count in writes if at in done}
         lines += [f"        increment_version(({', '.join(counted)},))"] if counted else []
         lines += [f"        {line}"] if line else []
+    unchanged = "".join(f"inputs[{at}], " for at in pair.counted)
+    lines += [f"        increment_version(({unchanged}))"] if unchanged else []
     return [*lines, *(f"        {line}" for line in _results_counted(pair, "o{}"))]
 
 
@@ -277,7 +279,7 @@ def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
 
 def _copies_back(pair: GradPair) -> list[str]:
     """Kernels may have written an input's memory themselves: then they give the input."""
-    lines, counted = [], []
+    lines, counted = [], list(pair.counted)
     for mutation in pair.mutations:
         if not mutation.records_history:
             target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"

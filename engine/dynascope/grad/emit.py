@@ -73,6 +73,7 @@ def emit_graphs(
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
         functions=tuple((i, *place) for i, place in sorted(results.functions.items())),
+        counted=tuple(results.counted),
         versions=tuple(sorted(results.versions.items())),
         program=program,
         steps=tuple(step.target for step in steps) if tangents else (),

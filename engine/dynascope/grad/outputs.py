@@ -67,6 +67,8 @@ class Results:
     their place in autograd's graph, which the error names."""
     functions: dict[int, tuple[str, int]] = field(default_factory=dict)
     """The place in autograd's graph of all forward outputs with a history."""
+    counted: list[int] = field(default_factory=list)
+    """Inputs of which a view became another view of itself: that counts as a write, once for each time that they are named."""
     versions: dict[int, int] = field(default_factory=dict)
     """How often forward outputs were written, of those that were."""
     writes_when_kept: dict[int, Writes] = field(default_factory=dict)
@@ -333,7 +335,9 @@ def _describe_mutations(
         if not isinstance(handle, torch.Tensor):
             continue
         cell = recorder.memory.cell(handle)
+        count = handle._version - before[index][1]
         if cell is None or not cell.writes:
+            results.counted += [index] * count
             continue
         history = handle.requires_grad and handle.grad_fn is not before[index][0]
         other = overlap(index, history)
@@ -346,7 +350,7 @@ def _describe_mutations(
             if is_dense(*recorder.layout(handle))
             else recorder.memory.read(handle)
         )
-        results.mutated.append(MutatedInput(index, value, history, handle._version - before[index][1]))
+        results.mutated.append(MutatedInput(index, value, history, count))
     for order, mutated in enumerate(results.mutated):
         if mutated.records_history:
             results.differentiable.append((handles[mutated.index], mutated.value))

@@ -159,6 +159,8 @@ class GradPair:
     """(forward output, function, number): results that eager keeps, as its errors call them."""
     functions: tuple[tuple[int, str, int], ...] = ()
     """The same of all results with a history: another region may keep them."""
+    counted: tuple[int, ...] = ()
+    """Inputs that count as written and hold what they held, once for each time."""
     versions: tuple[tuple[int, int], ...] = ()
     """(forward output, how often it was written): results that were written inside."""
     program: Program | None = None
