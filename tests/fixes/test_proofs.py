@@ -62,14 +62,45 @@ def test_what_writes_to_its_argument_on_one_side_only(program, prover):
     assert not mend(program(text), prover).texts
 
 
-def test_gradients_are_compared(program, prover):
-    """The side that is not chosen has an infinite gradient, and zero times that is not zero."""
-    text = (
-        HEAD
-        + "def f(x):\n    if x.min() > 0:\n        y = torch.sqrt(x)\n    else:\n        y = x * 0\n    return y.sum()\n\n\n"
-        "x = torch.zeros(3, requires_grad=True)\nf(x).backward()\n"
-    )
-    assert not mend(program(text), prover).texts
+UNSAFE = {
+    "a root": (
+        "    if x.min() > 0:\n        y = torch.sqrt(x)\n    else:\n        y = x * 0\n    return y\n",
+        "torch.sqrt(torch.where(chosen, x, 1))",
+    ),
+    "a quotient": ("    n = x.norm()\n    if n > 0:\n        x = x / n\n    return x\n", "x / torch.where(n > 0, n, 1)"),
+    "the other side": (
+        "    n = x.abs().sum()\n    if n == 0:\n        return x\n    return x / n\n",
+        "x / torch.where(n == 0, 1, n)",
+    ),
+    "an expression": (
+        "    return torch.log(x).sum() if x.min() > 0 else x.sum() * 0\n",
+        "torch.log(torch.where(x.min() > 0, x, 1)).sum()",
+    ),
+}
+
+
+@pytest.mark.parametrize("given", ["torch.zeros(3, requires_grad=True)", "torch.ones(3)"])
+@pytest.mark.parametrize("case", UNSAFE)
+def test_the_side_that_is_not_taken_has_an_infinite_gradient(program, prover, case, given):
+    """Zero times that is NaN. The program itself may take no gradient, and never come to where it matters."""
+    body, safe = UNSAFE[case]
+    end = ".sum().backward()" if "grad" in given else ""
+    (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf({given}){end}\n"), prover).texts.values()
+    assert safe in text
+
+
+def test_a_loss_that_is_not_a_number_may_not_be_chosen_away(program, prover):
+    """What it was computed from would get a gradient of NaN, which the branch keeps from it."""
+    body = "    loss = (x * w).sum()\n    if torch.isnan(loss):\n        loss = torch.zeros(())\n    return loss\n"
+    mended = mend(program(f"{HEAD}def f(x, w):\n{body}\n\nf(torch.ones(3), torch.ones(3))\n"), prover)
+    assert not mended.texts and [finding.code for finding in mended.left] == ["data-dependent-branch"]
+
+
+def test_a_call_with_other_values_that_never_ends(program, prover):
+    """It says nothing, and the fix is proved by the others."""
+    body = "    while x.max() > 8:\n        x = x / 2\n    print('done')\n    return x\n"
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover)
+    assert "print-call" not in [finding.code for finding in mended.left] and mended.texts
 
 
 def test_a_program_that_differs_from_run_to_run(program, prover):

@@ -19,6 +19,7 @@ from dynascope.fixes import (
     own_operators,
     recompilations,
     reporting,
+    safe_operands,
     sharing,
 )
 from dynascope.fixes.fix import Fix, Kind, Site
@@ -29,6 +30,7 @@ from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
 
 NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.function_with_torch)
+CHOICES: tuple[Kind, ...] = (branches.chosen_values, branches.chosen_result, branches.chosen_expression)
 TOLD: tuple[Kind, ...] = (reporting.told_uncompiled, reporting.told_under_condition)
 KINDS: dict[str, tuple[Kind, ...]] = {
     "print-call": TOLD,
@@ -36,9 +38,8 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         *TOLD,
         conversions.of_two,
         assertions.asserted_in_graph,
-        branches.chosen_values,
-        branches.chosen_result,
-        branches.chosen_expression,
+        *CHOICES,
+        *(safe_operands.safely(kind) for kind in CHOICES),
         kept_numbers.chosen_numbers,
     ),
     "data-dependent-value": (

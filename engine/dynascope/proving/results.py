@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from dynascope.proving.other_values import FirstCalls, is_another
+
 CALLS_KEPT = 500
 BYTES_KEPT = 256 * 1024 * 1024
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -31,7 +33,8 @@ class Comparison:
     difference: float = 0.0
     why: str = ""
     kept: tuple[str, ...] = ()
-    """Plain values that the two runs leave behind and that differ: of the program's names, and of its modules' attributes."""
+    """Plain values that the two runs leave behind and that differ (of the program's names, and of its modules' attributes), and calls with
+    other values that only the first answers with what is finite."""
 
 
 class Log:
@@ -45,9 +48,10 @@ class Log:
         self._bytes = 0
         self._leaves: dict[int, torch.Tensor] = {}
         self._modules: list[torch.nn.Module] = []
+        self.first_calls = FirstCalls()
 
     def add(self, result: Any, arguments: tuple, keywords: dict) -> None:
-        if os.getpid() != self.process:
+        if os.getpid() != self.process or self.first_calls.is_over:
             return
         if len(self.calls) >= CALLS_KEPT or self._bytes > BYTES_KEPT:
             self.left_out += 1
@@ -71,6 +75,8 @@ class Log:
         gradients = [None if leaf.grad is None else self._kept(leaf.grad) for leaf in self._leaves.values()]
         saved = {"calls": self.calls, "covered": self.covered, "gradients": gradients, "left_out": self.left_out}
         saved["kept"] = self._left_behind()
+        # Last, because what these calls do is not the program's.
+        saved["answers"] = self.first_calls.answers()
         torch.save(saved, path)
 
     def _left_behind(self) -> dict[str, Any]:
@@ -112,6 +118,7 @@ def listen() -> Log:
 def _listened(target: Any, log: Log) -> Any:
     if isinstance(target, torch.nn.Module):
         log.watch(target)
+        target.register_forward_pre_hook(lambda _, args, kwargs: log.first_calls.note(target, args, kwargs), with_kwargs=True)
         target.register_forward_hook(lambda _, args, kwargs, result: log.add(result, args, kwargs), with_kwargs=True)
         return target
     if not callable(target):
@@ -119,6 +126,7 @@ def _listened(target: Any, log: Log) -> Any:
 
     @functools.wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
+        log.first_calls.note(target, args, kwargs)
         result = target(*args, **kwargs)
         log.add(result, args, kwargs)
         return result
@@ -145,7 +153,10 @@ def compared(first: Path, second: Path) -> Comparison:
             largest = max(largest, difference)
     both = before["kept"].keys() & after["kept"].keys()
     kept = tuple(name for name in sorted(both) if repr(before["kept"][name]) != repr(after["kept"][name]))
-    return Comparison(len(before["calls"]), largest, kept=kept)
+    answers = tuple(
+        name for name, answer in before["answers"].items() if name in after["answers"] and is_another(answer, after["answers"][name])
+    )
+    return Comparison(len(before["calls"]), largest, kept=(*kept, *answers))
 
 
 def _difference(a: Any, b: Any) -> float | str:
