@@ -354,11 +354,12 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
 def _refuted_by(outcome: Captured, region: CodeRegion) -> Explanation | None:
     """What proves wrong if `region` is ever reached: it is behind the innermost call, of which capture says that it raises.
     Of numbers that vary it says so for those at hand."""
-    innermost = outcome.plan.frames[-1] if isinstance(outcome.exit, RaiseExit) and not outcome.sizes.places else None
-    if innermost is None or region.parent is None or region.parent.code is not innermost.code:
+    end = outcome.exit
+    if not isinstance(end, RaiseExit) or outcome.sizes.places or region.parent is None:
         return None
-    said = outcome.exit.reason
-    return CallDidNotFail(said.code, said.message()).explain(outcome.exit.span, outcome.exit.stack)
+    if region.parent.code is not outcome.plan.frames[-1].code:
+        return None
+    return CallDidNotFail(end.reason.code, end.reason.message()).explain(end.span, end.stack)
 
 
 def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, state: RegionState, values) -> None:

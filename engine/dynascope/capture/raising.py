@@ -20,6 +20,7 @@ from dynascope.capture.operators_called import TORCHS_OWN
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
 _BY_SIZE = """
     abs add addmm addcmul addcdiv adaptive_avg_pool1d adaptive_avg_pool2d all amax amin and_ any arange argmax argmin argwhere
+    binary_cross_entropy_with_logits
     avg_pool1d avg_pool2d baddbmm batch_norm bmm cat celu chunk clamp clamp_max clamp_min clone contiguous conv1d
     conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d copy cos cumsum detach div dropout elu empty
     empty_like eq exp expand expand_as fill flatten flip float floordiv full full_like ge gelu getattr group_norm gt
@@ -174,9 +175,9 @@ def stops_device(node: fx.Node) -> bool:
         return any(map(stops_device, node.target.forward.graph.nodes))
     if node.target in _PLACES:
         return holds_tensor(node.args[1])
-    is_operator = isinstance(node.target, OpOverload | OpOverloadPacket)
+    is_operator, name = isinstance(node.target, OpOverload | OpOverloadPacket), operator_name(node)
     is_of_program = is_operator and str(node.target).partition(".")[0] not in TORCHS_OWN
-    return is_of_program or any(part in operator_name(node) for part in LOOKS)
+    return is_of_program or (name not in NEVER_RAISES and any(part in name for part in LOOKS))
 
 
 def refused_by_real_tensors_only(node: fx.Node) -> bool:
