@@ -2,7 +2,8 @@
 
     _fused_adamw_(p, g, m, v, [], steps, lr=, beta1=, ...)     m := lerp(m, g, 1 - beta1); v := ...; p := p - ...
 
-So a step's updates are kernels of the graph, which write parameters and state where they are. The numbers are those of
+So a step's updates are kernels of the graph, which write parameters and state where they are; with a loss scaler's `found_inf` they may
+keep what was there. The numbers are those of
 ATen's native/cuda/fused_adam_utils.cuh: halves are computed in float32, what follows from how many steps were made in float64.
 """
 
@@ -16,7 +17,6 @@ import torch
 from dynascope.grad.build import StepBuilder
 from dynascope.grad.decompose.pointwise import wide
 from dynascope.grad.numbers import number_of
-from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
 from dynascope.grad.tape import Value
 
 if TYPE_CHECKING:
@@ -33,12 +33,20 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
         steps: Tensors, *, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
         grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
-        if grad_scale is not None or found_inf is not None:
-            raise DifferentiationRefused(UnsupportedMutation(name, "it scales gradients and may leave out the step"))
         b, rate = recorder.builder, number_of(lr)
+        leaves_out = None if found_inf is None else b.compare("eq", recorder.value(found_inf), 1.0)
+
+        def put(target: torch.Tensor, before: Value, after: Value) -> None:
+            if leaves_out is not None:
+                after = b.op(aten.where.self, leaves_out, b.convert(before, after.dtype), after)
+            store(recorder, target, after, name)
+
         for at, tensor in enumerate(parameters):
             step, *given = recorder.values([steps[at], tensor, gradients[at], means[at], squares[at]])
             parameter, gradient, mean, square = (b.convert(each, wide(each.dtype)) for each in given)
+            if grad_scale is not None:
+                gradient = b.div(gradient, b.convert(recorder.value(grad_scale), gradient.dtype))
+                put(gradients[at], given[1], gradient)
             gradient = b.neg(gradient) if maximize else gradient
             if weight_decay and decouples:
                 parameter = b.sub(parameter, b.mul(parameter, rate * weight_decay))
@@ -50,13 +58,13 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
             if amsgrad:
                 before = recorder.value(largest[at])
                 seen = b.maximum(b.convert(before, wide(before.dtype)), square)
-                store(recorder, largest[at], seen, name)
+                put(largest[at], before, seen)
             first, second = (_correction(b, beta, step) for beta in (beta1, beta2))
             size = b.div(b.full([], rate, like=first), first)
             spread = b.add(b.div(b.sqrt(seen), b.sqrt(second)), eps)
-            store(recorder, tensor, b.sub(parameter, b.mul(b.div(mean, spread), size)), name)
-            store(recorder, means[at], mean, name)
-            store(recorder, squares[at], square, name)
+            put(tensor, given[0], b.sub(parameter, b.mul(b.div(mean, spread), size)))
+            put(means[at], given[2], mean)
+            put(squares[at], given[3], square)
 
     return apply
 

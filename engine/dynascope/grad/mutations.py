@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.grad import fused_optimizers
+from dynascope.grad import fused_optimizers, loss_scaling
 from dynascope.grad.decompose.normalize import batch_norm
 from dynascope.grad.decompose.pointwise import wide
 from dynascope.grad.eager_layouts import batch_norm_strides
@@ -171,5 +171,7 @@ MUTATIONS: dict[Any, Callable[..., Any]] = {
     aten.squeeze_.dims: _restride(aten.squeeze.dims),
     aten._fused_adamw_.default: fused_optimizers.adam("_fused_adamw_", True, store),
     aten._fused_adam_.default: fused_optimizers.adam("_fused_adam_", False, store),
+    aten._amp_foreach_non_finite_check_and_unscale_.default: loss_scaling.unscale(store),
+    aten._amp_update_scale_.default: loss_scaling.update_scale(store),
 }
 """By operator: `rule(recorder, *arguments, **keywords)` writes to memory and returns what the operator returns."""
