@@ -8,6 +8,7 @@ from dynascope.recording import Recorder, use
 MADE = {
     "new_tensor of a number": lambda x, n: x.new_tensor(1.5) + x,
     "new_tensor of a list": lambda x, n: x.new_tensor([1, 2, 3]) + x,
+    "new_tensor by name": lambda x, n: x.new_tensor(data=[1, n, 3]) + x,
     "new_tensor of another type": lambda x, n: x.new_tensor([1, 2, 3], dtype=torch.float64) + x,
     "new_tensor of ints": lambda x, n: x.long().new_tensor([1.7, 2.2, n]) + x,
     "new_tensor of a number that varies": lambda x, n: x.new_tensor([n, 2, 3]) * x,

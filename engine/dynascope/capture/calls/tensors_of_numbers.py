@@ -36,10 +36,11 @@ OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
 
 @meaning(torch.Tensor.new_tensor)
 def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    like, data = map(machine.realize, arguments)
-    if not isinstance(like, TensorValue) or not is_of_numbers(machine, data):
+    others = {name: value for name, value in keywords.items() if name != "data"}
+    like, *given = map(machine.realize, (*arguments, *(keywords[name] for name in keywords.keys() - others.keys())))
+    if not isinstance(like, TensorValue) or len(given) != 1 or not is_of_numbers(machine, given[0]):
         return apply_method(machine, torch.Tensor.new_tensor, list(arguments), keywords)
-    return tensor_like(machine, like, data, keywords)
+    return tensor_like(machine, like, given[0], others)
 
 
 @meaning(torch.Tensor.new)
