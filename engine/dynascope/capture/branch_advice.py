@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
-from dynascope.report.syntax import asking_node, condition
+from dynascope.report.syntax import asking_node, assignments, condition
 
 LOGS = frozenset({"print", "log", "debug", "info", "warning", "warn", "error", "exception", "critical", "write"})
 
@@ -202,21 +202,8 @@ def _row(name: str, text: str, sides: Sequence[Mapping[str, ast.expr] | None]) -
 
 def _rows(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
     """What names and attributes become, where a side does nothing else, each once and of tensors or numbers."""
-    found: dict[str, ast.expr] = {}
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
-                pass
-            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
-                value = ast.BinOp(ast.parse(ast.unparse(target), mode="eval").body, operator, value)
-            case ast.Pass():
-                continue
-            case _:
-                return None
-        if ast.unparse(target) in found or not _is_of_tensors(value):
-            return None
-        found[ast.unparse(target)] = value
-    return found
+    found = assignments(body)
+    return found if found is not None and all(map(_is_of_tensors, found.values())) else None
 
 
 def _is_of_tensors(value: ast.expr | None) -> bool:

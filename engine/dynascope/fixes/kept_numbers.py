@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dynascope.fixes.branches import deciding, truth
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, called_name, dotted, method_called
+from dynascope.report.syntax import assignments
 
 TITLE = "Choose the numbers with torch.where, and take them out with .item()"
 INFINITE = frozenset({"math.inf", "np.inf", "numpy.inf", "torch.inf"})
@@ -50,23 +51,9 @@ def chosen_numbers(site: Site) -> Fix | None:
 
 
 def _assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
-    """What each name or attribute becomes, once."""
-    found: dict[str, ast.expr] = {}
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
-                pass
-            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
-                value = ast.BinOp(ast.parse(dotted(target) or "_", mode="eval").body, operator, value)
-            case ast.Pass():
-                continue
-            case _:
-                return None
-        name = dotted(target)
-        if not name or name in found:
-            return None
-        found[name] = value
-    return found
+    """What each name or attribute of a name becomes, once."""
+    found = assignments(body)
+    return found if found is not None and all(dotted(ast.parse(name, mode="eval").body) for name in found) else None
 
 
 def _number(source: Source, statement: ast.If, target: str) -> type | None:

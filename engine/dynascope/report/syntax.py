@@ -312,3 +312,23 @@ def function_around(text: str | bytes, line: int) -> str | None:
     except SyntaxError:
         return None
     return found
+
+
+def assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
+    """What names and attributes become, each once, where the statements do nothing else: `{"n": n + 1}` of `n += 1`."""
+    found: dict[str, ast.expr] = {}
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+                pass
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
+                value = ast.BinOp(ast.parse(ast.unparse(target), mode="eval").body, operator, value)
+            case ast.Pass():
+                continue
+            case _:
+                return None
+        name = ast.unparse(target)
+        if name in found:
+            return None
+        found[name] = value
+    return found

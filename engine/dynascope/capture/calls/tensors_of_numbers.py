@@ -27,17 +27,15 @@ from dynascope.capture.values import ConstantValue, ListValue, SymbolicNumber, T
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-FILLED_WITH = {int: (int,), float: (int, float)}
-
-
 OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
 """torch's functions that make a tensor of the numbers in a list."""
 
 
 @meaning(torch.Tensor.new_tensor)
 def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    others = {name: value for name, value in keywords.items() if name != "data"}
-    like, *given = map(machine.realize, (*arguments, *(keywords[name] for name in keywords.keys() - others.keys())))
+    others = dict(keywords)
+    by_name = [others.pop("data")] if "data" in others else []
+    like, *given = map(machine.realize, (*arguments, *by_name))
     if not isinstance(like, TensorValue) or len(given) != 1 or not is_of_numbers(machine, given[0]):
         return apply_method(machine, torch.Tensor.new_tensor, list(arguments), keywords)
     return tensor_like(machine, like, given[0], others)
@@ -85,7 +83,9 @@ def is_size(value: Value) -> bool:
 
 def kinds_taken(dtype: torch.dtype) -> tuple[type, ...]:
     """What the oldest constructors take: a tensor of whole numbers no fractions."""
-    return FILLED_WITH[float if dtype.is_floating_point else int] if dtype is not torch.bool else ()
+    if dtype is torch.bool:
+        return ()
+    return (int, float) if dtype.is_floating_point else (int,)
 
 
 def is_of_numbers(machine: Machine, data: Value, kinds: tuple[type, ...] = (bool, int, float, complex)) -> bool:
