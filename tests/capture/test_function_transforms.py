@@ -179,3 +179,16 @@ def test_torchs_own_errors(program):
     with pytest.raises(RuntimeError) as mine:
         compiled(program)(X)
     assert str(mine.value) == str(theirs.value)
+
+
+def test_rows_of_a_jacobian_by_a_map_over_tangents():
+    def program(x):
+        y = x**2
+
+        def row(tangent):
+            return torch.autograd.grad(y, x, tangent)[0]
+
+        return torch.vmap(row)(torch.eye(4)) + y.detach()
+
+    x = torch.arange(4.0, requires_grad=True)
+    assert torch.equal(compiled(program)(x), program(x))

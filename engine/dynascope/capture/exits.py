@@ -85,6 +85,8 @@ class FrameState:
     globals: dict
     name: str
     delivery: str
+    kept: frozenset[str] = frozenset()
+    """Locals that nothing reads any more, of which the frame must not let go."""
 
     @property
     def instruction(self) -> Instruction:
@@ -183,7 +185,7 @@ class StepWriter:
 
     def resume_at(self, instruction: Instruction, nulls: Sequence[int]) -> Resume:
         live = self.live.before(instruction)
-        bound = [name for name in self.state.locals if name in live]
+        bound = [name for name in self.state.locals if name in live or name in self.state.kept]
         # `super()` reads the first parameter from the frame itself.
         try:
             return make_resume_code(

@@ -412,6 +412,8 @@ class Machine:
                 self.journal.set(frame.generator, "quiet", False)
         if isinstance(value, InstanceDictionaryValue):
             value = value.owner
+        if isinstance(value, FunctionValue):  # which is made with what it has when it leaves
+            return
         if isinstance(value.source, MadeSource):
             raise Break(ForeignValue(value.python_type.__name__, self.expression()))
         if not value.changed:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import itertools
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -49,6 +50,8 @@ from dynascope.capture.values import (
 def parts_of(value: Value) -> Iterable[Value]:
     """The values that must be made before, or put into, this one. Nothing for what is loaded from outside."""
     made = value.value if isinstance(value, ConstantValue) else getattr(value, "cls", None)
+    if type(made) in (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType):  # `cls.fromkeys`
+        made = made.__self__
     if is_made(made):
         raise Break(UnrebuildableValue(f"the class `{made.__name__}`"))
     if value.source is not None or isinstance(value, (ConstantValue, TensorValue, SymbolicNumber, NullValue)):
@@ -73,6 +76,8 @@ def describe(value: Value) -> str:
 
 
 def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
+    if value.has_other_keys():
+        raise Break(UnrebuildableValue(describe(value)))
     if value.owner is not None or value.iterable is not None:
         return (value.owner or value.iterable,)
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]

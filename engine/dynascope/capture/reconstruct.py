@@ -357,6 +357,12 @@ class Rebuilder:
             self.builder.call(2 if with_factory else 1)
 
     def make_set(self, value: SetValue) -> None:
+        told = value.told_order()
+        one_by_one = set(iter(value.items))
+        if told is not None and told != list(one_by_one if value.cls is set else value.cls(one_by_one)):
+            self.builder.load_function(value.recipe.made)
+            self.builder.call(0)
+            return
         if value.cls is not set:
             self.builder.load_function(value.cls)
         self.builder.build_set(self.load_all(value.items.values()))

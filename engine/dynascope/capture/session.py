@@ -71,6 +71,7 @@ from dynascope.capture.exits import (
 )
 from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
 from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call
@@ -380,7 +381,7 @@ class Session:
         effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
-        plan = Plan(self.region, (), effects, result, live_only(states))
+        plan = Plan(self.region, (), effects, result, without_the_unread(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
         checkpointing.check_unchanged(machine, states)
@@ -534,21 +535,3 @@ def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue
 
 def may_be_one(one: MutableValue, other: MutableValue) -> bool:
     return getattr(one, "cls", None) is getattr(other, "cls", None)
-
-
-def live_only(states: tuple[FrameState, ...]) -> tuple[FrameState, ...]:
-    """Frames without the locals that nothing reads any more: they need not be made."""
-    from dynascope.frame.liveness import Liveness
-    from dynascope.frame.shape import CodeShape
-
-    result = []
-    for state in states:
-        live = Liveness(state.instructions, CodeShape.of(state.code)).before(state.instruction)
-        first = state.code.co_varnames[:1] if "__class__" in state.code.co_freevars else ()
-        slots = {
-            name: value
-            for name, value in state.slots.items()
-            if name in live or name in first or isinstance(value, CellValue)
-        }
-        result.append(replace(state, slots=slots))
-    return tuple(result)

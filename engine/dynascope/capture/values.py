@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.set_orders import SetRecipe, told
 from dynascope.guards.source import Source
 from dynascope.sizes import Relation, Size
 
@@ -271,7 +272,7 @@ class InstanceDictionaryValue(DictValue):
 
     __slots__ = ("before", "owner")
 
-    def __init__(self, owner: InstanceValue, before: DictValue | None) -> None:
+    def __init__(self, owner: InstanceValue | FunctionValue, before: DictValue | None) -> None:
         MutableValue.__init__(self)
         self.owner, self.before = owner, before
         self.cls, self.default_factory, self.original, self.instance = dict, NONE, {}, None
@@ -282,7 +283,7 @@ class InstanceDictionaryValue(DictValue):
         for name, item in self.owner.attributes.items():
             if item is DELETED:
                 held.pop(name, None)
-            elif not is_kept_apart(self.owner.cls, name):
+            elif not is_kept_apart(self.owner.python_type, name):
                 held[name] = (ConstantValue(name), item)
         return held
 
@@ -294,25 +295,24 @@ def is_kept_apart(cls: type, name: str) -> bool:
 
 
 class SetValue(MutableValue):
-    __slots__ = ("cls", "items", "twin")
+    """`recipe` says how it came to be, if that is known: of a set of Python's made alike the order can be asked."""
+
+    __slots__ = ("cls", "items", "recipe")
 
     def __init__(
-        self, items: dict[Any, Value], cls: type = set, source: Source | None = None, object: Any = None
+        self,
+        items: dict[Any, Value],
+        cls: type = set,
+        source: Source | None = None,
+        object: Any = None,
+        recipe: SetRecipe | None = None,
     ) -> None:
         super().__init__(source, object)
-        self.items, self.cls = items, cls
-        self.twin: tuple[dict[Any, Value], set] | None = None
+        self.items, self.cls, self.recipe = items, cls, recipe
 
-    def made_like(self, twin: set | None) -> SetValue:
-        """With a set of Python's whose keys came in the same way, if there is one: its order follows from that too."""
-        self.twin = None if twin is None or len(twin) != len(self.items) else (self.items, twin)
-        return self
-
-    def same_made(self) -> set | None:
-        """The set of Python's, unless this one was changed since."""
-        if self.twin is None or self.twin[0] is not self.items or len(self.twin[1]) != len(self.items):
-            return None
-        return self.twin[1]
+    def told_order(self) -> list[Any] | None:
+        """The keys in the order in which Python gives them, where that is known."""
+        return told(self.recipe, self.items)
 
     @property
     def python_type(self) -> type:
@@ -340,10 +340,13 @@ class DictViewValue(Value):
         return type(getattr({}, self.kind)())
 
     def elements(self) -> list[Value]:
-        pairs = self.dictionary.items.values()
+        return [self.element(key) for key in self.dictionary.items]
+
+    def element(self, key: Any) -> Value:
+        pair = self.dictionary.items[key]
         if self.kind == "items":
-            return [TupleValue(pair) for pair in pairs]
-        return [key if self.kind == "keys" else value for key, value in pairs]
+            return TupleValue(pair)
+        return pair[0] if self.kind == "keys" else pair[1]
 
 
 TUPLE_ITERATOR = type(iter(()))
@@ -352,29 +355,50 @@ TUPLE_ITERATOR = type(iter(()))
 class IteratorValue(MutableValue):
     """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
-    `owner` is the dict, set or view that gave the items: it must keep its size. `iterable` is another object that gives the
-    same items. `cls` is the iterator's class in the program.
+    `owner` is the dict, set, view or deque that gave the items: it must keep its `keys`, while values may become others (`held` is what
+    it held them in). `iterable` is another object that gives the same items. `cls` is the iterator's class in the program.
     """
 
-    __slots__ = ("cls", "items", "iterable", "owner", "position", "size")
+    __slots__ = ("cls", "held", "items", "iterable", "keys", "owner", "position")
 
     def __init__(
         self,
         items: list[Value] | tuple[Value, ...] | ListValue,
-        owner: DictValue | SetValue | DictViewValue | None = None,
+        owner: DictValue | SetValue | DictViewValue | ListValue | None = None,
         cls: type = TUPLE_ITERATOR,
         iterable: ConstantValue | None = None,
     ) -> None:
         super().__init__()
         self.items, self.position, self.owner, self.cls, self.iterable = items, 0, owner, cls, iterable
-        self.size = 0 if owner is None else self.owner_size()
+        self.held = None if owner is None else self.owner_items()
+        self.keys = tuple(self.held or ())
 
     @property
     def python_type(self) -> type:
         return self.cls
 
-    def owner_size(self) -> int:
-        return len((self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner).items)
+    def owner_items(self) -> dict[Any, Any] | list[Value]:
+        return (self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner).items
+
+    def has_other_keys(self) -> bool:
+        """Whether keys came or went since the iterator was made, the same ones again too: where it stands among those that are
+        there now, CPython alone knows. What keeps them is made anew when one goes, but for the attributes of an object."""
+        if self.owner is None:
+            return False
+        items = self.owner_items()
+        if len(items) != len(self.keys):
+            return True
+        return items is not self.held and (not self.is_of_attributes() or tuple(items) != self.keys)
+
+    def is_of_attributes(self) -> bool:
+        owner = self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner
+        return isinstance(owner, InstanceDictionaryValue)
+
+    def item(self) -> Value:
+        """What comes next, as it is now."""
+        if isinstance(self.owner, DictViewValue):
+            return self.owner.element(self.keys[self.position])
+        return self.remaining_source()[self.position]
 
     def remaining_source(self) -> list[Value] | tuple[Value, ...]:
         return self.items.items if isinstance(self.items, ListValue) else self.items

@@ -15,6 +15,7 @@ from dynascope.capture.protocols import items
 from dynascope.capture.protocols.classes import is_callable
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.set_making import given_as, recipe
 from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -71,11 +72,9 @@ def make_set(machine: Machine, cls: type, arguments: Arguments) -> Value:
     for item in elements(machine, arguments[0]) if arguments else []:
         found.setdefault(hash_key(machine, item), machine.realize(item))
     given = machine.realize(arguments[0]) if arguments else None
-    if isinstance(given, SetValue):
-        same_made = given.same_made()
-        return SetValue(found, cls).made_like(None if same_made is None else set(same_made))
-    # From a dict Python makes room for all at once, from others one comes after the other.
-    return SetValue(found, cls).made_like(set(found) if getattr(given, "cls", None) is dict else set(iter(found)))
+    if isinstance(given, SetValue) and given.cls is cls is frozenset:
+        return given
+    return SetValue(found, cls, recipe=recipe(cls, *([] if given is None else [given_as(given, found)])))
 
 
 @meaning(dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable, iterator, known_elements
+from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
@@ -211,7 +213,7 @@ def refuse_own_methods(machine: Machine, value: DictValue, *names: str) -> None:
 
 def copy_(machine: Machine, value: DictValue | SetValue) -> Value:
     if isinstance(value, SetValue):
-        return SetValue(dict(value.items), value.cls)
+        return value if value.cls is frozenset else SetValue(dict(value.items), value.cls, recipe=recipe(set.copy, value.recipe))
     refuse_own_methods(machine, value)
     made = DictValue(dict(value.items), value.cls)
     made.default_factory = value.default_factory
@@ -272,6 +274,12 @@ method(*DICTIONARIES)(update)
 
 
 def update_(machine: Machine, value: SetValue, *others: Value) -> Any:
+    if others and all(isinstance(other, (SetValue, DictValue)) for other in others):  # all at once
+        for other in others:
+            found = operators.as_set_items(machine, other)
+            items.replace(machine, value, operators.SET_OPERATIONS[operator.or_](value.items, found))
+            note_change(machine, value, set.update, given_as(other, found))
+        return NONE
     return equivalents.enter(machine, equivalents.set_update_by, [value, *others])
 
 
@@ -280,6 +288,8 @@ method(set)(update_)
 
 def clear_(machine: Machine, value: DictValue | SetValue) -> Value:
     items.replace(machine, value, {})
+    if isinstance(value, SetValue):
+        note_change(machine, value, set.clear)
     return NONE
 
 
@@ -314,13 +324,16 @@ def add(machine: Machine, value: SetValue, item: Value) -> Value:
     if hashed not in value.items:
         machine.journal.set_item(value.items, hashed, item)
         machine.write(value)
+        note_change(machine, value, set.add, hashed)
     return NONE
 
 
 @method(set)
 def discard(machine: Machine, value: SetValue, item: Value) -> Value:
     hashed = items.key_in_set(machine, item)
-    items.replace(machine, value, {known: each for known, each in value.items.items() if known != hashed})
+    if hashed in value.items:
+        items.replace(machine, value, {known: each for known, each in value.items.items() if known != hashed})
+        note_change(machine, value, set.discard, hashed)
     return NONE
 
 
@@ -346,10 +359,12 @@ def issuperset(machine: Machine, value: SetValue, other: Value) -> Value:
 def _combine(name: str, function: Any) -> None:
     def run(machine: Machine, value: SetValue, *others: Value) -> Value:
         select = operators.SET_OPERATIONS[function]
-        found = value.items
+        found, given = value.items, [value.recipe]
         for other in others:
-            found = select(found, operators.as_set_items(machine, other))
-        return SetValue(dict(found), value.cls)
+            taken = operators.as_set_items(machine, other)
+            given.append(given_as(other, taken))
+            found = select(found, taken)
+        return SetValue(dict(found), value.cls, recipe=recipe(getattr(value.cls, name), *given))
 
     run.__name__ = name
     method(set, frozenset)(run)
@@ -361,7 +376,7 @@ for _name, _function in {
     "difference": "sub",
     "symmetric_difference": "xor",
 }.items():
-    _combine(_name, getattr(__import__("operator"), _function))
+    _combine(_name, getattr(operator, _function))
 
 
 def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
@@ -394,8 +409,8 @@ def __init__(machine: Machine, value: SetValue, *given: Value) -> Any:
     """Once more, of a set that is there already: it holds these alone."""
     if len(given) > 1:
         raise machine.throw(TypeError, f"set expected at most 1 argument, got {len(given)}")
-    items.replace(machine, value, {})
-    return equivalents.enter(machine, equivalents.set_update_by, [value, *given])
+    clear_(machine, value)
+    return update_(machine, value, *given)
 
 
 @meaning(str.join)

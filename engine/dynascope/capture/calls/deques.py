@@ -150,7 +150,7 @@ def __len__(machine: Machine, value: ListValue) -> Value:
 @method(DEQUE)
 def __iter__(machine: Machine, value: ListValue) -> Value:
     """Over what it holds now: who changes it meanwhile is told so by Python."""
-    return IteratorValue(tuple(value.items), cls=type(iter(DEQUE())))
+    return IteratorValue(tuple(value.items), value, type(iter(DEQUE())))
 
 
 @method(DEQUE)

@@ -123,7 +123,7 @@ def differentiate(
     arguments = [*map(TupleValue, (tuple(outputs), tuple(inputs), tuple(seeds))), boolean(keeps), boolean(creates)]
     found = apply_function(machine, gradients_of, arguments, {})
     if not keeps:
-        machine.freed |= entered
+        machine.journal.set(machine, "freed", machine.freed | entered)
     return [machine.realize(item) for item in found.items]
 
 

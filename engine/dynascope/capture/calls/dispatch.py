@@ -423,9 +423,18 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
 MAKERS = (object.__new__, dict.__new__, list.__new__, torch.Tensor.__new__)
 
 
+IS_ABSTRACT = 1 << 20
+"""`Py_TPFLAGS_IS_ABSTRACT`: `object.__new__` refuses the class, in words of its own."""
+
+
 def new_instance(machine: Machine, cls: type) -> Value:
     if lookup(cls, "__del__") is not MISSING:
         raise Break(foreign(machine, cls))
+    if cls.__flags__ & IS_ABSTRACT:
+        try:
+            object.__new__(cls)
+        except TypeError as error:
+            raise machine.throw(TypeError, *error.args) from None
     machine.overriding.meet(cls)
     return InstanceValue(cls)
 

@@ -117,6 +117,8 @@ def generator_send(machine: Machine, arguments: Arguments, keywords: Keywords) -
     from dynascope.capture.calls.generators import resume
 
     generator = made_inside(machine, arguments[0])
+    if not generator.started and not generator.finished and not is_none(arguments[1]):
+        raise machine.throw(TypeError, "can't send non-None value to a just-started generator")
     item = resume(machine, generator, arguments[1])
     if item is None:
         raise stopped(machine, generator)

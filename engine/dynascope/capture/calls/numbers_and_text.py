@@ -191,5 +191,7 @@ def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     known = constant_of(left), constant_of(right)
     if not any(type(each) is NotConstant for each in known):
         return value_of(compute(machine, divmod, known).value)
+    if InstanceValue in (type(left), type(right)):
+        return operators.by_methods(machine, operators.OPERATORS["divmod()"], left, right)
     parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
     return TupleValue(tuple(parts))

@@ -284,8 +284,20 @@ def object_getattribute(machine: Machine, arguments: Arguments, keywords: Keywor
     return attributes.plain(machine, machine.realize(arguments[0]), machine.object_of(arguments[1]))
 
 
-@meaning(object.__init__, torch.nn.Module.__init_subclass__)
+@meaning(torch.nn.Module.__init_subclass__)
+def module_init_subclass(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return NONE
+
+
+@meaning(object.__init__)
 def object_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Arguments more than the instance are for a `__new__` or `__init__` of the class's own (`object_init`, Objects/typeobject.c)."""
+    cls = machine.realize(arguments[0]).python_type
+    if len(arguments) > 1 or keywords:
+        if lookup(cls, "__init__") is not object.__init__:
+            raise machine.throw(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
+        if lookup(cls, "__new__") is object.__new__:
+            raise machine.throw(TypeError, f"{cls.__name__}.__init__() takes exactly one argument (the instance to initialize)")
     return NONE
 
 
@@ -293,7 +305,13 @@ def object_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 def object_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     from dynascope.capture.calls.dispatch import new_instance
 
-    return new_instance(machine, machine.realize(arguments[0]).value)
+    cls = machine.realize(arguments[0]).value
+    if len(arguments) > 1 or keywords:
+        if lookup(cls, "__new__") is not object.__new__:
+            raise machine.throw(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+        if lookup(cls, "__init__") is object.__init__:
+            raise machine.throw(TypeError, f"{cls.__name__}() takes no arguments")
+    return new_instance(machine, cls)
 
 
 @meaning(dict.__new__)
@@ -323,6 +341,8 @@ def list_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
     contents = contents_of(machine, machine.realize(arguments[0]))
     if not isinstance(contents, ListValue):
         raise Break(ForeignValue("list", machine.expression()))
+    if keywords:
+        raise machine.throw(TypeError, "list() takes no keyword arguments")
     machine.journal.set(contents, "items", elements(machine, arguments[1]) if len(arguments) > 1 else [])
     machine.write(contents)
     return NONE

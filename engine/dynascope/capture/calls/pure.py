@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.reasons import ProgramRaises
+from dynascope.capture.set_orders import SetRecipe
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     FALSE,
@@ -69,7 +70,8 @@ def value_of(thing: Any) -> Value:
     if kind is dict:
         return DictValue({key: (value_of(key), value_of(item)) for key, item in thing.items()})
     if kind in (set, frozenset):
-        return SetValue({item: value_of(item) for item in thing}, kind)
+        same = SetRecipe(frozenset, (thing,)) if kind is frozenset else None
+        return SetValue({item: value_of(item) for item in thing}, kind, recipe=same)
     if kind is slice:
         return SliceValue((value_of(thing.start), value_of(thing.stop), value_of(thing.step)))
     return ConstantValue(thing)

@@ -18,6 +18,7 @@ from torch import fx
 from torch._functorch import eager_transforms
 from torch._functorch import vmap as mapping
 
+from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
@@ -100,6 +101,7 @@ class Body:
             raise self.cannot("its function changes objects of the program")
         self.nodes = self.nodes_made()
         self.check_numbers()
+        self.check_histories()
         return result
 
     def nodes_made(self) -> list[fx.Node]:
@@ -112,6 +114,13 @@ class Body:
             if node.op != "placeholder" and "size" not in node.meta and node not in own and not graph.is_left_out(node):
                 found.append(node)
         return found[::-1]
+
+    def check_histories(self) -> None:
+        """What comes from outside is without its history in the graph of its own that this becomes."""
+        inside = {*self.nodes, *(value.node for value in self.inner)}
+        for node in self.nodes:
+            if node.target is gradients_of and not inside.issuperset(node.args[0]):
+                raise self.cannot("its function differentiates what was made before it")
 
     def check_numbers(self) -> None:
         """A number out of a tensor stays in the graph of the capture, where what is inside has no contents."""

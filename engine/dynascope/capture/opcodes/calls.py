@@ -37,6 +37,8 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
         given = frame.pop_unseen()
         if given is not NULL:
             keywords = {machine.object_of(key): value for key, value in items.pairs(machine, machine.realize(given))}
+    if not all(isinstance(key, str) for key in keywords):
+        raise machine.throw(TypeError, "keywords must be strings")
     arguments = frame.pop()
     values = arguments.items if isinstance(arguments, TupleValue) else elements(machine, arguments)
     if RUNNING.null_above_callable:

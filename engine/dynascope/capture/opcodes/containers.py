@@ -9,6 +9,8 @@ from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
+from dynascope.capture.protocols.set_making import given_as, note_change
+from dynascope.capture.set_orders import SetRecipe
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -40,7 +42,7 @@ def build_set(machine: Machine, frame: Frame, instruction: Instruction) -> Value
     found: dict[Any, Value] = {}
     for value in values:
         found.setdefault(hash_key(machine, value), value)
-    return SetValue(found).made_like(set(iter(found)))
+    return SetValue(found, recipe=SetRecipe(set, (tuple(found),)))
 
 
 @operation("BUILD_MAP")
@@ -86,9 +88,10 @@ def list_append(machine: Machine, frame: Frame, instruction: Instruction) -> Non
 def set_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value = frame.pop()
     key = hash_key(machine, value)
-    found = container_below(machine, frame, instruction).items
-    if key not in found:
-        machine.journal.set_item(found, key, value)
+    target = container_below(machine, frame, instruction)
+    if key not in target.items:
+        machine.journal.set_item(target.items, key, value)
+        note_change(machine, target, set.add, key)
 
 
 @operation("MAP_ADD")
@@ -106,12 +109,14 @@ def list_extend(machine: Machine, frame: Frame, instruction: Instruction) -> Non
 
 @operation("SET_UPDATE")
 def set_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    added = elements(machine, frame.pop())
-    found = container_below(machine, frame, instruction).items
-    for value in added:
-        key = hash_key(machine, value)
+    source = frame.pop()
+    target = container_below(machine, frame, instruction)
+    found = target.items
+    added = {hash_key(machine, value): value for value in elements(machine, source)}
+    for key, value in added.items():
         if key not in found:
             machine.journal.set_item(found, key, value)
+    note_change(machine, target, set.update, given_as(machine.realize(source), added))
 
 
 @operation("DICT_UPDATE", "DICT_MERGE")

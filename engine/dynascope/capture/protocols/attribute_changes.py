@@ -31,7 +31,7 @@ from dynascope.capture.protocols.classes import (
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
 from dynascope.capture.protocols.slots import slot
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     DELETED,
     HEAP_TYPE,
@@ -54,7 +54,7 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if issubclass(value.python_type, OPAQUE):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if isinstance(value, FunctionValue) and value.object is None:
-        machine.journal.set_item(value.attributes, name, item)
+        set_in_function(machine, value, name, item)
         return None
     if isinstance(value, TensorValue) and name == "grad":
         gradients.write(machine, value, item)
@@ -79,6 +79,23 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if isinstance(entry, types.FunctionType):
         return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
     return set_plain(machine, value, name, item)
+
+
+KINDS_IN_FUNCTIONS = {"__name__": str, "__qualname__": str, "__annotations__": dict, "__defaults__": tuple}
+
+
+def set_in_function(machine: Machine, function: FunctionValue, name: str, item: Value) -> None:
+    """Of what makes a function what it is only defaults are set here; the rest, and what has the wrong type, is Python's."""
+    item = machine.realize(item)
+    entry = lookup(types.FunctionType, name)
+    if name in ("__doc__", "__module__") or entry is MISSING or not is_data_descriptor(entry):
+        machine.journal.set_item(function.attributes, name, item)
+    elif item.python_type is not KINDS_IN_FUNCTIONS.get(name):
+        raise Break(UnsupportedAttribute("function", name))
+    elif name == "__defaults__":
+        machine.journal.set(function, "defaults", item.items)
+    else:
+        machine.journal.set_item(function.attributes, name, item)
 
 
 def is_class_with_values(cls: Any) -> bool:
@@ -121,17 +138,17 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     return None
 
 
-def put(machine: Machine, value: InstanceValue, name: str, item: Value) -> None:
+def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:
     """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
     if value.attributes.get(name) is DELETED:
-        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     machine.journal.set_item(value.attributes, name, item)
     machine.write(value)
 
 
-def remove(machine: Machine, value: InstanceValue, name: str) -> None:
+def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) -> None:
     """The name goes: from the object outside where it has it, else only from what the program wrote."""
-    own = own_dictionary(value)
+    own = own_dictionary(value) if isinstance(value, InstanceValue) else None
     if own is not None and name in own or own is None and value.object is not None:
         machine.journal.set_item(value.attributes, name, DELETED)
     else:
@@ -178,7 +195,10 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
     if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.MemberDescriptorType):
         return delete_by_descriptor(machine, value, name, found)
     if isinstance(found, types.MemberDescriptorType):
-        slot(machine, value, name)
+        try:
+            slot(machine, value, name)
+        except Raised:  # CPython's words for a member that holds nothing (`PyMember_SetOne`, Python/structmember.c)
+            raise machine.throw(AttributeError, name) from None
         machine.journal.set_item(value.attributes, name, DELETED)
         machine.write(value)
         return None

@@ -52,6 +52,7 @@ from dynascope.capture.values import (
     DescriptorValue,
     DictValue,
     FunctionValue,
+    InstanceDictionaryValue,
     InstanceValue,
     MethodValue,
     PartialValue,
@@ -418,9 +419,6 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     return machine.outside.lazy(found, source)
 
 
-OF_FUNCTIONS = frozenset(vars(types.FunctionType))
-
-
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if name in value.attributes:
         return value.attributes[name]
@@ -439,9 +437,7 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         "__doc__": lambda: ConstantValue(documentation(value.code)),
         "__code__": lambda: ConstantValue(value.code),
         "__defaults__": lambda: TupleValue(value.defaults) if value.defaults else NONE,
-        "__dict__": lambda: DictValue(
-            {key: (ConstantValue(key), item) for key, item in value.attributes.items() if key not in OF_FUNCTIONS}
-        ),
+        "__dict__": lambda: InstanceDictionaryValue(value, None),
     }
     if name in known:
         return known[name]()

@@ -83,6 +83,8 @@ def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value
         items = compute_slice(machine, sequence.items, index)
         if isinstance(sequence, ListValue):
             return ListValue(list(items))
+        if sequence.cls is tuple and len(items) == len(sequence.items) and index.step in (None, 1):
+            return sequence
         return TupleValue(tuple(items), torch.Size if sequence.cls is torch.Size else tuple)
     if isinstance(sequence, ListValue) and (item := lists.from_end(machine, sequence, index)) is not None:
         return item
@@ -180,9 +182,10 @@ def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: V
 def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Value) -> str:
     """The key as the name of an attribute that the class has no say in."""
     name = key.value if isinstance(key, ConstantValue) else None
-    entry = lookup(container.owner.cls, name) if type(name) is str else None
+    cls = container.owner.python_type
+    entry = lookup(cls, name) if type(name) is str else None
     if entry is None or (entry is not MISSING and is_data_descriptor(entry)):
-        raise Break(UnsupportedAttribute(container.owner.cls.__name__, "__dict__"))
+        raise Break(UnsupportedAttribute(cls.__name__, "__dict__"))
     return name
 
 

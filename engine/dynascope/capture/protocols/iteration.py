@@ -118,13 +118,13 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 
 
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
-    """The order of a set of numbers made here is Python's. That of others depends on their hashes, which stay while the process
-    runs, and on how they came to be: of texts it is asked of a set that came to be in the same way."""
+    """The order of a set that was made here is asked of one of Python's that came to be in the same way. Where none is known,
+    that of numbers is taken for the order of a set to which they came one by one; others hash in a way of the process's own."""
+    told = value.told_order()
+    if told is not None:
+        return [value.items[key] for key in told]
     if value.object is None and all(type(key) in (int, bool) for key in value.items):
-        return [value.items[key] for key in set(value.items)]
-    same_made = value.same_made()
-    if value.object is None and same_made is not None and all(type(key) in (int, bool, str) for key in value.items):
-        return [value.items[key] for key in same_made]
+        return [value.items[key] for key in set(iter(value.items))]
     if len(value.items) <= 1:
         return list(value.items.values())
     raise Break(ForeignValue("set", machine.expression()))
@@ -162,16 +162,24 @@ def next_item(machine: Machine, value: IteratorValue) -> Value | None:
         if is_spoiled(machine, value.object):
             raise Break(ForeignValue(value.cls.__name__, machine.expression()))
         machine.write(value)
-    if value.owner is not None and value.owner_size() != value.size:
-        kind = "Set" if isinstance(value.owner, SetValue) else "dictionary"
-        raise machine.throw(RuntimeError, f"{kind} changed size during iteration")
+    if value.owner is not None and len(value.owner_items()) != len(value.keys):
+        raise machine.throw(RuntimeError, changed_size(value.owner))
+    if value.has_other_keys():
+        raise Break(ForeignValue(value.cls.__name__, machine.expression()))
     if value.position >= len(items):
         machine.journal.set(value, "items", ())
         machine.journal.set(value, "owner", None)
         return None
-    item = items[value.position]
+    item = value.item()
     machine.journal.set(value, "position", value.position + 1)
     return item
+
+
+def changed_size(owner: Value) -> str:
+    """CPython's words to who goes on iterating."""
+    if isinstance(owner, ListValue):
+        return "deque mutated during iteration"
+    return f"{'Set' if isinstance(owner, SetValue) else 'dictionary'} changed size during iteration"
 
 
 def next_of_zip(machine: Machine, value: ZipValue) -> Value | None:

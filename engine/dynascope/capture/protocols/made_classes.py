@@ -45,9 +45,13 @@ def real_entry(value: Value) -> Any:
 
 
 def function_like(value: FunctionValue) -> types.FunctionType:
-    """Never called: what its cells hold is known to the capture alone."""
+    """Never called: what its cells hold is known to the capture alone. What `abc` asks of it is told."""
     cells = tuple(types.CellType() for _ in value.code.co_freevars)
-    return types.FunctionType(value.code, value.globals, value.code.co_name, None, cells)
+    made = types.FunctionType(value.code, value.globals, value.code.co_name, None, cells)
+    marked = value.attributes.get("__isabstractmethod__")
+    if isinstance(marked, ConstantValue):
+        made.__isabstractmethod__ = marked.value
+    return made
 
 
 def enter(machine: Machine, cls: type, entries: dict[str, Value]) -> None:

@@ -18,6 +18,7 @@ import torch
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
@@ -91,6 +92,7 @@ PLAIN = {
 }
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
 PLAIN_BY_METHOD = {op.method: op for op in OPERATORS.values()}
+OPERATORS["divmod()"] = Operator(divmod, "__divmod__", "__rdivmod__")
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
 COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 COMPARISONS = {
@@ -226,7 +228,9 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
         attempts.append((op.in_place_method, left, right))
     forward, backward = (op.method, left, right), (op.reflected, right, left)
     right_type, left_type = right.python_type, left.python_type
-    if right_type is not left_type and issubclass(right_type, left_type):
+    if right_type is left_type and op.method not in COMPARING:
+        attempts.append(forward)
+    elif comes_first(op, right_type, left_type):
         attempts += [backward, forward]
     else:
         attempts += [forward, backward]
@@ -236,6 +240,14 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     if op.method in ("__eq__", "__ne__"):
         return boolean(is_same(machine, left, right) == (op.method == "__eq__"))
     raise not_supported(machine, op, left_type, right_type)
+
+
+def comes_first(op: Operator, right: type, left: type) -> bool:
+    """Whether the right side is asked first: one of a subclass, for operators only if that has a reflected method of its own
+    (CPython's `method_is_overloaded`, Objects/typeobject.c)."""
+    if right is left or left not in right.__mro__:  # `issubclass` would ask the metaclass
+        return False
+    return op.method in COMPARING or lookup(right, op.reflected) is not lookup(left, op.reflected)
 
 
 def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Raised | Break:
@@ -259,13 +271,19 @@ HEAP_TYPE = 1 << 9
 
 NUMBERS = (int, float, bool, complex)
 # What `object` itself answers to every comparison: NotImplemented.
-UNANSWERED = (object.__ne__, object.__lt__, object.__le__, object.__gt__, object.__ge__)
+UNANSWERED = (object.__lt__, object.__le__, object.__gt__, object.__ge__)
 
 
 def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> Value | None:
+    """What the first side says that has something to say. `object.__ne__` is the opposite of what `__eq__` of the same side says."""
+    from dynascope.capture.protocols.truth import truth
+
     for name, instance, other in attempts:
         entry = lookup(instance.python_type, name)
-        if entry is MISSING or entry is None or entry in (object.__eq__, object.__ne__):
+        opposite = entry is object.__ne__
+        if opposite:
+            name, entry = "__eq__", lookup(instance.python_type, "__eq__")
+        if entry is MISSING or entry is None or entry is object.__eq__:
             continue
         if entry in UNANSWERED:
             continue
@@ -275,7 +293,7 @@ def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> 
             continue  # a number in C has no answer to an object
         result = machine.realize(machine.call_now(method_value(machine, instance, name), [instance, other]))
         if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
-            return result
+            return boolean(not truth(machine, result)) if opposite else result
     return None
 
 
@@ -308,18 +326,8 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
 def compare(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
     op = COMPARISONS[symbol]
     if isinstance(left, InstanceValue) and symbol in ("==", "!="):
-        return instance_equality(machine, op, left, right)
+        return by_methods(machine, op, left, right)
     return apply(machine, op, left, right)
-
-
-def instance_equality(machine: Machine, op: Operator, left: InstanceValue, right: Value) -> Any:
-    entry = lookup(left.cls, "__eq__")
-    if op.method == "__ne__" and lookup(left.cls, "__ne__") is object.__ne__ and entry is not object.__eq__:
-        from dynascope.capture.protocols.truth import truth
-
-        answer = machine.finish(compare(machine, "==", left, right))
-        return boolean(not truth(machine, answer))
-    return by_methods(machine, op, left, right)
 
 
 def equality(machine: Machine, op: Operator, left: Value, right: Value) -> Value:
@@ -354,6 +362,8 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
         return key_set(machine, left) == key_set(machine, right)
     if isinstance(left, SliceValue) and isinstance(right, SliceValue):
         return all(are_equal(machine, a, b) for a, b in zip(left.parts, right.parts, strict=True))
+    if isinstance(left, MethodValue) and isinstance(right, MethodValue):
+        return is_same(machine, left.function, right.function) and is_same(machine, left.instance, right.instance)
     containers = (ListValue, TupleValue, DictValue, SetValue, SliceValue, FunctionValue, MethodValue)
     containers += (IteratorValue, GeneratorValue, ZipValue, CountValue)  # which equal nothing but themselves
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
@@ -427,6 +437,9 @@ SIZE_AFTER_REPEATING = type(torch.Size(()) * 1)
 
 def _concatenate(machine: Machine, left: Any, right: Any) -> Value:
     if isinstance(left, TupleValue):
+        for side, other in ((left, right), (right, left)):
+            if side.cls is tuple and not other.items:
+                return side
         sized = torch.Size in (left.cls, right.cls)
         return TupleValue((*left.items, *right.items), SIZE_AFTER_ADDING if sized else tuple)
     return ListValue([*left.items, *right.items])
@@ -444,6 +457,8 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
     times = machine.object_of(count)
     if not isinstance(times, int):
         raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
+    if times == 1 and isinstance(sequence, TupleValue) and sequence.cls is tuple:
+        return sequence
     items = sequence.items * times
     if isinstance(sequence, ListValue):
         return ListValue(items)
@@ -451,7 +466,10 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
 
 
 def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
-    return DictValue({**left.items, **right.items}, left.cls)
+    kept = right if left.cls is dict else left  # a subclass's `__ror__` comes first
+    made = DictValue({**left.items, **right.items}, kept.cls)
+    made.default_factory = kept.default_factory
+    return made
 
 
 def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
@@ -465,9 +483,9 @@ def _merge_into(machine: Machine, left: DictValue, right: DictValue) -> Value:
 
 def _set_operation(function: Callable, select: Callable[[dict, dict], dict]) -> Callable[[Any, Any, Any], Value]:
     def run(machine: Machine, left: Any, right: Any) -> Value:
-        made = SetValue(select(as_set_items(machine, left), as_set_items(machine, right)), getattr(left, "cls", set))
-        twins = [each.same_made() if isinstance(each, SetValue) else None for each in (left, right)]
-        return made if None in twins else made.made_like(function(*twins))
+        found = [as_set_items(machine, side) for side in (left, right)]
+        same_way = recipe(function, *map(given_as, (left, right), found))
+        return SetValue(select(*found), getattr(left, "cls", set), recipe=same_way)
 
     return run
 
@@ -501,6 +519,7 @@ def _set_in_place(function: Callable) -> Callable[[Any, Any, Any], Value]:
         if left.cls is not set:
             return made
         replace(machine, left, made.items)
+        note_change(machine, left, operator_in_place(function), given_as(right, as_set_items(machine, right)))
         return left
 
     return run

@@ -1,0 +1,64 @@
+"""Which objects a function must not let go of before its end, though it does not read them any more.
+
+    folder = tempfile.TemporaryDirectory()      a local that nothing reads below
+    path = folder.name
+    print(path)                                 a break: what is compiled from here on is another frame
+    torch.save(x, path + "/x.pt")               here the folder must still be there
+
+Python keeps what a local holds until the function ends. Finalisers and weak references can see when that is, so such objects go with
+the frame from break to break. Tensors do not: nobody notices their end but the allocator, who is glad of it.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from dynascope.capture.exits import FrameState
+from dynascope.capture.values import CellValue, ConstantValue, InstanceValue, TensorValue, Value
+from dynascope.frame.liveness import Liveness
+from dynascope.frame.shape import CodeShape
+
+PLAIN = (int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Tensor, range, slice)
+PLAIN += (types.ModuleType, types.CodeType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+CONTAINERS = (list, tuple, dict, set, frozenset)
+
+
+def end_is_seen(value: Value) -> bool:
+    """Whether the end of an object that a local holds could be noticed. It is there already: nothing has to be made to keep it."""
+    if value.source is None or isinstance(value, (ConstantValue, TensorValue)):
+        return False
+    return _can_be_noticed(getattr(value, "object", None))
+
+
+def _can_be_noticed(thing: Any) -> bool:
+    """By its type alone: `isinstance` asks the program's objects for their `__class__`."""
+    if type(thing) not in CONTAINERS:
+        return not issubclass(type(thing), PLAIN)
+    held = thing.values() if type(thing) is dict else thing
+    return any(not issubclass(type(each), (*PLAIN, *CONTAINERS)) for each in held)
+
+
+def without_the_unread(states: tuple[FrameState, ...]) -> tuple[FrameState, ...]:
+    """Frames without the locals that nothing reads any more: they need not be made. Those stay that must not end before the frame
+    does: what is there already, or what the step is given, which may take a weak reference to it."""
+    result = []
+    given = {id(value) for state in states for value in state.stack if isinstance(value, InstanceValue)}
+    for state in states:
+        live = Liveness(state.instructions, CodeShape.of(state.code)).before(state.instruction)
+        first = state.code.co_varnames[:1] if "__class__" in state.code.co_freevars else ()
+        slots = {
+            name: value
+            for name, value in state.slots.items()
+            if name in live or name in first or isinstance(value, CellValue)
+        }
+        kept = {
+            name: value
+            for name, value in state.slots.items()
+            if name not in slots and (id(value) in given or end_is_seen(value))
+        }
+        result.append(replace(state, slots={**slots, **kept}, kept=frozenset(kept)))
+    return tuple(result)

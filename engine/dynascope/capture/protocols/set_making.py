@@ -1,0 +1,36 @@
+"""How sets come to be and change, as recipes that Python can follow to tell their order (`capture.set_orders`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.set_orders import SetRecipe, as_dictionary, as_keys_view
+from dynascope.capture.values import ConstantValue, DictValue, DictViewValue, SetValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def given_as(value: Value, keys: Iterable[Any]) -> Any:
+    """What a set of Python's is given in place of `value`, whose items have the `keys`. None where its order is not known."""
+    if isinstance(value, SetValue):
+        return value.recipe
+    if isinstance(value, DictValue):
+        return SetRecipe(as_dictionary, (tuple(keys),))
+    if isinstance(value, DictViewValue):
+        return SetRecipe(as_keys_view, (tuple(keys),))
+    if isinstance(value, ConstantValue) and type(value.value) is frozenset:
+        return value.value
+    return tuple(keys)
+
+
+def recipe(make: Callable[..., Any], *given: Any) -> SetRecipe | None:
+    return None if any(each is None for each in given) else SetRecipe(make, given)
+
+
+def note_change(machine: Machine, value: SetValue, change: Callable[..., Any], *given: Any) -> None:
+    """`change` was made to the set, with what `given_as` made of the arguments."""
+    if value.recipe is not None:
+        known = not any(each is None for each in given)
+        machine.journal.set(value, "recipe", value.recipe.changed(change, *given) if known else None)
