@@ -25,7 +25,7 @@ import torch
 from torch import fx
 
 from dynascope.autograd_functions import gradients
-from dynascope.capture.histories import functions_of, storage_of
+from dynascope.capture.histories import function_of, functions_of, storage_of
 from dynascope.graph_parts import is_computed_number, is_ordered, run_apart
 
 ACCUMULATES = "AccumulateGrad"
@@ -69,17 +69,9 @@ def _had(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[Had]:
         if not is_written_input and (node.op == "placeholder" or node not in shown):
             continue
         example = node.meta.get("example_value")
-        if isinstance(example, torch.Tensor) and example.requires_grad and _function_of(example) is not None:
+        if isinstance(example, torch.Tensor) and example.requires_grad and function_of(example) is not None:
             had.setdefault(id(example), (node, example, max(places[node], written.get(storage_of(node), 0))))
     return list(had.values())
-
-
-def _function_of(example: torch.Tensor) -> Any:
-    """None where there is none, or where autograd refuses to say."""
-    try:
-        return example.grad_fn
-    except RuntimeError:
-        return None
 
 
 def _borders(nodes: Sequence[fx.Node], had: Iterable[Had]) -> list[int]:
@@ -118,7 +110,7 @@ class _Befores:
         self.known: dict[Any, frozenset[int]] = {}
 
     def of(self, example: torch.Tensor) -> frozenset[int]:
-        function = _function_of(example)
+        function = function_of(example)
         if function is None:
             return frozenset()
         pending = [function]
@@ -154,7 +146,7 @@ def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores 
         earliest = max(earliest, latest if keeps_order else 0, sum(kind[0] < step for kind in kinds))
         examples = _given_by(node)
         kind = step, frozenset() if befores is None else frozenset().union(*map(befores.of, examples))
-        has_history = any(_function_of(example) is not None for example in examples)
+        has_history = any(function_of(example) is not None for example in examples)
         fitting = [
             level for level in range(earliest, len(kinds)) if kinds[level] == kind or (not has_history and kinds[level][0] == step)
         ]

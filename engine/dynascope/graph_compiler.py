@@ -95,6 +95,11 @@ class CompiledGraph:
         return self.pair is not None or bool(self.parts)
 
     @property
+    def keeps_tensors(self) -> bool:
+        """Whether kernels say what a backward pass keeps: fewer than eager."""
+        return any(made.backward is not None for made in self.parts or (self,))
+
+    @property
     def level(self) -> str:
         """Of what was compiled."""
         programs = (part.pair.program for part in self.parts or (self,) if part.pair is not None)

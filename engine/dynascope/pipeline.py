@@ -55,6 +55,7 @@ from dynascope.capture import (
     Return,
     assemble,
     capture,
+    hooks_of_the_program,
     modes_among,
     names_of_modes,
     reason_to_stand_aside,
@@ -173,6 +174,12 @@ class RegionState:
             recorder = recording.current()
             if recorder is not None:
                 recorder.problem(reason.explain(self.region.span))
+
+    def stands_aside_for_hooks(self) -> bool:
+        reason = hooks_of_the_program()
+        if reason is not None:
+            self.stand_aside(reason)
+        return reason is not None
 
 
 def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
@@ -315,6 +322,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         return None
     with clock("assemble"):
         run, can_repeat = None, False
+        keeps_tensors = graph is not None and graph.keeps_tensors
         if state.options.looks_only and outcome.graph is not None:
             run = stand_in(outcome.graph.module)
         elif graph is not None and outcome.graph is not None:
@@ -330,10 +338,11 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
                 RegionState(region, state.options, compiled_at=state.compiled_at, refutes=_refuted_by(outcome, region)),
             ),
             can_repeat,
+            state.stands_aside_for_hooks if keeps_tensors else None,
         )
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)
-    leaves = can_repeat or not isinstance(outcome.exit, Return)
+    leaves = can_repeat or keeps_tensors or not isinstance(outcome.exit, Return)
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
     if state.options.on_guards is not None:

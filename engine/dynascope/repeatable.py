@@ -103,6 +103,13 @@ def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) ->
     return call
 
 
+def count_again(tensors: list[torch.Tensor], versions: list[int]) -> None:
+    """Writes that were undone have not been: what writes again is counted as the first."""
+    counting = [(tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()]
+    if counting:
+        torch._C._autograd._unsafe_set_version_counter(*zip(*counting, strict=True))
+
+
 def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
@@ -153,6 +160,8 @@ def undone_on_failure(
                 tensor.detach_()
             for restore in restores:
                 restore()
+            if copy:
+                count_again([inputs[index] for index in written], versions)
             for generator, state in states:
                 generator.set_state(state)
             raise

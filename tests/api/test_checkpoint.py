@@ -8,6 +8,7 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
+from dynascope import recording
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
@@ -95,6 +96,73 @@ def test_hooks_pack_and_unpack_what_is_kept(when):
         return [y, x.grad, w.grad]
 
     torch.testing.assert_close(run(dynascope.compile(program)), run(program))
+
+
+def run_under_hooks(function, program_has_hooks):
+    seen = []
+
+    def pack(tensor):
+        seen.append(("packed", tuple(tensor.shape), tensor.dtype))
+        return tensor.half()
+
+    def unpack(kept):
+        seen.append(("unpacked", tuple(kept.shape)))
+        return kept.float()
+
+    x, w = torch.full((2, 3), 0.3, requires_grad=True), torch.full((3, 3), 0.7, requires_grad=True)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+    if program_has_hooks:
+        loss = function(x, w, seen, hooks)
+    else:
+        with hooks:
+            loss = function(x, w, seen, nullcontext())
+    seen.append("backward")
+    loss.backward()
+    return seen, loss.detach(), x.grad, w.grad
+
+
+@pytest.mark.parametrize("program_has_hooks", [False, True], ids=["around", "inside"])
+def test_hooks_of_the_program_are_told_what_eager_tells_them(program_has_hooks):
+    """Kernels keep fewer tensors: under such hooks the region runs as it was written, from its start, and compiled again without them."""
+
+    def program(x, w, seen, hooks):
+        seen.append("begins")
+        h = (x @ w).exp()
+        unused = h.tanh()  # noqa: F841 (which keeps a tensor too)
+        with hooks:
+            y = h.sin().exp() * x
+        return (y * x).sum()
+
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        with dynascope.expected("foreign-call", required=False):
+            found = run_under_hooks(compiled, program_has_hooks)
+        wanted = run_under_hooks(program, program_has_hooks)
+        assert found[0] == wanted[0]
+        torch.testing.assert_close(found[1:], wanted[1:])
+
+
+def test_only_hooks_of_torch_go_with_kernels():
+    function = dynascope.compile(lambda x: x.exp().sin().sum())
+    x = torch.ones(3, requires_grad=True)
+    (plain,) = names_of_history(function(x))
+    with torch.autograd.graph.save_on_cpu():
+        assert names_of_history(function(x)) == [plain]
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            assert names_of_history(function(x)) == ["SumBackward0"]
+    finally:
+        recording.use(before)
+    assert [note.code for note in recorder.report().notes] == ["global-state"]
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
+        assert names_of_history(function(x)) == ["SumBackward0"]
+    assert names_of_history(function(x)) == [plain]
+
+
+def names_of_history(result):
+    return [result.grad_fn.name()]
 
 
 def test_hooks_may_be_forbidden():

@@ -104,7 +104,7 @@ def seen(function, make, grad=True, calls=2):
             for tensor in given
             if not tensor.is_leaf
         ]
-        facts = [(tensor.tolist(), tensor.requires_grad, tensor.is_leaf) for tensor in arguments]
+        facts = [(tensor.tolist(), tensor._version, tensor.requires_grad, tensor.is_leaf) for tensor in arguments]
         found.append((raised.type, str(raised.value), facts, gradients, torch.rand(2).tolist()))
     return found
 

@@ -12,7 +12,8 @@ MENDED = (1000300, 1000834, 1000835, 1001005, 1001291, 1001312, 1001359, 1001376
 MENDED_IN_KERNELS = (2000017, 2000319, 2000391, 2000850, 2000861, 2001090, 2001196, 2001285, 2001373, 2001406)
 """Failed in campaigns, each for a reason of its own."""
 MENDED_WITH_SIZES = (1013, 1025, 1060)
-MENDED_WITH_LATE_NUMBERS = (8136, 702087, 704053, 39000468, 43000101, 43000435)
+MENDED_WITH_AUTOGRAD = (71000111, 81000271)
+MENDED_WITH_LATE_NUMBERS = (8136, 702087, 704053, 39000468, 43000101, 43000435, 81000257)
 
 
 def run(seeds, folder, backend, write=random_program):
@@ -53,7 +54,7 @@ def test_capture_of_sizes_that_vary(part, tmp_path):
 
 @pytest.mark.compiler
 def test_kernels_of_sizes_that_vary(tmp_path):
-    run(range(10000, 10005), tmp_path, "dynascope", of_varying_sizes)
+    run([*range(10000, 10005), 71000807], tmp_path, "dynascope", of_varying_sizes)
 
 
 @pytest.mark.parametrize("part", range(2))
@@ -73,9 +74,15 @@ def test_kernels_of_late_numbers(seed, tmp_path):
     run([seed], tmp_path, "dynascope", with_late_numbers)
 
 
-@pytest.mark.parametrize("seed", [1199, 1235])
+@pytest.mark.parametrize("seed", [1199, 1235, 71000452])
 def test_capture_of_what_failed_once_with_autograd(seed, tmp_path):
     run([seed], tmp_path, "eager", with_autograd)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("seed", MENDED_WITH_AUTOGRAD)
+def test_kernels_of_what_failed_once_with_autograd(seed, tmp_path):
+    run([seed], tmp_path, "dynascope", with_autograd)
 
 
 @pytest.mark.parametrize("seed", MENDED_WITH_SIZES)

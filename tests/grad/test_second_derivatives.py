@@ -148,12 +148,31 @@ def test_an_input_changed_since_is_one_clear_error():
         torch.autograd.grad(y.sum(), x, create_graph=True)
 
 
-def test_what_cannot_be_run_again_is_one_clear_error():
-    def program(x, total):
-        total.add_(1)
-        return (x * total).sin()
+def counted(x, total):
+    total.add_(1)
+    return (x * total * x).sin()
 
+
+def test_what_an_input_held_before_it_was_changed_is_kept():
+    """While the program may want second derivatives: until a first one, and from the next call on after it was asked for one."""
+
+    def run(function):
+        x, total = torch.full((3,), 0.5, requires_grad=True), torch.zeros(3)
+        (slope,) = torch.autograd.grad(function(x, total).sum(), x, create_graph=True)
+        slope.pow(2).sum().backward()
+        return [x.grad, total]
+
+    close(run(dynascope.compile(counted)), run(counted))
+    compiled, x = dynascope.compile(counted), torch.ones(3, requires_grad=True)
+    compiled(x, torch.zeros(3)).sum().backward()
+    with pytest.raises(RuntimeError, match="`total` held before is gone; it is kept from the next call on"):
+        run(compiled)
+    close(run(compiled), run(counted))
+
+
+@pytest.mark.parametrize("make", [lambda x: x * 1, lambda x: torch.zeros(200, 200, 3)], ids=["with a history", "large"])
+def test_what_cannot_be_run_again_is_one_clear_error(make):
     x = torch.ones(3, requires_grad=True)
-    y = dynascope.compile(program)(x, torch.zeros(3))
+    y = dynascope.compile(counted)(x, make(x))
     with pytest.raises(RuntimeError, match="changes its input `total` in place"):
         torch.autograd.grad(y.sum(), x, create_graph=True)

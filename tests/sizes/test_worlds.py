@@ -99,6 +99,15 @@ def test_worlds_keep_what_was_relied_on():
         assert values["n"] % 8 == 0 and values["n"] <= 100
 
 
+def test_a_root_that_is_the_same_in_all_worlds_is_no_constant():
+    """The smaller of 3 and `m`, while `n` is 3: what is asked about `m` alone says nothing of `n`."""
+    scope = Scope()
+    n, m = scope.root("n", 3, 2), scope.root("m", 3, 2)
+    worlds = Worlds(scope, ["m"], reaches_down=True)
+    assert all(worlds.row(n)[0] == number for number in worlds.row(n))
+    assert worlds.expression(tuple(min(3, number) for number in worlds.row(m))) is None
+
+
 def test_a_fixed_root_has_no_other_world():
     scope = Scope()
     n = scope.root("n", 48, 2)

@@ -17,7 +17,7 @@ from dynascope.capture.exits import BreakExit, RaiseExit, Return, is_step_code
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.session import Captured, Refused, without_function_modes
-from dynascope.capture.standing_aside import modes_among, names_of_modes, reason_to_stand_aside
+from dynascope.capture.standing_aside import hooks_of_the_program, modes_among, names_of_modes, reason_to_stand_aside
 from dynascope.guards.source import FrameValues
 
 MakeTable = Callable[[CodeType, CodeRegion], Any]
@@ -28,14 +28,21 @@ def capture(region: CodeRegion, values: FrameValues, options: CaptureOptions | N
     return session.run(region, values, options or CaptureOptions())
 
 
-def assemble(captured: Captured, graph_callable: Any, make_table: MakeTable, repeatable: bool = True) -> CodeType:
+def assemble(
+    captured: Captured,
+    graph_callable: Any,
+    make_table: MakeTable,
+    repeatable: bool = True,
+    stands_aside: Callable[[], bool] | None = None,
+) -> CodeType:
     """The code that stands for the region: inputs, graph, effects, exit. It may return what `frame.hook` calls a tail call.
 
     `graph_callable` takes the graph's inputs and gives a sequence of its outputs. `make_table(code, region)` gives the
     entry table of a region that goes on after a break; its `bind(function)` is called here or in the new code. `repeatable`
-    says that a graph that raises has changed nothing: the region then runs as it was written.
+    says that a graph that raises has changed nothing: the region then runs as it was written. So it does where `stands_aside` says so,
+    which is asked in calls with hooks on saved tensors.
     """
-    return plan.write(captured.plan, captured.graph, graph_callable, make_table, repeatable)
+    return plan.write(captured.plan, captured.graph, graph_callable, make_table, repeatable, stands_aside)
 
 
 __all__ = [
@@ -49,6 +56,7 @@ __all__ = [
     "Return",
     "assemble",
     "capture",
+    "hooks_of_the_program",
     "is_step_code",
     "modes_among",
     "names_of_modes",

@@ -9,9 +9,18 @@ import torch
 from torch import fx
 
 
+def function_of(example: torch.Tensor) -> Any:
+    """Autograd's function that it came from; None where there is none, or where autograd refuses to say, as of a view whose base was
+    written since in a way that it forbids."""
+    try:
+        return example.grad_fn
+    except RuntimeError:
+        return None
+
+
 def functions_of(examples: Iterable[torch.Tensor]) -> list[Any]:
     """Autograd's functions that the tensors came from, each once."""
-    pending = [example.grad_fn for example in examples if example.grad_fn is not None]
+    pending = [function for function in map(function_of, examples) if function is not None]
     found = dict.fromkeys(pending)
     while pending:
         for function, _ in pending.pop().next_functions:

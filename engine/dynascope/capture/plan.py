@@ -68,10 +68,15 @@ class Plan:
 
 
 def write(
-    plan: Plan, graph: CapturedGraph | None, graph_callable: Any, make_table: MakeTable, repeatable: bool
+    plan: Plan,
+    graph: CapturedGraph | None,
+    graph_callable: Any,
+    make_table: MakeTable,
+    repeatable: bool,
+    stands_aside: Callable[[], bool] | None,
 ) -> CodeType:
     """The code that stands for the region."""
-    return PlanWriter(plan, make_table).write(graph, graph_callable, repeatable)
+    return PlanWriter(plan, make_table).write(graph, graph_callable, repeatable, stands_aside)
 
 
 def unseen(graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,8 +94,16 @@ class PlanWriter:
         self.builder = CodeBuilder(CodeShape.of(self.code))
         self.rebuilder = Rebuilder(self.builder, self.code.co_cellvars)
 
-    def write(self, graph: CapturedGraph | None, graph_callable: Any, repeatable: bool) -> CodeType:
+    def write(
+        self,
+        graph: CapturedGraph | None,
+        graph_callable: Any,
+        repeatable: bool,
+        stands_aside: Callable[[], bool] | None,
+    ) -> CodeType:
         self.builder.prologue()
+        if stands_aside is not None:
+            self.stand_aside(stands_aside)
         failed = self.builder.label()
         if graph is not None:
             with self.builder.protected_by(Handler(failed, 0, False)):
@@ -108,6 +121,21 @@ class PlanWriter:
             self.builder.place(failed)
             self.run_as_written(relocation(graph.module.graph), repeatable)
         return self.builder.build()
+
+    def stand_aside(self, asked: Callable[[], bool]) -> None:
+        """Where hooks on saved tensors are set, and are the program's own, nothing has been done yet and the call is as written."""
+        builder = self.builder
+        goes_on = builder.label()
+        builder.load_function(torch._C._autograd._top_saved_tensors_default_hooks)
+        builder.load_constant(True)
+        builder.call(1)
+        builder.jump_if_none(goes_on)
+        builder.load_function(asked)
+        builder.call(0)
+        builder.emit("POP_JUMP_IF_FALSE").target = goes_on
+        builder.load_constant(hook.AS_WRITTEN)
+        builder.return_value()
+        builder.place(goes_on)
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable

@@ -133,6 +133,15 @@ def reduces_late_size(node: fx.Node) -> bool:
     return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
 
 
+def relates_late_size(node: fx.Node) -> bool:
+    """Whether a tensor of as many elements as turn out to qualify has to fit another one, or a shape or place that is asked for."""
+    tensors = [each for each in node.all_input_nodes if getattr(each.meta.get("example_value"), "ndim", 0) > 0]
+    if not any("late" in each.meta or "may_be_empty" in each.meta for each in tensors):
+        return False
+    return len(tensors) > 1 or node.target in _PLACES or operator_name(node) in _FITTED
+
+
+_FITTED = frozenset(["view", "reshape", "unflatten", "expand", "narrow", "select", "split", "chunk", "tensor_split", "unfold"])
 _OF_ELEMENTS = """
     add sub mul div truediv floordiv mod pow rsub eq ne lt le gt ge clamp clamp_min clamp_max maximum minimum where fill masked_fill
     lerp addcmul addcdiv neg float int size item tolist _check
@@ -157,6 +166,8 @@ def raises_unused(node: fx.Node) -> bool:
         return False
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(raises_unused, node.target.forward.graph.nodes))
+    if node.op in ("call_function", "call_method") and relates_late_size(node):
+        return True
     if refused_by_real_tensors_only(node):
         return True
     if not may_raise(node):

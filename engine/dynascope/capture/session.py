@@ -71,6 +71,7 @@ from dynascope.capture.exits import (
 )
 from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.histories import function_of
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
 from dynascope.capture.parts import all_parts, describe, needs
@@ -429,7 +430,7 @@ class Session:
         found: dict[int, str] = {}
         for place, node in enumerate(outputs) if self.machine.freed else ():
             example = node.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and example.grad_fn in self.machine.freed:
+            if isinstance(example, torch.Tensor) and function_of(example) in self.machine.freed:
                 try:
                     seed = torch.empty_like(example, requires_grad=False)
                     example.backward(seed, retain_graph=True)

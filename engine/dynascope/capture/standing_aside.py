@@ -1,6 +1,7 @@
 """When a call runs as it was written, with nothing captured and nothing given up: the next one may be compiled again.
 
     reason_to_stand_aside()      None, or why this is no moment to capture
+    hooks_of_the_program()       None, or why a region that was compiled runs as it was written
 
 A dispatch or function mode sees every operation of the program; a tracer wants the program's operations and not ours; a
 transform computes with other rules. Compilation would run inside them, and be counted, traced or transformed.
@@ -9,6 +10,7 @@ transform computes with other rules. Compilation would run inside them, and be c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from types import FunctionType, MethodType
 
 import torch
 from torch.autograd import forward_ad
@@ -27,6 +29,23 @@ def reason_to_stand_aside() -> Reason | None:
         if state is not None:
             return GlobalStateUnsupported(state)
     return None
+
+
+def hooks_of_the_program() -> Reason | None:
+    """Why a region that keeps tensors for its backward pass stands aside: hooks of the program's own are told of each, and kernels keep
+    fewer than eager does. What torch's hooks (of checkpoint, of `save_on_cpu`) do shows in nothing but where tensors lie and when they
+    are computed."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if hooks is None or all(map(_is_of_torch, hooks)):
+        return None
+    return GlobalStateUnsupported("a hook on saved tensors")
+
+
+def _is_of_torch(hook: object) -> bool:
+    """Whether it was defined by torch: not `torch.clone`, nor `torch.Tensor.half`, which change what is kept."""
+    hook = hook.__func__ if isinstance(hook, MethodType) else hook
+    module = hook.__globals__.get("__name__") if isinstance(hook, FunctionType) else None
+    return module is not None and module.partition(".")[0] == "torch"
 
 
 def names_of_modes() -> tuple[str, ...]:

@@ -96,6 +96,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         "    def forward(ctx, *inputs):",
         *_unpacked_inputs(pair),
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
+        *_tuple_source("ctx.copies", [f"keep_copy(inputs[{i}])" for i in keeping.copies if not keeping.obstacle]),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
         *_counting_source(pair),

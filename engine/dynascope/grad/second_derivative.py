@@ -22,17 +22,21 @@ from dynascope.random_numbers import DRAW_SEED
 
 SMALL = 20
 """Inputs this many times smaller than what is saved anyway are kept alive."""
+LARGEST_COPY = 1 << 16
+"""Bytes of an input that the region writes to and is copied before: of a running mean, not of a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """`tensors` are (input, whether it is kept alive in any case) of those that are not saved; `values` those that are no tensors.
+    """`tensors` are (input, whether it is kept alive in any case) of those that are not saved; `values` those that are no tensors;
+    `copies` those that the region writes to after it read them: what they held before is copied, as long as anything is kept strongly.
 
     `obstacle` says why there is no second derivative, where there is none. `draws`: the graph draws random numbers.
     """
 
     tensors: tuple[tuple[int, bool], ...]
     values: tuple[int, ...]
+    copies: tuple[int, ...]
     draws: bool
     obstacle: str
     devices: tuple[torch.device, ...]
@@ -43,6 +47,14 @@ class Keeping:
 
 def strongly(tensor: Any) -> Any:
     return tensor
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone(memory_format=torch.preserve_format)
+
+
+def not_copied(tensor: torch.Tensor) -> None:
+    return None
 
 
 weakly = weakref.ref
@@ -59,24 +71,37 @@ def plan_keeping(pair: GradPair) -> Keeping:
             is_parameter = facts.requires_grad and facts.is_leaf
             tensors.append((index, is_parameter or facts.layout.byte_count * SMALL <= pair.saved_bytes))
     draws = _draws(pair)
+    rewritten = _rewritten(pair)
     devices = {facts.device for facts in pair.program.inputs if isinstance(facts, InputFacts)} | {torch.device("cpu")}
-    return Keeping(tuple(tensors), tuple(values), draws, _obstacle(pair), tuple(d for d in devices if d.type != "meta"))
+    devices = {device for device in devices if device.type != "meta"}
+    return Keeping(tuple(tensors), tuple(values), rewritten, draws, _obstacle(pair, rewritten), tuple(devices))
 
 
 def _draws(pair: GradPair) -> bool:
     return any(torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()) for n in pair.forward.graph.nodes)
 
 
-def _obstacle(pair: GradPair) -> str:
+def _obstacle(pair: GradPair, rewritten: tuple[int, ...]) -> str:
+    assert pair.program is not None
     if any(node.target is DRAW_SEED for node in pair.forward.graph.nodes):
         return 'it draws random numbers with random="device"'
+    for index in rewritten:
+        facts = pair.program.inputs[index]
+        assert isinstance(facts, InputFacts)
+        if facts.requires_grad or facts.layout.byte_count > LARGEST_COPY:  # a copy leads to no history
+            return f"it changes its input `{pair.program.names[index]}` in place"
+    return ""
+
+
+def _rewritten(pair: GradPair) -> tuple[int, ...]:
+    """The inputs that are written to, and whose contents before that results depend on."""
     placeholders = [node for node in pair.forward.graph.nodes if node.op == "placeholder"]
     results = set(_results(pair)[: pair.computed_count]) | set(_results(pair)[pair.visible_count :])
-    for mutation in pair.mutations:
-        node = placeholders[mutation.input]
-        if mutation.records_history or _leads_to(node, results):
-            return f"it changes its input `{node.name}` in place"
-    return ""
+    return tuple(
+        mutation.input
+        for mutation in pair.mutations
+        if mutation.records_history or _leads_to(placeholders[mutation.input], results)
+    )
 
 
 def _results(pair: GradPair) -> Any:
@@ -144,6 +169,11 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
         if tensor._version != version and index not in mutated:
             raise _refusal(pair, f"its input `{name}` was changed in place since")
         inputs[index] = tensor
+    for index, value in zip(keeping.copies, getattr(ctx, "copies", ()), strict=True):
+        if value is None:
+            name = pair.program.names[index]  # type: ignore[union-attr]
+            raise _refusal(pair, f"what its input `{name}` held before is gone; it is kept from the next call on")
+        inputs[index] = value
     return inputs
 
 

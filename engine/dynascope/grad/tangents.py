@@ -23,7 +23,7 @@ from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.passes import SECOND_TIME, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
-from dynascope.grad.second_derivative import Keeping, differentiate_again, strongly, weakly
+from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
 from dynascope.grad.versions import saved_values, saved_values_of
@@ -84,7 +84,7 @@ class Otherwise:
         self.calls: dict[tuple[tuple[Given, ...], bool], Call] = {}
 
     def install(self, environment: dict[str, Any]) -> None:
-        """The names that the bridge's code reads. `keep` and `random_state` change with what the program turns out to do."""
+        """The names that the bridge's code reads. `keep` and `keep_copy` change with what the program turns out to do."""
         self.environment = environment
         layouts = {tangent.output: tangent.layout for tangent in self.pair.tangents}
         self.usual = self.backends.fits(self.pair.visible_count, layouts)
@@ -92,6 +92,7 @@ class Otherwise:
             "otherwise": self,
             "fits": self._first_time,
             "keep": strongly,
+            "keep_copy": copied,
             "random_state": self.keeping.random_state,
         }
 
@@ -104,7 +105,7 @@ class Otherwise:
         environment = self.environment
         if environment["fits"] != self.usual:
             environment["fits"] = self.usual
-            environment["keep"] = weakly
+            environment |= {"keep": weakly, "keep_copy": not_copied}
 
     def __call__(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
         given = tuple(tangents[tangent.output] for tangent in self.pair.tangents)
@@ -159,7 +160,7 @@ class Otherwise:
     def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The region runs once more, operator by operator, and autograd goes back through that. It needs its inputs."""
         saved = self._saved_for_second_derivative(ctx, given)
-        self.environment |= {"fits": self.usual, "keep": strongly}
+        self.environment |= {"fits": self.usual, "keep": strongly, "keep_copy": copied}
         return differentiate_again(self.pair, self.keeping, ctx, saved, given)
 
     def _saved(self, ctx: Any, pattern: tuple[Given, ...], partial: PartialBackward) -> list[Any]:

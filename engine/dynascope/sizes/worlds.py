@@ -288,10 +288,10 @@ class Worlds:
 
     @cached_property
     def _known(self) -> dict[Row, Size]:
-        """Rows of expressions that were met, the roots at first."""
+        """Rows of expressions that were met, the roots at first. One that is the same in all worlds would pass for a constant."""
         known: dict[Row, Size] = {}
         for name, root in self.scope.roots.items():
-            if root.kind is int:
+            if root.kind is int and name in self.varied:
                 size = self._root(name)
                 known[self.row(size)] = size
         for name, numbers in self._divisors.items():

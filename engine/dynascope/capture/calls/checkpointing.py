@@ -18,7 +18,7 @@ from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.calls.views_in_place import saves
-from dynascope.capture.histories import functions_of, storage_of
+from dynascope.capture.histories import function_of, functions_of, storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -126,7 +126,7 @@ def assigns(frame: FrameState, cell: CellValue) -> bool:
 
 def is_freed(machine: Machine, made: list[torch.fx.Node]) -> bool:
     examples = (node.meta.get("example_value") for node in made)
-    return any(isinstance(each, torch.Tensor) and each.grad_fn in machine.freed for each in examples)
+    return any(isinstance(each, torch.Tensor) and function_of(each) in machine.freed for each in examples)
 
 
 def tensors_of(machine: Machine, value: Value) -> list[TensorValue]:

@@ -18,7 +18,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.histories import functions_of, storage_of
+from dynascope.capture.histories import function_of, functions_of, storage_of
 from dynascope.capture.numbers_read_last import waits
 from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
@@ -138,7 +138,7 @@ def has_parts(machine: Machine) -> bool:
 def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:
     """Autograd's functions that a pass from the one to the other runs, and frees: those that lead to an input."""
     functions = functions_of(outputs)
-    ends = {each.grad_fn for each in inputs if each.grad_fn is not None}
+    ends = {function_of(each) for each in inputs} - {None}
     leaves = {id(each) for each in inputs}
     ends |= {each for each in functions if type(each).__name__ == ACCUMULATES and id(each.variable) in leaves}
     entered: set[Any] = set()
