@@ -19,6 +19,7 @@ from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import known_tensors, numpy_calls, python, tensors_of_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
+from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import (
     CALLABLE_OBJECTS,
@@ -38,6 +39,7 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
+from dynascope.capture.protocols.attributes import of_constant
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises, is_report
 from dynascope.capture.signals import Break, Refusal
@@ -113,6 +115,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
             return found
+    if type(thing) is types.MethodDescriptorType and arguments and machine.realize(arguments[0]).__class__ is SymbolicNumber:
+        return method_of_number(machine, thing, arguments, keywords)
     meaning = meaning_of(thing)
     if meaning is not None:
         return by_meaning(machine, thing, meaning, arguments, keywords)
@@ -146,6 +150,13 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if isinstance(entry, types.FunctionType):
         return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
     raise Break(foreign(machine, thing))
+
+
+def method_of_number(machine: Machine, method: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """A method in C of a number that varies: numbers do not change."""
+    if is_for(method, machine.realize(arguments[0])) and (found := number_call(machine, method, arguments, keywords)) is not None:
+        return found
+    return call(machine, of_constant(machine, machine.known(arguments[0]), method.__name__), arguments[1:], keywords)
 
 
 def is_asked_about(thing: Any) -> bool:
@@ -304,6 +315,8 @@ def is_foldable(thing: Any) -> bool:
 
 
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    if (varying := number_call(machine, thing, arguments, keywords)) is not None:
+        return varying
     known, named = constants_of(machine, arguments, keywords)
     for value in (*known, *named.values()):
         if type(value) is NotConstant:
@@ -322,6 +335,8 @@ def constants_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> 
 
 
 def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    if (varying := number_call(machine, function, arguments, keywords)) is not None:
+        return varying
     known, named = constants_of(machine, arguments, keywords)
     if any(type(value) is NotConstant for value in (*known, *named.values())):
         raise Break(foreign(machine, function))

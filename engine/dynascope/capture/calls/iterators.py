@@ -43,7 +43,7 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.frame.versions import RUNNING
-from dynascope.sizes.expression import summed
+from dynascope.sizes.functions import summed
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
