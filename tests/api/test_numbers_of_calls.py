@@ -52,10 +52,30 @@ PROGRAMS = {
     "product": lambda x, n: x * math.prod([n, 0.1, 0.2]),
     "distance": lambda x, n: x * math.dist([n, 0.1], [0.2, 0.3]),
     "several results": lambda x, n: (x * math.frexp(n)[0], math.modf(n / 3), divmod(n, 2.5)),
+    "largest of a list": lambda x, n: x * max([float(n), 5.0, 3.0]),
+    "least of several": lambda x, n: x * min(float(n), 5.0, 3.0, 2.5),
+    "in order": lambda x, n: x * sorted([float(n), 5.0, 3.0])[1],
+    "interpolated": lambda x, n: x * np.interp(n, [0, 6, 12], [0.0, 1.0, 0.0]),
+    "polynomial": lambda x, n: x * np.polyval([1.0, 2.0, 3.0], n),
+    "median of NumPy's": lambda x, n: x * np.median([n, 1.0, 5.0]),
+    "percentile": lambda x, n: x * np.percentile([1.0, 5.0, 9.0], n),
+    "weighted": lambda x, n: x * np.average([n, 2.0], weights=[1.0, n]),
+    "norm": lambda x, n: x * np.linalg.norm([n, 2.0]),
+    "method of a number": lambda x, n: x * (np.sqrt(n).item() + np.sqrt(n).clip(1, 2)),
+    "bits": lambda x, n: x * int(n).bit_length(),
+    "tensors of its kind": lambda x, n: (torch.tensor([np.sqrt(n), 2.0]), torch.as_tensor(np.sqrt(n)), torch.full((2,), np.sqrt(n))),
     "ldexp": lambda x, n: x * math.ldexp(n, 2),
     "kept outside": held,
     "floats with no end": lambda x, n: x * (n * math.inf),
     "power of a number below zero": lambda x, n: (x * (-n) ** 2.0, (-n) ** 2.0),
+}
+
+
+ARRAYS = {
+    "one of some": lambda x, n: x * np.linspace(0.0, n, 5)[2],
+    "running sum": lambda x, n: x * np.cumsum([n, 2.0, 3.5])[1],
+    "array": lambda x, n: x * np.array([n, 4.5]).mean(),
+    "of its length": lambda x, n: x * len(np.arange(0.0, n)),
 }
 
 
@@ -84,6 +104,15 @@ def test_two_graphs_for_all_values(name, numbers):
     compiled = dynascope.compile(PROGRAMS[name], backend=kept_in(made))
     assert is_same(outcomes(compiled, numbers), outcomes(PROGRAMS[name], numbers))
     assert 0 < len(made) <= 2
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_numbers_that_vary(name):
+    made = []
+    compiled = dynascope.compile(ARRAYS[name], backend=kept_in(made))
+    assert is_same(outcomes(compiled, [1.25, 2.25, 3.25, 3.5, 4.25]), outcomes(ARRAYS[name], [1.25, 2.25, 3.25, 3.5, 4.25]))
+    assert 0 < len(made) <= (5 if name == "of its length" else 3)
 
 
 @pytest.mark.compiler
@@ -183,3 +212,61 @@ def test_functions_that_a_program_makes_are_called_by_the_program():
     for n in (1.5, 2.5, 3.5, 4.5):
         assert torch.equal(compiled(torch.ones(3), n), torch.ones(3) * n * 2)
     assert called == [1.5, 2.5, 3.5, 4.5]
+
+
+def test_tensors_of_numbers_that_numpy_makes_have_their_type():
+    def program(x):
+        return x + 1, torch.tensor([np.float64(1.5), 2.0]), torch.as_tensor(np.float16(0.5)), torch.tensor([[np.int32(3)]])
+
+    ours, theirs = (function(torch.ones(2)) for function in (dynascope.compile(program, backend="eager"), program))
+    assert is_same(ours, theirs)
+
+
+@pytest.mark.may_break
+def test_a_warning_of_constants_is_of_the_programs_line():
+    def program(x):
+        return x * 2, np.float64(1.0) / np.float64(0.0)
+
+    said = []
+    for function in (dynascope.compile(program, backend="eager"), program):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            function(torch.ones(2))
+        said.append([(str(each.message), each.filename) for each in given if each.category is RuntimeWarning])
+    assert said[0] == said[1] and len(said[1]) == 1
+
+
+def test_a_file_is_written_once(tmp_path, monkeypatch):
+    """What writes is told a name: it is not asked what it would give."""
+    written = []
+    monkeypatch.chdir(tmp_path)
+
+    def program(x, n):
+        np.save("kept", n)
+        return x * n
+
+    with dynascope.expected("foreign-call", required=False):
+        compiled = dynascope.compile(program, backend=lambda graph, inputs: written.append(np.load("kept.npy")) or graph.forward)
+        for n in (1.5, 2.5, 3.5):
+            assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * n)
+            assert np.load("kept.npy") == n
+
+
+def test_sorting_asks_as_often_as_python():
+    class Item:
+        def __init__(self, rank):
+            self.rank = rank
+
+        def __lt__(self, other):
+            asked.append((self.rank, other.rank))
+            return self.rank < other.rank
+
+    def program(x, items):
+        return x * 2, [each.rank for each in sorted(items)]
+
+    found = []
+    for function in (dynascope.compile(program, backend="eager"), program):
+        asked = []
+        made = function(torch.ones(2), [Item(rank) for rank in (3, 1, 2, 2)])
+        found.append((made[1], list(asked)))
+    assert found[0] == found[1]

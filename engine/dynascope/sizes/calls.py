@@ -65,7 +65,7 @@ class Call:
         if self.at == LENGTH:
             return len(result)
         if self.at is not None:
-            if type(result) not in (list, tuple) or len(result) != self.count:
+            if not is_row(result) or len(result) != self.count:
                 raise OtherResult(f"{self.spelled} gives something else than {self.count} items")
             result = result[self.at]
         if type(result) is not self.kind:
@@ -136,6 +136,10 @@ def is_found(function: Callable[..., Any]) -> bool:
     for part in parts:
         found = getattr(found, part, None)
     return found is function
+
+
+def is_row(result: Any) -> bool:
+    return type(result) in (list, tuple) or (type(result).__name__ == "ndarray" and result.ndim == 1 and result.dtype.kind == "f")
 
 
 def _is(left: Any, right: Any) -> bool:

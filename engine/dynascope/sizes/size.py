@@ -14,10 +14,11 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 from dynascope.sizes import expression as exact
-from dynascope.sizes.calls import HOLE, LENGTH, Call, Template, called, filled
+from dynascope.sizes.calls import HOLE, LENGTH, Call, Template, called, filled, is_row
 from dynascope.sizes.expression import INFINITY, Expression, Operation, Polynomial, Root
 from dynascope.sizes.functions import FUNCTIONS, INFIX, NAMES, named
 from dynascope.sizes.relations import COMPARISONS, NEGATED, Relation, RelationLog, normal
@@ -243,24 +244,27 @@ class Size:
             return self.call(function, (held, {}), [number for number, place in zip(arguments, held, strict=True) if place is HOLE])
         return self._made(name, arguments, function(*hints))
 
-    def call(self, function: Callable[..., Any], template: Template, numbers: Sequence[Any]) -> Any:
+    def call(self, function: Callable[..., Any], template: Template, numbers: Sequence[Any], length_is_known: bool = False) -> Any:
         """`function` with sizes and numbers in the holes of its arguments, where it has no effects: a number, what it is for the numbers
-        at hand, or a list or tuple of such."""
+        at hand, or a row of such (of an array of one dimension a list). Raises TypeError where it is anything else."""
         answer = called(function, *filled(template, tuple(map(hint_of, numbers))))
-        if type(answer) not in (list, tuple):
+        if not is_row(answer):
             return self._called(function, template, numbers, answer)
-        if type(answer) is list:
+        if type(answer) is not tuple and not length_is_known:
             length = named(function, template, int, LENGTH)
             self.scope.rely(Relation("==", Operation(length, tuple(map(expression_of, numbers)), int), len(answer)))
         items = enumerate(answer)
-        return type(answer)([self._called(function, template, numbers, item, at, len(answer)) for at, item in items])
+        made = [self._called(function, template, numbers, item, at, len(answer)) for at, item in items]
+        return tuple(made) if type(answer) is tuple else made
 
     def _called(self, function: Any, template: Template, numbers: Sequence[Any], answer: Any, *place: int) -> Any:
         name = named(function, template, type(answer), *place)
         if is_number(answer):
             return self._made(name, numbers, answer)
-        if isinstance(answer, (list, tuple, dict, set)) or not is_whole(answer):
+        if isinstance(answer, (str, NoneType)):
             return self._decided(name, numbers, answer)
+        if not is_whole(answer):
+            raise TypeError(f"{function} gives no number")
         operation = Operation(name, tuple(map(expression_of, numbers)), int)
         self.scope.rely(Relation("==", operation, int(answer)))
         return answer

@@ -10,6 +10,7 @@ import functools
 import sys
 import types
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -144,7 +145,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return fold(machine, thing, arguments, keywords)
     if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
         return numpy_calls.call(machine, thing, arguments, keywords)
-    if numpy_numbers.makes_number(thing):
+    told = (*arguments, *keywords.values())
+    if numpy_numbers.makes_number(thing) or (numpy_numbers.is_function(thing) and all(is_of_numbers(machine, each) for each in told)):
         return by_numpy(machine, thing, arguments, keywords)
     entry = lookup(type(thing), "__call__")
     if isinstance(entry, types.FunctionType):
@@ -267,14 +269,14 @@ def is_of_torch(operator: OpOverload | OpOverloadPacket) -> bool:
 def call_operator(machine: Machine, operator: Any, arguments: Arguments, keywords: Keywords) -> Any:
     """An operator of torch's own without tensors among its arguments: it makes one, on a device that it is told, or a number."""
     overloads = [operator] if isinstance(operator, OpOverload) else [getattr(operator, n) for n in operator.overloads()]
-    if any(is_of_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
+    if any(computes_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
         return fold(machine, operator, arguments, keywords)
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
     return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
 
 
-def is_of_numbers(operator: OpOverload) -> bool:
+def computes_numbers(operator: OpOverload) -> bool:
     """Whether it computes a number of numbers, as torch's scripts do."""
     schema = operator._schema
     return len(schema.returns) == 1 and all(str(each.type) in NUMBERS for each in (*schema.arguments, *schema.returns))
@@ -295,6 +297,15 @@ def holds_array(machine: Machine, value: Value) -> bool:
     if isinstance(value, (ListValue, TupleValue)):
         return any(holds_array(machine, item) for item in value.items)
     return isinstance(value, ArrayValue)
+
+
+def is_of_numbers(machine: Machine, value: Value) -> bool:
+    """Whether it is a number, None, or a row of such. A text could be the name of a file to a function that writes (`numpy.save`)."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return all(is_of_numbers(machine, item) for item in value.items)
+    kinds = (int, float, NoneType, *numpy_numbers.TYPES)
+    return isinstance(value, SymbolicNumber) or (isinstance(value, ConstantValue) and isinstance(value.value, kinds))
 
 
 def is_listed(thing: Any) -> bool:

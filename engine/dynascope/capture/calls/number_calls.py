@@ -42,7 +42,9 @@ class _NoNumbers(Exception):
     pass
 
 
-def number_call(machine: Machine, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> Value | None:
+def number_call(
+    machine: Machine, function: Callable[..., Any], arguments: Arguments, keywords: Keywords, length_is_known: bool = False
+) -> Value | None:
     """What it gives; None where no number varies, where it is told something else than numbers and rows of numbers, or where it raises or
     warns for the numbers at hand. `function` has no effects."""
     numbers: list[Any] = []
@@ -59,7 +61,7 @@ def number_call(machine: Machine, function: Callable[..., Any], arguments: Argum
     count = len(varying.scope.log)
     try:
         with noted() as given:
-            result = varying.call(function, template, numbers)
+            result = varying.call(function, template, numbers, length_is_known)
     except (Exception, Break):
         varying.scope.log.take_back(count)
         return None
