@@ -12,7 +12,6 @@ on about such a number is asked once it is known: where it is not so, the part r
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +26,9 @@ from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
-from dynascope.sizes.expression import FUNCTIONS, of_root, text
+from dynascope.sizes.expression import of_root, text
 from dynascope.sizes.relations import COMPARISONS
+from dynascope.sizes.size import expression_of
 from dynascope.sizes.worlds import Worlds
 
 
@@ -399,30 +399,32 @@ def check_of(part: Part) -> Callable[..., bool] | None:
     """Whether what the part is given is what its kernels rely on; None where the guards have asked already. What an earlier part
     gives is of other sizes than its kernels would give where that runs operator by operator."""
     names = [str(node.meta["size"]) if "size" in node.meta else f"t{at}" for at, node in enumerate(part.inputs)]
-    asked = [_condition(relation) for relation in part.conditions]
+    environment: dict[str, Any] = {}
+    asked = [_condition(relation, environment) for relation in part.conditions]
     for name, node in zip(names, part.inputs, strict=True):
         example = node.meta.get("example_value")
         if node.op == "placeholder" or "size" in node.meta or not isinstance(example, torch.Tensor):
             continue
         if "sizes" in node.meta:
-            asked.append(f"{name}.shape == {_tuple(node.meta['sizes'])} and {name}.stride() == {_tuple(node.meta['strides'])}")
+            sizes, strides = (_tuple(node.meta[kind], environment) for kind in ("sizes", "strides"))
+            asked.append(f"{name}.shape == {sizes} and {name}.stride() == {strides}")
         else:
-            asked.append(f"{name}.shape == {_tuple(example.shape)}")
+            asked.append(f"{name}.shape == {_tuple(example.shape, environment)}")
             steps = zip(example.shape, example.stride(), strict=True)
             asked += [f"{name}.stride({at}) == {step}" for at, (size, step) in enumerate(steps) if size > 1]
     if not asked:
         return None
-    environment = {"math": math, "blocks": FUNCTIONS["blocks"], "is_same": COMPARISONS["is"]}
+    environment |= {"is_same": COMPARISONS["is"]}
     source = f"def fits({', '.join(names)}):\n    try:\n        return {' and '.join(asked)}\n"
     exec(f"{source}    except ArithmeticError:\n        return False", environment)
     return environment["fits"]
 
 
-def _condition(relation: Relation) -> str:
-    left, right = text(relation.left), text(relation.right)
+def _condition(relation: Relation, environment: dict[str, Any]) -> str:
+    left, right = text(relation.left, environment), text(relation.right, environment)
     words = f"is_same({left}, {right})" if relation.operator == "is" else f"({left} {relation.operator} {right})"
     return f"(not {words})" if relation.holds_not else words
 
 
-def _tuple(extents: Iterable[Any]) -> str:
-    return f"({''.join(f'{extent}, ' for extent in extents)})"
+def _tuple(extents: Iterable[Any], environment: dict[str, Any]) -> str:
+    return f"({''.join(f'{text(expression_of(extent), environment)}, ' for extent in extents)})"

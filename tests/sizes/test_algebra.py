@@ -6,6 +6,7 @@ import math
 import pytest
 from dynascope.sizes import Scope, Size, evaluate, known
 from dynascope.sizes import expression as exact
+from dynascope.sizes.functions import FUNCTIONS
 from dynascope.sizes.relations import COMPARISONS, Relation
 from dynascope.sizes.size import by_bounds, hint_of
 from dynascope.sizes.structure import blocks_of, ceil_divide, divided, is_constant, is_multiple, order_of, same
@@ -57,7 +58,7 @@ def test_bounds_of_an_operation_are_its_least_and_its_largest_value(name):
         arguments = (one,) if name == "abs" else (one, second[0] if name == "blocks" else other)
         low, high = exact.Operation(name, arguments).bounds
         choices = itertools.product(range(first[0], first[1] + 1), range(second[0], second[1] + 1))
-        values = [exact.FUNCTIONS[name](*pair[: len(arguments)]) for pair in choices]
+        values = [FUNCTIONS[name](*pair[: len(arguments)]) for pair in choices]
         if name == "blocks":  # a count is never negative
             values = [max(value, 0) for value in values]
             high = max(high, 0)

@@ -152,7 +152,7 @@ def test_functions_mean_what_python_means(name):
     scope = Scope()
     n = scope.root("n", 7)
     size = n.apply(name, n)
-    from dynascope.sizes.expression import FUNCTIONS
+    from dynascope.sizes.functions import FUNCTIONS
 
     for value in (1, 2, 9, 100):
         assert evaluate(size.expression, {"n": value}) == FUNCTIONS[name](value)

@@ -19,6 +19,11 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FLOATS = ("float16", "float32", "float64")
 
 TYPES: frozenset[type] = frozenset()
+FLOATS: frozenset[type] = frozenset()
+"""Of which a number that varies may be one."""
+DTYPE_CLASSES: tuple[type, ...] = ()
+TENSOR_TYPES: dict[type, torch.dtype] = {}
+"""Of a tensor that `torch.tensor` makes of one of NumPy's numbers."""
 DTYPES = frozenset(
     (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 )
@@ -34,6 +39,9 @@ if IS_THERE:  # torch imports it wherever it is installed
     import numpy
 
     TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
+    FLOATS = frozenset(getattr(numpy, name) for name in _FLOATS)
+    DTYPE_CLASSES = (numpy.dtype,)
+    TENSOR_TYPES = {getattr(numpy, name): getattr(torch, name) for name in (*_INTEGERS, *_FLOATS)}
     _ufunc = numpy.ufunc
     _aggregates = frozenset(getattr(numpy, name) for name in _AGGREGATES)
     _kinds = frozenset(map(type, _aggregates))

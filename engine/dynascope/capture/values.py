@@ -144,7 +144,7 @@ class SymbolicNumber(Value):
 
     @property
     def python_type(self) -> type:
-        return self.size.kind
+        return type(self.size.hint)
 
     @property
     def example(self) -> int | float:

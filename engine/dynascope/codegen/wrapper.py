@@ -8,7 +8,6 @@ def graph(x, w):
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FunctionType
@@ -25,6 +24,7 @@ from dynascope.schedule.groups import Allocation, FusionGroup, ScatterGroup, Sch
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.memory import makes, reads
 from dynascope.sizes import Expression, Operation, Root, Size, is_constant, known, same, substitute
+from dynascope.sizes.expression import text
 
 KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
 """Library calls whose result is laid out as the meta function says."""
@@ -111,12 +111,7 @@ class _Wrapper:
         """A number as Python text over the wrapper's variables."""
         if value.__class__ is Size:
             value = value.expression
-        if isinstance(value, (int, float)):
-            return repr(value)
-        text = str(substitute(value, _under_its_name))
-        if "math." in text:
-            self.values["math"] = math
-        return text
+        return text(substitute(value, _under_its_name), self.values)
 
     def _sizes(self, values: tuple[Extent, ...]) -> str:
         parts = list(map(self._size, values))

@@ -27,8 +27,6 @@ The code is generated flat for each graph, so that a call runs no loop and no wr
 from __future__ import annotations
 
 import collections
-import math
-import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -44,8 +42,7 @@ from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
 from dynascope.grad.versions import check_of
 from dynascope.grad.views import ViewRecipe
-from dynascope.sizes.building import build
-from dynascope.sizes.expression import summed
+from dynascope.sizes.expression import Root, of_root, substitute, text
 
 aten = torch.ops.aten
 
@@ -60,7 +57,6 @@ def bridge(
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
     environment["increment_version"] = torch.autograd.graph.increment_version
-    environment |= {"operator": operator, "math": math, "summed": summed}
     lines: list[str] = []
     if backward_callable is not None:
         keeping = plan_keeping(pair)
@@ -299,7 +295,7 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
     if isinstance(output, InputItself):
         return f"i{output.index}"
     if isinstance(output, Expression):
-        return _number_source(output.size.expression, pair)
+        return _number_source(output.size.expression, pair, environment)
     if isinstance(output, Constant):
         name = f"constant_{len(environment)}"
         environment[name] = output.value
@@ -349,18 +345,9 @@ def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any]
     return f"{name}({', '.join(f'{root}=i{pair.roots[root]}' for root in roots)})"
 
 
-def _number_source(expression: Any, pair: GradPair) -> str:
+def _number_source(expression: Any, pair: GradPair, environment: dict[str, Any]) -> str:
     """The text that computes a number from the inputs."""
-    return build(
-        expression,
-        lambda root: f"i{pair.roots[root.name]}",
-        lambda function, arguments: f"{_function_name(function)}({', '.join(map(str, arguments))})",
-    )
-
-
-def _function_name(function: Any) -> str:
-    module = function.__module__.removeprefix("_")
-    return function.__name__ if module == "builtins" or function is summed else f"{module}.{function.__name__}"
+    return text(substitute(expression, lambda root: of_root(Root(f"i{pair.roots[root.name]}", root.kind))), environment)
 
 
 def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:

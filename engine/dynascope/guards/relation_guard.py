@@ -9,12 +9,12 @@ All of an entry's relations are one check (`relations_check`): numbers are read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dynascope.guards.guard import Predicate
 from dynascope.guards.source import ExtentSource, Source
-from dynascope.sizes.expression import FUNCTIONS, INFIX, Operation, Polynomial, Root
+from dynascope.sizes.expression import of_root, substitute, text
 from dynascope.sizes.relations import Relation
 
 
@@ -61,6 +61,7 @@ def relations_check(
     lines: list[str] = []
     layouts: set[tuple[int, str]] = set()
     conditions = []
+    environment: dict[str, Any] = {"is_same": _is_same}
     for predicate, sources in guards:
         for source in sources:
             if source not in reads:
@@ -73,16 +74,15 @@ def relations_check(
                 found = f"v{at}" if kind is None else f"{kind}{at}[{dimension}]"
                 lines.append(f"    {reads[source]} = {found}")
         named = {name: reads[source] for name, source in zip(predicate.names, sources, strict=True)}
-        conditions.append(_condition(predicate.relation, named))
-    text = "\n".join(
+        conditions.append(_condition(predicate.relation, named, environment))
+    source = "\n".join(
         [
             f"def check({', '.join(f'v{at}' for at in range(len(places)))}):",
             *lines,
             f"    return {' and '.join(conditions)}",
         ]
     )
-    environment: dict[str, Any] = {"functions": FUNCTIONS, "is_same": _is_same}
-    exec(compile(text, "<sizes>", "exec"), environment)
+    exec(compile(source, "<sizes>", "exec"), environment)
     return environment["check"], tuple(places)
 
 
@@ -90,29 +90,11 @@ def _is_same(left: Any, right: Any) -> bool:
     return Relation("is", left, right).is_true({})
 
 
-def _condition(relation: Relation, names: dict[str, str]) -> str:
-    left, right = (_text(side, names) for side in (relation.left, relation.right))
+def _condition(relation: Relation, names: dict[str, str], environment: dict[str, Any]) -> str:
+    left, right = (_text(side, names, environment) for side in (relation.left, relation.right))
     words = f"is_same({left}, {right})" if relation.operator == "is" else f"({left}) {relation.operator} ({right})"
     return f"(not {words})" if relation.holds_not else f"({words})"
 
 
-def _text(expression: Any, names: dict[str, str]) -> str:
-    if isinstance(expression, Root):
-        return names[expression.name]
-    if isinstance(expression, Operation):
-        parts = [_text(argument, names) for argument in expression.arguments]
-        if expression.name in INFIX:
-            return f"(({parts[0]}) {expression.name} ({parts[1]}))"
-        return f"functions[{expression.name!r}]({', '.join(parts)})"
-    if isinstance(expression, Polynomial):
-        terms = []
-        for monomial, coefficient in expression.terms:
-            factors = [str(coefficient)] if coefficient != 1 or not monomial else []
-            factors += [_text(atom, names) + (f"**{exponent}" if exponent > 1 else "") for atom, exponent in monomial]
-            terms.append("*".join(factors))
-        return " + ".join(terms)
-    return (
-        repr(expression)
-        if expression == expression and abs(expression) != float("inf")
-        else f"float({str(expression)!r})"
-    )
+def _text(side: Any, names: dict[str, str], environment: dict[str, Any]) -> str:
+    return text(substitute(side, lambda root: of_root(replace(root, name=names[root.name]))), environment)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dynascope.loops.index import Extent
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
-from dynascope.sizes.expression import FUNCTIONS
+from dynascope.sizes.functions import FUNCTIONS
 
 LONGEST = 24
 

@@ -32,7 +32,7 @@ from dynascope.runtime.cubins import Cubin, KernelError, Target, load_text, opti
 from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_reasons import LauncherMissing
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
-from dynascope.sizes.expression import FUNCTIONS
+from dynascope.sizes.functions import FUNCTIONS
 
 _WORKSPACE = " workspace"
 """A slot name that no buffer has."""

@@ -9,6 +9,7 @@ A constant is a plain `int`. What cannot be said as an expression (`torch.empty(
 fixes it (`n == 7` is logged), so that a leak costs generality and never an answer.
 """
 
+from dynascope.sizes.calls import is_found
 from dynascope.sizes.expression import Expression, Operation, Polynomial, Root, evaluate, substitute
 from dynascope.sizes.relations import Relation, RelationLog
 from dynascope.sizes.size import (
@@ -57,6 +58,7 @@ __all__ = [
     "hints_of",
     "is_function_of_numbers",
     "is_constant",
+    "is_found",
     "is_multiple",
     "is_printed",
     "is_size",

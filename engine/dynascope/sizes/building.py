@@ -9,7 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from dynascope.sizes.expression import FUNCTIONS, Expression, Operation, Polynomial, Root
+from dynascope.sizes.expression import Expression, Operation, Polynomial, Root
+from dynascope.sizes.functions import FUNCTIONS
 
 Call = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
 

@@ -11,12 +11,15 @@ Everything is immutable and hashed once.
 
 from __future__ import annotations
 
+import builtins
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
+
+from dynascope.sizes.calls import Call
+from dynascope.sizes.functions import FUNCTIONS, INFIX
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]
@@ -406,69 +409,6 @@ def _floor(value: float) -> float:
 # -- values
 
 
-MATHEMATICS = (
-    *(math.sqrt, math.exp, math.expm1, math.log, math.log2, math.log10, math.log1p, math.pow, math.hypot, math.fabs),
-    *(math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.atan2, math.degrees, math.radians),
-    *(
-        math.sinh,
-        math.cosh,
-        math.tanh,
-        math.asinh,
-        math.acosh,
-        math.atanh,
-        math.erf,
-        math.erfc,
-        math.gamma,
-        math.lgamma,
-    ),
-    *(
-        math.floor,
-        math.ceil,
-        math.trunc,
-        math.fmod,
-        math.remainder,
-        math.copysign,
-        math.isnan,
-        math.isinf,
-        math.isfinite,
-    ),
-    *(math.gcd, math.lcm, math.isqrt, math.comb, math.perm, math.factorial),
-)
-
-
-def summed(start: float, *numbers: float) -> float:
-    """Python's own sum, which since CPython 3.12 makes up for what adding floats rounds off: no row of additions."""
-    return sum(numbers, start)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "blocks": lambda count, block: -(-count // block),
-    "neg": operator.neg,
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "round": round,
-    "sum": summed,
-    **{f"math.{function.__name__}": function for function in MATHEMATICS},
-}
-"""What an operation means: Python's own function, so that an evaluated expression is what the program would have computed."""
-
-
 def evaluate(expression: Expression | int | float, values: Mapping[str, Any]) -> Any:
     """The number, given the roots' values. Raises what Python raises."""
     if isinstance(expression, Polynomial):
@@ -523,36 +463,56 @@ def _as_integer(value: Expression | int) -> Integer:
 # -- text, as Python reads it
 
 
-INFIX = {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^"}
-
-
-def text(expression: Expression | int | float) -> str:
-    """Runs as Python and gives the expression's value, with the roots' names bound."""
+def text(expression: Expression | int | float, functions: dict[str, Any] | None = None) -> str:
+    """Runs as Python and gives the expression's value, with the roots' names bound. With `functions`, which gets what the text needs by
+    name, calls are under names of their own, and do what `Call` does; without, they are in the program's words."""
     if isinstance(expression, Polynomial):
-        return _sum_text(expression)
+        return _sum_text(expression, functions)
     if isinstance(expression, Operation):
-        parts = [text(argument) for argument in expression.arguments]
-        if expression.name in INFIX:
-            left, right = (_grouped(part, argument) for part, argument in zip(parts, expression.arguments, strict=True))
-            return f"({left} {expression.name} {right})"
-        if expression.name == "neg":
-            return f"(-{_grouped(parts[0], expression.arguments[0])})"
-        if expression.name == "sum":
-            return f"sum([{', '.join(parts[1:])}], {parts[0]})"
-        return f"{expression.name}({', '.join(parts)})"
-    return str(expression) if isinstance(expression, Root) else repr(expression)
+        return _operation_text(expression, functions)
+    return str(expression) if isinstance(expression, Root) else _number_text(expression)
+
+
+def _operation_text(operation: Operation, functions: dict[str, Any] | None) -> str:
+    name, parts = operation.name, [text(argument, functions) for argument in operation.arguments]
+    function = FUNCTIONS[name]
+    symbol = function.symbol if isinstance(function, Call) and functions is None else name
+    if symbol in INFIX:
+        left, right = (_grouped(part, argument) for part, argument in zip(parts, operation.arguments, strict=True))
+        return f"({left} {symbol} {right})"
+    if isinstance(function, Call):
+        if functions is None:
+            return function.text(parts)
+        functions[function.name] = function
+        return f"{function.name}({', '.join(parts)})"
+    if name == "neg":
+        return f"(-{_grouped(parts[0], operation.arguments[0])})"
+    if name == "sum":
+        return f"sum([{', '.join(parts[1:])}], {parts[0]})"
+    if functions is not None:
+        functions |= {"math": math} if name.startswith("math.") else {name: function} if name not in BUILTINS else {}
+    return f"{name}({', '.join(parts)})"
+
+
+BUILTINS = vars(builtins)
+
+
+def _number_text(number: float) -> str:
+    return repr(number) if number == number and abs(number) != INFINITY else f"float('{number}')"
 
 
 def _grouped(part: str, argument: Any) -> str:
     is_sum = isinstance(argument, Polynomial) and (len(argument.terms) > 1 or "*" in part)
-    negative = isinstance(argument, (int, float)) and part.startswith("-")
-    return f"({part})" if is_sum or negative else part
+    return f"({part})" if is_sum or part.startswith("-") else part
 
 
-def _sum_text(polynomial: Polynomial) -> str:
+def _sum_text(polynomial: Polynomial, functions: dict[str, Any] | None) -> str:
     parts = []
     for monomial, coefficient in polynomial.terms:
-        factors = [str(atom) if exponent == 1 else f"{atom}**{exponent}" for atom, exponent in monomial]
+        factors = []
+        for atom, exponent in monomial:
+            factor = str(atom) if functions is None else text(atom, functions)
+            factors.append(factor if exponent == 1 else f"{factor}**{exponent}")
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, str(abs(coefficient)))
         sign = ("-" if coefficient < 0 else "") if not parts else (" - " if coefficient < 0 else " + ")

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 from dynascope.sizes import expression as exact
-from dynascope.sizes.expression import FUNCTIONS, INFINITY, Expression, Operation, Polynomial, Root
+from dynascope.sizes.calls import HOLE, LENGTH, Call, Template, called, filled, is_row
+from dynascope.sizes.expression import INFINITY, Expression, Operation, Polynomial, Root
+from dynascope.sizes.functions import FUNCTIONS, INFIX, NAMES, named
 from dynascope.sizes.relations import COMPARISONS, NEGATED, Relation, RelationLog, normal
+
+PLAIN = (int, float, bool)
 
 
 class Scope:
@@ -229,14 +235,55 @@ class Size:
         return self if self.kind is int else self.apply("math.ceil", self)
 
     def apply(self, name: str, *arguments: Any) -> Any:
-        """A function of `expression.FUNCTIONS` on sizes and numbers. Raises what Python raises for the numbers at hand."""
-        hint = FUNCTIONS[name](*map(hint_of, arguments))
-        if isinstance(hint, bool) or not isinstance(hint, (int, float)):
+        """A function of `FUNCTIONS` on sizes and numbers. Raises what Python raises for the numbers at hand."""
+        if name in ("min", "max") and len({*map(type_of, arguments)}) > 1:
+            return self._extreme(name, arguments)
+        function, hints = FUNCTIONS[name], tuple(map(hint_of, arguments))
+        if not isinstance(function, Call) and any(type(hint) not in PLAIN for hint in hints):
+            held = tuple(HOLE if is_size(each) or type(each) in PLAIN else each for each in arguments)
+            return self.call(function, (held, {}), [number for number, place in zip(arguments, held, strict=True) if place is HOLE])
+        return self._made(name, arguments, function(*hints))
+
+    def call(self, function: Callable[..., Any], template: Template, numbers: Sequence[Any], length_is_known: bool = False) -> Any:
+        """`function` with sizes and numbers in the holes of its arguments, where it has no effects: a number, what it is for the numbers
+        at hand, or a row of such (of an array of one dimension a list). Raises TypeError where it is anything else."""
+        answer = called(function, *filled(template, tuple(map(hint_of, numbers))))
+        if not is_row(answer):
+            return self._called(function, template, numbers, answer)
+        if type(answer) is not tuple and not length_is_known:
+            length = named(function, template, int, LENGTH)
+            self.scope.rely(Relation("==", Operation(length, tuple(map(expression_of, numbers)), int), len(answer)))
+        items = enumerate(answer)
+        made = [self._called(function, template, numbers, item, at, len(answer)) for at, item in items]
+        return tuple(made) if type(answer) is tuple else made
+
+    def _called(self, function: Any, template: Template, numbers: Sequence[Any], answer: Any, *place: int) -> Any:
+        name = named(function, template, type(answer), *place)
+        if is_number(answer):
+            return self._made(name, numbers, answer)
+        if isinstance(answer, (str, NoneType)):
+            return self._decided(name, numbers, answer)
+        if not is_whole(answer):
+            raise TypeError(f"{function} gives no number")
+        operation = Operation(name, tuple(map(expression_of, numbers)), int)
+        self.scope.rely(Relation("==", operation, int(answer)))
+        return answer
+
+    def _made(self, name: str, arguments: Sequence[Any], hint: Any) -> Any:
+        if not is_number(hint):
             return self._decided(name, arguments, hint)
-        operation = Operation(name, tuple(map(expression_of, arguments)), type(hint))
+        operation = Operation(name, tuple(map(expression_of, arguments)), int if isinstance(hint, int) else float)
         return Size(exact.of_atom(operation) if operation.kind is int else operation, hint, self.scope)
 
-    def _decided(self, name: str, arguments: tuple[Any, ...], answer: Any) -> Any:
+    def _extreme(self, name: str, numbers: Sequence[Any]) -> Any:
+        """Of numbers of several types: which of them it is decides on its type."""
+        best = numbers[0]
+        for number in numbers[1:]:
+            if (number > best) if name == "max" else (number < best):
+                best = number
+        return best
+
+    def _decided(self, name: str, arguments: Sequence[Any], answer: Any) -> Any:
         """A function whose answer is no number: it is what it is for these numbers."""
         for argument in arguments:
             fix(argument)
@@ -401,6 +448,24 @@ def kind_of(value: Any) -> type | None:
     return float if isinstance(value, float) else None
 
 
+def type_of(value: Any) -> type:
+    """That of the number itself: NumPy's floats are floats of a type of their own."""
+    return type(hint_of(value))
+
+
+def is_number(value: Any) -> bool:
+    """Whether an expression may have it as its value: an int or float of Python's, or a float of NumPy's, which varies as one."""
+    if isinstance(value, float):
+        return True
+    kind = type(value)
+    return kind is int or (kind.__module__ == "numpy" and isinstance(value, Real) and not isinstance(value, Integral))
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a bool, or a bool or int of NumPy's: what it is decides."""
+    return isinstance(value, (bool, Integral)) or (type(value).__module__ == "numpy" and type(value).__name__.startswith("bool"))
+
+
 def hint_of(value: Any) -> Any:
     return value.hint if isinstance(value, Size) else value
 
@@ -427,7 +492,6 @@ IN_PLACE = {
 UNARY = (operator.neg, operator.pos, operator.invert, operator.abs, abs, round, bool)
 COMPARING = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, *UNARY, *IN_PLACE}
 """What a size answers itself, beside `FUNCTIONS`."""
-NAMES = {function: name for name, function in FUNCTIONS.items()}
 
 
 def is_function_of_numbers(function: Any) -> bool:
@@ -439,12 +503,17 @@ def is_function_of_numbers(function: Any) -> bool:
 
 
 def apply(function: Callable[..., Any], operands: Iterable[Any]) -> Any:
-    """A function of `expression.FUNCTIONS` called as the program calls it: Python's operators where there is one."""
+    """A function of `FUNCTIONS` called as the program calls it: Python's operators where there is one."""
     operands = tuple(operands)
     if function in IN_PLACE:
         function = IN_PLACE[function]
     varying = next((operand for operand in operands if isinstance(operand, Size)), None)
-    if varying is None or function in COMPARING or NAMES[function] in exact.INFIX or function in UNARY:
+    has_own = function in COMPARING or NAMES[function] in INFIX or function in UNARY
+    if varying is None or (has_own and all(type(operand) in (Size, *PLAIN) for operand in operands)):
+        return function(*operands)
+    if function in COMPARISONS.values():
+        return decide(varying.scope, next(name for name, each in COMPARISONS.items() if each is function), *operands)
+    if function in COMPARING and function not in NAMES:
         return function(*operands)
     return varying.apply(NAMES[function], *operands)
 

@@ -314,10 +314,8 @@ class Worlds:
         """Sizes that are likely to come back."""
         for value in values:
             if isinstance(value, Size) and len(self._known) < MOST_KNOWN:
-                if value.kind is int:
-                    self._known.setdefault(self.row(value), value)
-                elif (row := self._row(value)) is not None:
-                    self._known_floats.setdefault(row, value)
+                if (row := self._row(value)) is not None:
+                    (self._known if value.kind is int else self._known_floats).setdefault(row, value)
 
     def _row(self, value: Size) -> Row | None:
         try:

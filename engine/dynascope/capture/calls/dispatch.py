@@ -10,6 +10,7 @@ import functools
 import sys
 import types
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import known_tensors, numpy_calls, python, tensors_of_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
+from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import (
     CALLABLE_OBJECTS,
@@ -38,6 +40,7 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
+from dynascope.capture.protocols.attributes import of_constant
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises, is_report
 from dynascope.capture.signals import Break, Refusal
@@ -113,6 +116,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
             return found
+    if type(thing) is types.MethodDescriptorType and arguments and machine.realize(arguments[0]).__class__ is SymbolicNumber:
+        return method_of_number(machine, thing, arguments, keywords)
     meaning = meaning_of(thing)
     if meaning is not None:
         return by_meaning(machine, thing, meaning, arguments, keywords)
@@ -140,12 +145,20 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return fold(machine, thing, arguments, keywords)
     if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
         return numpy_calls.call(machine, thing, arguments, keywords)
-    if numpy_numbers.makes_number(thing):
+    told = (*arguments, *keywords.values())
+    if numpy_numbers.makes_number(thing) or (numpy_numbers.is_function(thing) and all(is_of_numbers(machine, each) for each in told)):
         return by_numpy(machine, thing, arguments, keywords)
     entry = lookup(type(thing), "__call__")
     if isinstance(entry, types.FunctionType):
         return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
     raise Break(foreign(machine, thing))
+
+
+def method_of_number(machine: Machine, method: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """A method in C of a number that varies: numbers do not change."""
+    if is_for(method, machine.realize(arguments[0])) and (found := number_call(machine, method, arguments, keywords)) is not None:
+        return found
+    return call(machine, of_constant(machine, machine.known(arguments[0]), method.__name__), arguments[1:], keywords)
 
 
 def is_asked_about(thing: Any) -> bool:
@@ -256,14 +269,14 @@ def is_of_torch(operator: OpOverload | OpOverloadPacket) -> bool:
 def call_operator(machine: Machine, operator: Any, arguments: Arguments, keywords: Keywords) -> Any:
     """An operator of torch's own without tensors among its arguments: it makes one, on a device that it is told, or a number."""
     overloads = [operator] if isinstance(operator, OpOverload) else [getattr(operator, n) for n in operator.overloads()]
-    if any(is_of_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
+    if any(computes_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
         return fold(machine, operator, arguments, keywords)
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
     return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
 
 
-def is_of_numbers(operator: OpOverload) -> bool:
+def computes_numbers(operator: OpOverload) -> bool:
     """Whether it computes a number of numbers, as torch's scripts do."""
     schema = operator._schema
     return len(schema.returns) == 1 and all(str(each.type) in NUMBERS for each in (*schema.arguments, *schema.returns))
@@ -286,6 +299,15 @@ def holds_array(machine: Machine, value: Value) -> bool:
     return isinstance(value, ArrayValue)
 
 
+def is_of_numbers(machine: Machine, value: Value) -> bool:
+    """Whether it is a number, None, or a row of such. A text could be the name of a file to a function that writes (`numpy.save`)."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return all(is_of_numbers(machine, item) for item in value.items)
+    kinds = (int, float, NoneType, *numpy_numbers.TYPES)
+    return isinstance(value, SymbolicNumber) or (isinstance(value, ConstantValue) and isinstance(value.value, kinds))
+
+
 def is_listed(thing: Any) -> bool:
     try:
         return thing in FOLDABLE
@@ -304,6 +326,8 @@ def is_foldable(thing: Any) -> bool:
 
 
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    if (varying := number_call(machine, thing, arguments, keywords)) is not None:
+        return varying
     known, named = constants_of(machine, arguments, keywords)
     for value in (*known, *named.values()):
         if type(value) is NotConstant:
@@ -322,6 +346,8 @@ def constants_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> 
 
 
 def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    if (varying := number_call(machine, function, arguments, keywords)) is not None:
+        return varying
     known, named = constants_of(machine, arguments, keywords)
     if any(type(value) is NotConstant for value in (*known, *named.values())):
         raise Break(foreign(machine, function))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
+from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
@@ -43,7 +44,7 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.frame.versions import RUNNING
-from dynascope.sizes.expression import summed
+from dynascope.sizes.functions import summed
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -339,6 +340,9 @@ def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, ke
     key = keywords.get("key", NONE)
     if not is_none(machine.realize(key)):
         return equivalents.enter(machine, python, [ListValue(list(given)), key])
+    numbers = [machine.realize(each) for each in given]
+    if len(numbers) > 1 and (found := machine.sizes.compute(min if symbol == "<" else max, numbers)) is not None:
+        return found
     best = machine.realize(given[0])
     for item in given[1:]:
         item = machine.realize(item)
@@ -359,7 +363,11 @@ def max_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(sorted)
 def sorted_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return ListValue(in_order(machine, elements(machine, arguments[0]), keywords))
+    values = [machine.realize(each) for each in elements(machine, arguments[0])]
+    if not keywords and all(each.python_type is float for each in values):
+        if (made := number_call(machine, sorted, [ListValue(list(values))], {}, length_is_known=True)) is not None:
+            return made
+    return ListValue(in_order(machine, values, keywords))
 
 
 def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[Value]:
@@ -368,12 +376,11 @@ def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[
     reverse = truth(machine, keywords["reverse"]) if "reverse" in keywords else False
 
     def less(left: int, right: int) -> int:
+        """Sorting asks for no more than whether it is less."""
         one, other = machine.realize(keys[left]), machine.realize(keys[right])
-        if truth(machine, machine.finish(operators.compare(machine, "<", one, other))):
-            return -1
-        return 1 if truth(machine, machine.finish(operators.compare(machine, "<", other, one))) else 0
+        return -1 if truth(machine, machine.finish(operators.compare(machine, "<", one, other))) else 0
 
-    known = [constant_of(machine.known(each)) for each in keys]
+    known = [constant_of(machine.realize(each)) for each in keys]
     if any(type(each) is NotConstant for each in known):
         order = sorted(range(len(values)), key=functools.cmp_to_key(less), reverse=reverse)
     else:

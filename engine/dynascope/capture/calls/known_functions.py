@@ -8,11 +8,13 @@ Their code asks C for what it cannot be read from, or fills caches of its own, w
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import pathlib
 import platform
 import re
+import statistics
 import textwrap
 import types
 from collections.abc import Callable
@@ -22,9 +24,10 @@ from torch.torch_version import TorchVersion
 
 from dynascope.capture.calls import python
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.number_calls import deque_contents, number_call
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.values import NotConstant, constant_of
+from dynascope.capture.values import NotConstant, Value, constant_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -35,6 +38,8 @@ _NAMES: dict[Any, str] = {
     platform: "system machine release version node processor python_version python_implementation",
     textwrap: "dedent indent fill shorten wrap",
     json: "dumps loads",
+    statistics: "mean fmean geometric_mean harmonic_mean median median_low median_high mode pstdev pvariance stdev variance "
+    "correlation covariance linear_regression quantiles",
     TorchVersion: "_cmp_wrapper",
     pathlib.PurePath: " ".join(vars(pathlib.PurePath)),
 }
@@ -46,11 +51,21 @@ def _functions() -> list[Callable[..., Any]]:
     return [each for each in named if isinstance(each, types.FunctionType)]
 
 
+def _constant(machine: Machine, value: Value) -> Any:
+    value = machine.realize(value)
+    if (held := deque_contents(machine, value)) is None:
+        return constant_of(value)
+    items = constant_of(held)
+    return items if type(items) is NotConstant else collections.deque(items)
+
+
 def _computed(function: Callable[..., Any]) -> None:
     @meaning(function)
     def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-        known = [constant_of(machine.realize(each)) for each in arguments]
-        named = {name: constant_of(machine.realize(each)) for name, each in keywords.items()}
+        if (varying := number_call(machine, function, arguments, keywords)) is not None:
+            return varying
+        known = [_constant(machine, each) for each in arguments]
+        named = {name: _constant(machine, each) for name, each in keywords.items()}
         if any(type(each) is NotConstant for each in (*known, *named.values())):
             return python.enter(machine, machine.outside.fixed(function, function.__name__), list(arguments), keywords)
         return value_of(compute(machine, function, tuple(known), named).value)

@@ -13,6 +13,7 @@ import torch
 
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
+from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.numpy_arrays import (
     UNIVERSAL,
     as_numpy,
@@ -30,6 +31,7 @@ from dynascope.capture.calls.numpy_arrays import (
 from dynascope.capture.calls.operands import fixed
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.calls.tensors_of_numbers import from_parts
 from dynascope.capture.metadata import CPU
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
 from dynascope.capture.values import (
@@ -309,7 +311,7 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
     def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
             return of_one(machine, function, arguments, keywords)
-        kept = of_varying(machine, function, arguments, keywords)
+        kept = of_varying(machine, function, arguments, keywords) or by_items(machine, function, arguments, keywords)
         if kept is None:
             arguments = [fixed(machine, each) for each in arguments]
             keywords = {name: fixed(machine, each) for name, each in keywords.items()}
@@ -322,7 +324,8 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
         call, values = found
         options = {"dtype": ConstantValue(dtype_of(like.dtype)), "device": ConstantValue(CPU)}
         told = [as_value(each) for each in values] if kept is None else [kept, *map(as_value, values[1:])]
-        return wrapped(machine, apply_function(machine, call, told, options), like)
+        by_parts = from_parts(machine, told, options) if kept is not None and call is torch.tensor else None
+        return wrapped(machine, by_parts or apply_function(machine, call, told, options), like)
 
 
 def of_varying(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
@@ -336,6 +339,12 @@ def of_varying(machine: Machine, function: Any, arguments: Arguments, keywords: 
     if not any(isinstance(item, SymbolicNumber) for item in items):
         return None
     return TupleValue(tuple(items)) if all(isinstance(item, (SymbolicNumber, ConstantValue)) for item in items) else None
+
+
+def by_items(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """The contents, where NumPy makes a row of numbers of numbers that vary; None where not."""
+    made = None if function in OF_SHAPES else number_call(machine, function, arguments, keywords)
+    return made if isinstance(made, ListValue) and made.items else None
 
 
 def as_value(known: Any) -> Value:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.reasons import ProgramRaises
+from dynascope.capture import numpy_numbers
+from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.set_orders import SetRecipe
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -27,6 +28,7 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
+from dynascope.meta_kernels.torch_warnings import noted
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -37,9 +39,14 @@ MAXIMUM_SIZE = 10_000_000
 def compute(
     machine: Machine, function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any] | None = None
 ) -> Any:
-    """The result as a constant. What the function raises, the program raises."""
+    """The result as a constant. What the function raises, the program raises; what NumPy warns of it says when Python makes the call."""
     try:
-        result = function(*arguments, **(keywords or {}))
+        if any(type(argument) in numpy_numbers.TYPES for argument in arguments):
+            result = _without_warning(machine, function, arguments, keywords or {})
+        else:
+            result = function(*arguments, **(keywords or {}))
+    except Break:
+        raise
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     if result is True:
@@ -47,6 +54,14 @@ def compute(
     if result is False:
         return FALSE
     return NONE if result is None else ConstantValue(result)
+
+
+def _without_warning(machine: Machine, function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:
+    with noted() as given:
+        result = function(*arguments, **keywords)
+    if given:
+        raise Break(ForeignCall(getattr(function, "__name__", "the call"), str(given[0].message)))
+    return result
 
 
 def fails_like(machine: Machine, function: Callable[..., Any], *values: Value) -> Raised | Break:

@@ -41,9 +41,9 @@ def keep_in_range(
         if not isinstance(number, SymbolicNumber) or machine.sizes.is_late(number):
             continue
         dtype = _dtype_of((result, *arguments))
-        if dtype is None or dtype in HOLD_ALL[number.python_type] or dtype.is_complex:
+        if dtype is None or dtype in HOLD_ALL[number.size.kind] or dtype.is_complex:
             continue
-        if _overflows(machine, target, arguments, named, at, FAR[number.python_type]):
+        if _overflows(machine, target, arguments, named, at, FAR[number.size.kind]):
             _rely_on_range(machine, number, dtype)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture import numpy_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -120,14 +121,15 @@ def shape_of(machine: Machine, data: Value) -> tuple[int, ...] | None:
 
 
 def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value | None:
-    """Each number for itself; None where `torch.tensor` can look at all of them, or only it can say what comes of them."""
+    """Each number for itself, and each of NumPy's, whose types count; None where `torch.tensor` can look at all of them, or only
+    it can say what comes of them."""
     if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
         return None
     numbers = list(numbers_in(machine, arguments[0]))
     shape = shape_of(machine, arguments[0])
     if shape is None or (not shape and isinstance(numbers[0], TensorValue)):
         return None  # `torch.tensor(x)` copies it, of whatever shape
-    varying = [each for each in numbers if isinstance(each, SymbolicNumber | TensorValue)]
+    varying = [each for each in numbers if isinstance(each, SymbolicNumber | TensorValue) or each.python_type in numpy_numbers.TYPES]
     types = [type_of(each) for each in numbers]
     if not varying or not all(types):
         return None
@@ -152,7 +154,8 @@ def type_of(number: Value) -> torch.dtype | None:
         return None if example.dim() or example.requires_grad or example.is_complex() else example.dtype
     if not isinstance(number, ConstantValue | SymbolicNumber):
         return None
-    return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}.get(number.python_type)
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype(), **numpy_numbers.TENSOR_TYPES}
+    return kinds.get(number.python_type)
 
 
 def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:

@@ -523,6 +523,9 @@ def of_traceback(machine: Machine, value: TracebackValue, name: str) -> Any:
 
 
 def of_number(machine: Machine, value: SymbolicNumber, name: str) -> Any:
+    entry = lookup(value.python_type, name)
+    if type(entry) is types.MethodDescriptorType and value.__class__ is SymbolicNumber:
+        return MethodValue(ConstantValue(entry), value)
     return of_constant(machine, machine.known(value), name)
 
 
