@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._C import _autograd
 
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
@@ -107,7 +108,7 @@ def count_again(tensors: list[torch.Tensor], versions: list[int]) -> None:
     """Writes that were undone have not been: what writes again is counted as the first."""
     counting = [(tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()]
     if counting:
-        torch._C._autograd._unsafe_set_version_counter(*zip(*counting, strict=True))
+        _autograd._unsafe_set_version_counter(*zip(*counting, strict=True))
 
 
 def version_of(tensor: torch.Tensor) -> int:

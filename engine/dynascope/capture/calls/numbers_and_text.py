@@ -192,6 +192,6 @@ def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     if not any(type(each) is NotConstant for each in known):
         return value_of(compute(machine, divmod, known).value)
     if InstanceValue in (type(left), type(right)):
-        return operators.by_methods(machine, operators.OPERATORS["divmod()"], left, right)
+        return operators.by_methods(machine, operators.DIVMOD, left, right)
     parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
     return TupleValue(tuple(parts))

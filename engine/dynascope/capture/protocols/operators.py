@@ -92,8 +92,8 @@ PLAIN = {
 }
 OPERATORS = {symbol: _operator(*names) for symbol, names in PLAIN.items()}
 PLAIN_BY_METHOD = {op.method: op for op in OPERATORS.values()}
-OPERATORS["divmod()"] = Operator(divmod, "__divmod__", "__rdivmod__")
 OPERATORS |= {f"{symbol}=": _in_place("i" + names[1], names[1]) for symbol, names in PLAIN.items()}
+DIVMOD = Operator(divmod, "__divmod__", "__rdivmod__")
 COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 COMPARISONS = {
     "==": Operator(operator.eq, "__eq__", "__eq__"),
@@ -254,7 +254,7 @@ def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Ra
     """CPython's words for classes made by `class`; of others its own C code has the say."""
     if not (is_made_by_statement(left) and is_made_by_statement(right)):
         return Break(ProgramRaises("TypeError", machine.expression()))
-    symbol = next(s for s, o in (OPERATORS | COMPARISONS).items() if o is op)
+    symbol = next((s for s, o in (OPERATORS | COMPARISONS).items() if o is op), "divmod()")
     kinds = f"{left.__name__!r} and {right.__name__!r}"
     if op.method in COMPARING:
         return machine.throw(TypeError, f"{symbol!r} not supported between instances of {kinds}")
