@@ -114,3 +114,111 @@ def test_an_item_that_is_not_there():
     mine.clear()
     theirs.clear()
     assert torch.equal(compiled(mine, X), program(theirs, X))
+
+
+def first_taken(held, x):
+    return held.popleft() * x
+
+
+def last_taken(held, x):
+    return held.pop() * x + held[-1]
+
+
+def both_ends(held, x):
+    held.append(7)
+    first, last, before = held.popleft(), held.pop(), held.pop()
+    held.append(first)
+    return x * first + before, last
+
+
+def moved_to_the_end(held, x):
+    block = held.popleft()
+    x = x * block
+    held.append(block)
+    return x
+
+
+def taken_while_filled(held, x):
+    while held:
+        x = x + held.popleft()
+        if x.shape[0] == 4:
+            break
+    return x
+
+
+TAKEN = [(first_taken, collections.deque, 2), (last_taken, list, 2), (last_taken, collections.deque, 2)]
+TAKEN += [(both_ends, collections.deque, 2), (moved_to_the_end, collections.deque, 2), (taken_while_filled, collections.deque, 2)]
+
+
+@pytest.mark.parametrize(("function", "make", "most"), TAKEN)
+def test_what_is_taken_from_an_end_says_nothing_of_the_rest(function, make, most):
+    mine, theirs = make(range(3, 40)), make(range(3, 40))
+    results, count = entries(function, *[(mine, X + at) for at in range(12)])
+    for at, result in enumerate(results):
+        assert str(result) == str(function(theirs, X + at))
+        assert type(mine) is type(theirs)
+    assert list(mine) == list(theirs)
+    assert count <= most
+
+
+@pytest.mark.parametrize("make", [list, collections.deque])
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_more_taken_than_there_is(make, count):
+    def program(held, x):
+        taken = []
+        try:
+            taken.append(held.pop())
+            taken.append(held.pop())
+            taken.append(held.pop())
+        except IndexError as error:
+            taken.append(str(error))
+        held.append(x)
+        return taken, bool(held)
+
+    mine, theirs = make(range(count)), make(range(count))
+    compiled = dynascope.compile(program)
+    with dynascope.expected("foreign-value", "program-raises", required=False):
+        for _ in range(3):
+            assert str(compiled(mine, X)) == str(program(theirs, X))
+            assert str(mine) == str(theirs)
+
+
+def test_a_break_between_taking_and_looking():
+    def program(held, x):
+        first = held.popleft()
+        last = held.pop()
+        print(end="")
+        return first, last, list(held), len(held), x * first
+
+    mine, theirs = collections.deque(range(9)), collections.deque(range(9))
+    compiled = dynascope.compile(program)
+    with dynascope.expected("print-call", "foreign-value", "foreign-call", required=False):
+        for _ in range(3):
+            assert str(compiled(mine, X)) == str(program(theirs, X))
+    assert mine == theirs
+
+
+def test_an_instruction_that_took_something_and_is_undone():
+    def program(held, x):
+        return [held.pop(), held.pop(), held.append(x), len(held), held[-2:], print(end="")], x + 1
+
+    mine, theirs = list(range(9)), list(range(9))
+    compiled = dynascope.compile(program)
+    with dynascope.expected("print-call", "foreign-value", "foreign-call", required=False):
+        for _ in range(3):
+            assert str(compiled(mine, X)) == str(program(theirs, X))
+    assert str(mine) == str(theirs)
+
+
+def test_a_queue_that_is_full_forgets_its_first():
+    def program(held, x):
+        held.append(x)
+        return held.popleft() * 2
+
+    mine, theirs = (collections.deque([X, X + 1], maxlen=2) for _ in range(2))
+    compiled = dynascope.compile(program)
+    with dynascope.expected("foreign-value", required=False):
+        for at in range(4):
+            assert torch.equal(compiled(mine, X * at), program(theirs, X * at))
+            mine.append(X), theirs.append(X)
+    assert str(mine) == str(theirs)

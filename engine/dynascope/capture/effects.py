@@ -159,6 +159,9 @@ def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     if is_deque(value) and not value.is_unread:
         rebuilder.fill_deque(value)
         return
+    if value.is_unread and any(value.taken):
+        rebuilder.call_constant(take_off, value, *map(ConstantValue, value.taken))
+        builder.pop()
     if value.instance is not None:
         # Whatever a subclass makes of `[]`.
         extend = collections.deque.extend if is_deque(value) else list.extend
@@ -179,6 +182,17 @@ def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder.swap(2)
     builder.extend_list()
     builder.pop()
+
+
+def take_off(target: list | collections.deque, first: int, last: int) -> None:
+    if isinstance(target, list):
+        del target[:first]
+        del target[len(target) - last :]
+        return
+    for _ in range(first):
+        target.popleft()
+    for _ in range(last):
+        target.pop()
 
 
 def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:

@@ -192,9 +192,10 @@ class ListValue(MutableValue):
 
     One from outside is not looked into before `items` are asked for: `look` guards its length then, and gives what it held.
     Until then `added` is what was put at its end, whatever it holds: a log that grows is the same program at each call.
+    `taken` says how many of what it held were taken from its start and its end: so is a queue that another call left longer.
     """
 
-    __slots__ = ("_items", "added", "instance", "look", "original")
+    __slots__ = ("_items", "added", "instance", "look", "original", "taken")
     python_type = list
 
     def __init__(
@@ -208,6 +209,7 @@ class ListValue(MutableValue):
         self._items: list[Value] = [] if callable(items) else items
         self.original = self._items if source is None else list(self._items)
         self.added: list[Value] = []
+        self.taken = (0, 0)
         self.instance: InstanceValue | None = None
 
     @property
@@ -218,7 +220,8 @@ class ListValue(MutableValue):
     def items(self) -> list[Value]:
         if self.look is not None:
             self.original = self.look()
-            self._items, self.look = [*self.original, *self.added], None
+            first, last = self.taken
+            self._items, self.look = [*self.original[first : len(self.original) - last], *self.added], None
         return self._items
 
     @items.setter
@@ -229,6 +232,18 @@ class ListValue(MutableValue):
         """Puts it at the end. What is given back takes it away again."""
         (self._items if self.look is None else self.added).append(item)
         return lambda: (self._items if self.look is None else self.added).pop()
+
+    def take(self, at: int, item: Value) -> Callable[[], Any]:
+        """Takes the first or the last (-1) of what nobody has looked into. What is given back puts `item` there again."""
+        before = self.taken
+        self.taken = (before[0] + 1, before[1]) if at == 0 else (before[0], before[1] + 1)
+
+        def put_back() -> None:
+            self.taken = before
+            if self.look is None:
+                self._items.insert(0 if at == 0 else len(self._items), item)
+
+        return put_back
 
 
 class TupleValue(Value):

@@ -115,9 +115,13 @@ def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
 
 @method(list)
 def pop(machine: Machine, value: ListValue, at: Value = ConstantValue(-1)) -> Value:  # noqa: B008
+    where = position(machine, at)
+    found = lists.take(machine, value, where) if type(where) is int and where in (0, -1) else None
+    if found is not None:
+        return found
     changed = list(value.items)
     try:
-        taken = changed.pop(position(machine, at))
+        taken = changed.pop(where)
     except IndexError as error:
         raise machine.throw(IndexError, *error.args) from None
     items.replace(machine, value, changed)

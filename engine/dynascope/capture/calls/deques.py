@@ -1,6 +1,7 @@
 """`collections.deque`: an object whose contents are a list, with an end that falls off where it has a greatest length.
 
-One from outside that may still grow is left to Python, but for what is put at its end (`Outside.contents`).
+Of one from outside that may still grow what is put at its end and taken from its ends is followed (`protocols/lists.py`); all
+else is left to Python (`Outside.contents`).
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ def popleft(machine: Machine, value: ListValue) -> Value:
 
 
 def taken(machine: Machine, value: ListValue, at: int) -> Value:
+    item = lists.take(machine, value, at)
+    if item is not None:
+        return item
     if not value.items:
         raise machine.throw(IndexError, "pop from an empty deque")
     left = list(value.items)
@@ -160,7 +164,9 @@ def __contains__(machine: Machine, value: ListValue, item: Value) -> Value:
 
 @method(DEQUE)
 def __getitem__(machine: Machine, value: ListValue, key: Value) -> Value:
-    return value.items[place(machine, value, key)]
+    at = items.index_of(machine, key, "deque") if value.is_unread else None
+    found = lists.from_end(machine, value, at) if isinstance(at, int) else None
+    return value.items[place(machine, value, key)] if found is None else found
 
 
 @method(DEQUE)

@@ -2,8 +2,9 @@
 
     self.losses.append(loss)     ->  effect: `self.losses.extend([loss])`; no guard on the length
     len(self.losses)             ->  a guard on it, and a number that varies once it was seen to
+    self.free.popleft()          ->  the item at 0, a guard that it is there; effect: it is taken from there
 
-A log that grows is another list at each call, and the same program.
+A log that grows is another list at each call, and the same program; so is a queue.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.protocols.contents import is_deque, longest
 from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, TupleValue, Value
-from dynascope.guards.guard import IsThere, TruthIs
-from dynascope.guards.source import ItemSource, LengthSource
+from dynascope.guards.guard import Equals, IsThere, LengthIs, TruthIs
+from dynascope.guards.source import AttributeSource, ItemSource, LengthSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -34,7 +35,10 @@ def length(machine: Machine, value: ListValue | TupleValue | DictValue | SetValu
         may_lose_some = bool(value.added) and is_deque(value) and longest(value) is not None
         if place in options.symbolic - options.fixed and options.dynamic is not False and not may_lose_some:
             before = machine.outside.realize(len(value.object), place)
-            return machine.sizes.compute(operator.add, [before, ConstantValue(len(value.added))]) or before
+            return machine.sizes.compute(operator.add, [before, ConstantValue(len(value.added) - sum(value.taken))]) or before
+        if not may_lose_some:
+            machine.guards.add(value.source, LengthIs(len(value.object)))
+            return ConstantValue(len(value.object) + len(value.added) - sum(value.taken))
     return ConstantValue(len(value.items))
 
 
@@ -43,19 +47,60 @@ def is_filled(machine: Machine, value: ListValue) -> bool:
         return len(value.items) > 0
     if value.added:
         return True
-    machine.guards.add(value.source, TruthIs(bool(value.object)))
-    return bool(value.object)
+    gone = sum(value.taken)
+    if not gone:
+        machine.guards.add(value.source, TruthIs(bool(value.object)))
+        return bool(value.object)
+    left = len(value.object) > gone
+    if left:
+        machine.guards.add(ItemSource(value.source, gone), IsThere())
+    else:
+        machine.guards.add(value.source, LengthIs(gone))
+    return left
 
 
 def from_end(machine: Machine, value: ListValue, at: int) -> Value | None:
-    """An item that is counted from the end, where that is there; None for what takes a look at all."""
-    if not value.is_unread or value.instance is not None or value.source is None or at >= 0:
+    """An item that is counted from the end, or the first of a deque, where that is there; None for what takes a look at all."""
+    if not is_open(value) or type(at) is not int or at > 0 or (at == 0 and not is_deque(value)):
         return None
+    if at == 0:
+        return at_end(machine, value, 0) if sum(value.taken) < len(value.object) else None
     if -at <= len(value.added):
         return value.added[at]
-    if value.added or -at > len(value.object):
+    if value.added or sum(value.taken) - at > len(value.object):
         return None
-    place = ItemSource(value.source, at)
-    machine.guards.add(place, IsThere())
-    return machine.outside.lazy(value.object[at], place)
+    return at_end(machine, value, at)
+
+
+def is_open(value: ListValue) -> bool:
+    """Whether its ends are known without a look: of no subclass, and nothing falls off where something is put."""
+    if not value.is_unread or value.source is None:
+        return False
+    return value.instance is None or (is_deque(value) and longest(value) is None)
+
+
+def at_end(machine: Machine, value: ListValue, at: int) -> Value:
+    """The item at 0 or -1, -2, ... of what is left of it, which is there. That is guarded whatever else it holds."""
+    first, last = value.taken
+    if is_deque(value):
+        machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(None))
+    machine.guards.add(ItemSource(value.source, first + last + (0 if at == 0 else -at - 1)), IsThere())
+    place = first if at == 0 else at - last
+    return machine.outside.lazy(value.object[place], ItemSource(value.source, place))
+
+
+def take(machine: Machine, value: ListValue, at: int) -> Value | None:
+    """The first item (0) or the last one (-1), taken off; None for what takes a look at all."""
+    if not is_open(value):
+        return None
+    if value.added and at == -1:
+        item = value.added.pop()
+        machine.journal.record(lambda: value.add(item))
+        return item
+    if sum(value.taken) >= len(value.object):
+        return None
+    item = at_end(machine, value, at)
+    machine.journal.record(value.take(at, item))
+    machine.write(value)
+    return item
 
