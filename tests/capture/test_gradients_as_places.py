@@ -75,6 +75,21 @@ def one_parameter(program):
     return make
 
 
+@pytest.mark.expects("tensor-attribute")
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+def test_a_gradient_that_becomes_its_own_view(backend):
+    """Torch takes a gradient in the shape of its tensor alone: it is written first."""
+
+    def program(p):
+        (p * p).sum().backward()
+        p.grad.t_()
+        return p.grad * 2
+
+    ours, theirs = (torch.ones(2, 3, requires_grad=True) for _ in range(2))
+    assert torch.equal(dynascope.compile(program, backend=backend)(ours), program(theirs))
+    assert ours.grad.shape == theirs.grad.shape == (3, 2)
+
+
 def given_and_read(x, p, q, log):
     p.grad = x * 2
     log.append(p.grad.sum())

@@ -23,6 +23,11 @@ class Doubled(torch.autograd.Function):
         return gradient * 2
 
 
+def part_written(y):
+    y[0] = 3
+    return y
+
+
 PROGRAMS = {
     "nothing shared": lambda x, a, b: ((x.detach() * a).exp().sum(), (x.detach() * b).tanh().sum()),
     "two heads on a kept result": lambda x, a, b: ((x * a).exp().sum(), ((x * a).exp() * b).sum()),
@@ -30,6 +35,7 @@ PROGRAMS = {
     "two heads on a sum": lambda x, a, b: (lambda h: ((h * h).sum(), (h * b).sum()))(x + a),
     "nothing kept for one": lambda x, a, b: (x + a, (x * b).exp()),
     "nothing kept": lambda x, a, b: (x + a, (x - b).sum(0)),
+    "a write to a part": lambda x, a, b: (part_written(x.roll(1, 0)), (a + b).sum()),
     "numbers kept": lambda x, a, b: ((x * 2).sum(), (x * 3).sum()),
     "projections of one input": lambda x, a, b: (x @ a, x @ b),
     "one view of the other": lambda x, a, b: (lambda h: (h, h[1:] * 1))(x * a),

@@ -150,7 +150,12 @@ def written_by_the_library(x):
     return (y,)
 
 
+def of_forms_of_our_own(x):
+    return torch.nn.functional.one_hot(torch.tensor([1, 0]), 4), torch.nn.functional.max_pool1d(x[None, None], 2)
+
+
 RESULTS = [made_by_the_library, written_by_the_library, made_inside, kept_when_written, of_data, by_kernels_that_write_a_copy]
+RESULTS += [of_forms_of_our_own]
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])

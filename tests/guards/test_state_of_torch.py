@@ -63,6 +63,25 @@ def test_precision_of_products():
         torch.set_float32_matmul_precision(before)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_that_was_never_written_where_torch_is_to_be_deterministic(backend):
+    """It holds NaN then, and the largest integer; NaN in the real part of complex numbers."""
+
+    def function(x):
+        made = torch.empty(3), torch.empty_like(x), x.new_empty(2, dtype=torch.bool), torch.empty_strided((2, 3), (1, 2))
+        return *made, torch.empty(2, dtype=torch.uint8), x.new_empty(2, dtype=torch.int64)
+
+    compiled = dynascope.compile(function, backend=backend)
+    compiled(X)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for ours, theirs in zip(compiled(X), function(X), strict=True):
+            assert ours.dtype == theirs.dtype and ours.stride() == theirs.stride()
+            assert torch.equal(ours.nan_to_num(7), theirs.nan_to_num(7)) and (ours != 0).all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_number_of_threads():
     compiled = dynascope.compile(lambda x: x * torch.get_num_threads(), backend="eager", fullgraph=True)
     before = torch.get_num_threads()

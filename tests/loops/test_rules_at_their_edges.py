@@ -201,3 +201,14 @@ def test_they_become_loops(group):
     graph = lower(record(lambda *given: flat(function(*given)), list(inputs)))
     others = {node.operator._schema.name.removeprefix("aten::") for node in graph.nodes if isinstance(node, ExternCall)}
     assert others == LEFT_TO_THE_LIBRARY.get(group, set())
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("operator", [torch._softmax_backward_data, torch._log_softmax_backward_data])
+def test_a_gradient_of_another_type_is_what_the_library_refuses(operator):
+    """On the CPU, with the library's own words; a GPU's kernel gives it."""
+    rows = X.softmax(-1)
+    compiled = dynascope.compile(lambda gradient, rows: operator(gradient, rows, -1, torch.float16))
+    for function in (compiled, lambda gradient, rows: operator(gradient, rows, -1, torch.float16)):
+        with pytest.raises(RuntimeError, match="expected scalar type Float but found Half"):
+            function(X, rows)

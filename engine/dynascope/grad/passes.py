@@ -22,6 +22,7 @@ from torch import fx
 from dynascope.grad.pair import GradPair, InputItself
 from dynascope.grad.versions import Check, change_of
 
+WRITE_TO_A_PART = "CopySlices"
 SECOND_TIME = "backward through the graph a second time"
 
 
@@ -63,9 +64,12 @@ def _reached(nodes: list[Any]) -> set[Any]:
 
 
 def _is_freed(node: Any) -> bool:
-    """Whether a node that ran kept a tensor: it has none now, and says so."""
+    """Whether a node that ran kept a tensor: it has none now, and says so. That of a write to a part (`y[0] = x`) gives up what it does
+    with the rest."""
     if not getattr(node, "saves", True):
         return False
+    if type(node).__name__ == WRITE_TO_A_PART:
+        return True
     try:
         for name in _names_of_saved(type(node)):
             getattr(node, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -211,7 +212,17 @@ def _one_hot(recorder: Recorder, index: torch.Tensor, num_classes: int = -1) -> 
     if not isinstance(num_classes, int) or num_classes < 0:
         return NotImplemented
     (classes,) = recorder.observe([num_classes])
-    return recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), classes))
+    made = recorder.wrap(recorder.builder.op(aten.one_hot.default, recorder.value(index), classes))
+    for _ in range(_writes_of_one_hot(recorder.device_type_of(index))):
+        torch.autograd.graph.increment_version(made)
+    return made
+
+
+@functools.cache
+def _writes_of_one_hot(device: str) -> int:
+    """How often eager's own form writes to its result, which its version counts: another on each device."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+        return torch._C._nn.one_hot(torch.zeros(1, dtype=torch.int64, device=device), 1)._version
 
 
 def _data(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:

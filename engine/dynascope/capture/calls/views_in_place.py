@@ -56,13 +56,19 @@ def is_view_of_outside(machine: Machine, example: torch.Tensor) -> bool:
     return any(example._base is base for each in outside for base in (each, each._base))
 
 
+def is_placed(machine: Machine, tensor: TensorValue) -> bool:
+    """Whether it will be a tensor's gradient or data when the graph has run, which torch takes in the shape of that tensor alone."""
+    return any(known.content is tensor for table in (machine.gradients, machine.assigned) for known in table.values())
+
+
 def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
     tensor = machine.realize(arguments[0])
     if not isinstance(tensor, TensorValue):
         raise machine.throw(TypeError, f"{name} requires a Tensor, not {tensor.python_type.__name__}")
     example = tensor.example
-    if tensor.object is not None or example.requires_grad or is_saved(machine, example) or is_view_of_outside(machine, example):
+    is_seen = tensor.object is not None or is_placed(machine, tensor)
+    if is_seen or example.requires_grad or is_saved(machine, example) or is_view_of_outside(machine, example):
         raise Break(TensorAttribute(name))
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)

@@ -53,9 +53,14 @@ def _contiguous(b: B, x: Value) -> Value:
     return b.clone(x, memory_format=torch.contiguous_format)
 
 
+def _is_refused(gradient: Value, dtype: torch.dtype) -> bool:
+    """Only a GPU's kernel gives a gradient of another type than the one it gets."""
+    return gradient.device.type == "cpu" and gradient.dtype != dtype
+
+
 @decomposes(aten._softmax_backward_data.default)
 def softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype: torch.dtype) -> Any:
-    if not y.layout.element_count or not y.dtype.is_floating_point:
+    if not y.layout.element_count or not y.dtype.is_floating_point or _is_refused(gradient, dtype):
         return NotImplemented
     gradient, y = b.convert(_contiguous(b, gradient), wide(gradient.dtype)), b.convert(_contiguous(b, y), wide(y.dtype))
     product = b.mul(gradient, y)
@@ -64,7 +69,7 @@ def softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype: tor
 
 @decomposes(aten._log_softmax_backward_data.default)
 def log_softmax_backward(b: B, gradient: Value, y: Value, dimension: int, dtype: torch.dtype) -> Any:
-    if not y.layout.element_count or not y.dtype.is_floating_point:
+    if not y.layout.element_count or not y.dtype.is_floating_point or _is_refused(gradient, dtype):
         return NotImplemented
     gradient, y = b.convert(_contiguous(b, gradient), wide(gradient.dtype)), b.convert(_contiguous(b, y), wide(y.dtype))
     return b.convert(b.sub(gradient, b.mul(b.exp(y), b.sum(gradient, [dimension], True))), dtype)

@@ -34,8 +34,10 @@ def log_softmax(call: Lowering) -> Lowered:
 
 
 @rule(aten._softmax_backward_data.default)
-def softmax_backward(call: Lowering) -> Lowered:
-    gradient, output, dimension = call.arguments[:3]
+def softmax_backward(call: Lowering) -> Lowered | NotLowered:
+    gradient, output, dimension, dtype = call.arguments[:4]
+    if call.device.type == "cpu" and gradient.dtype != dtype:
+        return NotLowered("the library refuses to give a gradient of another type than the one it gets")
     nest, g = _rows(call, gradient, dimension)
     y = element(call, nest, output).cast(g.dtype)
     product = g * y
@@ -43,8 +45,10 @@ def softmax_backward(call: Lowering) -> Lowered:
 
 
 @rule(aten._log_softmax_backward_data.default)
-def log_softmax_backward(call: Lowering) -> Lowered:
-    gradient, output, dimension = call.arguments[:3]
+def log_softmax_backward(call: Lowering) -> Lowered | NotLowered:
+    gradient, output, dimension, dtype = call.arguments[:4]
+    if call.device.type == "cpu" and gradient.dtype != dtype:
+        return NotLowered("the library refuses to give a gradient of another type than the one it gets")
     nest, g = _rows(call, gradient, dimension)
     y = element(call, nest, output).cast(g.dtype)
     return call.finish(nest, g - y.apply("exp") * nest.reduce("sum", g))
