@@ -256,6 +256,7 @@ def _symbol(shapes: Any, position: int, number: int | float, is_size: bool) -> A
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic
 
+    number = number if isinstance(number, int) else float(number)  # a float of NumPy's is one
     source = ConstantSource(f"number_{position}")
     make = shapes.create_symbol if is_size and number >= 2 else shapes.create_unspecified_symbol
     made = make(number, source, dynamic_dim=DimDynamic.DYNAMIC)

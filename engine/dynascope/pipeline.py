@@ -401,7 +401,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             if state.options.trace:
                 options = replace(options, trace=functools.partial(setattr, state, "trace"))
             outcome = capture(state.region, values, options)
-        if isinstance(outcome, Captured) and not (found := outcome.sizes.constant_extents()) <= constant:
+        if isinstance(outcome, Captured) and not (found := outcome.sizes.constants()) <= constant:
             # For this call alone: another may take another way through the program.
             tied, constant = (found, constant) if may_be_tied(found, tied) else (tied, constant | found)
             continue

@@ -270,3 +270,22 @@ def test_sorting_asks_as_often_as_python():
         made = function(torch.ones(2), [Item(rank) for rank in (3, 1, 2, 2)])
         found.append((made[1], list(asked)))
     assert found[0] == found[1]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["product", "rooted", "decided", "of its own type"])
+def test_numbers_of_numpy_as_arguments(name):
+    """`for rate in np.linspace(...)`: they vary as floats do, and stay of their type."""
+    program = {
+        "product": lambda x, n: x * n,
+        "rooted": lambda x, n: (x**n * math.sqrt(n), n * 2, n),
+        "decided": lambda x, n: x * n if n > 2.4 else x - n,
+        "of its own type": lambda x, n: (torch.tensor([n, 2.0]), type(n) is float, isinstance(n, float)),
+    }[name]
+    made = []
+    compiled = dynascope.compile(program, backend=lambda graph, inputs: made.append(graph) or graph.forward)
+    in_kernels = dynascope.compile(program)
+    for n in (*map(np.float64, (1.25, 2.5, 2.25, 3.5, 4.75)), 1.25, np.float32(1.25), np.float32(2.25), 2.5):
+        theirs = program(torch.ones(3), n)
+        assert is_same(compiled(torch.ones(3), n), theirs) and is_same(in_kernels(torch.ones(3), n), theirs), repr(n)
+    assert len(made) <= (9 if name == "decided" else 6)

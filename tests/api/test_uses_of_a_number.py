@@ -273,6 +273,21 @@ def test_twelve_values_through_our_own_stages(name, numbers, monkeypatch):
     assert 0 < len(made) <= MORE.get(name, 2) + (numbers is MIXED) * (1 + BOUNDED.get(name, 0))
 
 
+@pytest.mark.parametrize("numbers", [range(1, 13), MIXED], ids=["upwards", "mixed"])
+@pytest.mark.parametrize("name", ["split", "first of the split", "chunk", "first chunk"])
+def test_equally_many_parts_share_a_graph_through_our_own_stages(name, numbers, monkeypatch):
+    """There are 24, 12, 8, 6, 5, 4, 3 or 2 parts; a last part that is as long as the others is no case of its own."""
+    made, compile_graph = [], pipeline.compile_graph
+
+    def counted(*arguments):
+        made.append(compile_graph(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(pipeline, "compile_graph", counted)
+    compare(name, "dynascope", numbers)
+    assert 0 < len(made) <= 8
+
+
 KERNELS = ["index", "view", "reshape", "narrow", "unfold", "assigned", "power of two", "select", "tensor list", "slice"]
 KERNELS += ["columns by steps", "divided evenly", "average of windows", "tril_indices"]
 

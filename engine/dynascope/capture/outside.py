@@ -83,6 +83,8 @@ LITERAL_TYPES = frozenset(
     | {torch._C._SDPBackend}
     | numpy_numbers.TYPES
 )
+VARYING_TYPES = (int, float, *(kind for kind in numpy_numbers.FLOATS if issubclass(kind, float)))
+"""Numbers that are inputs where they vary."""
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 if torch.distributed.is_available():
     IDENTITY_TYPES += (torch.distributed.ProcessGroup, torch.distributed.ReduceOp, torch.distributed.ReduceOp.RedOpType)
@@ -142,7 +144,7 @@ class Outside:
         self.machine.guards.add(source, TypeIs(type(object)))
 
     def _literal(self, object: Any, source: Source) -> Value:
-        if type(object) in (int, float) and self.machine.is_symbolic(source):
+        if type(object) in VARYING_TYPES and self.machine.is_symbolic(source):
             return self._number(object, source)
         self.machine.guards.add(source, Equals(object))
         return ConstantValue(object, source)

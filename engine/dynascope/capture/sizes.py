@@ -17,7 +17,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import ExtentSource, Source
+from dynascope.guards.source import Source
 from dynascope.report.span import UserStack
 from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, known, roots_of
 from dynascope.sizes.expression import INFINITY, of_root
@@ -125,10 +125,10 @@ class Sizes:
             return None
         return self.value(result) if kind_of(result) is not None else None
 
-    def constant_extents(self) -> frozenset[Source]:
-        """Sizes of tensors that turned out to be needed as they are."""
-        places = (self.places[name][0] for name in self.scope.pinned() if name in self.places)
-        return frozenset(place for place in places if isinstance(place, ExtentSource))
+    def constants(self) -> frozenset[Source]:
+        """Sizes of tensors, and whole numbers, that turned out to be needed as they are."""
+        names = [name for name in self.scope.pinned() if name in self.places]
+        return frozenset(self.places[name][0] for name in names if self.scope.roots[name].kind is int)
 
     def finish(self) -> None:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""

@@ -52,10 +52,9 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, device)
         offset, counts_versions = example.storage_offset(), not example.is_inference()
         return InputFacts(layout, offset, example.requires_grad, _is_leaf(example), counts_versions)
-    if type(example) in (int, float):
-        size = node.meta.get("size")
-        return scope.root(node.name, example) if size is None else size
-    return example
+    if (size := node.meta.get("size")) is not None:
+        return size
+    return scope.root(node.name, example) if type(example) in (int, float) else example
 
 
 def _is_leaf(example: torch.Tensor) -> bool:

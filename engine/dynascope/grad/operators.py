@@ -22,7 +22,8 @@ Kind = Literal["plain", "view", "same", "mutating", "composite", "reading"]
 SAME = {aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default}
 UNDECLARED_VIEWS = {aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
 """Their results are views of the operand, though the schema says that they are new."""
-READING = {aten._local_scalar_dense.default, aten.item.default, aten.is_nonzero.default, aten.equal.default}
+UNTAGGED_READING = {aten.is_nonzero.default}
+"""They say what a tensor holds, though no tag says so."""
 
 FUNCTIONAL_FORMS: dict[Any, Any] = {
     aten.bernoulli_.float: aten.bernoulli.p,
@@ -49,7 +50,7 @@ class Traits:
 def traits(operator: Any) -> Traits:
     if operator in SAME:
         return Traits("same")
-    if operator in READING:
+    if torch.Tag.data_dependent_output in operator.tags or operator in UNTAGGED_READING:
         return Traits("reading")
     schema = operator._schema
     writes = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)

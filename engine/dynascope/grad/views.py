@@ -415,8 +415,7 @@ def single_views(operator: Any, sizes: Sizes, arguments: tuple[Any, ...]) -> Cal
         size, pieces = sizes[dimension], arguments[0]
         if isinstance(pieces, (int, Size)):
             pieces = [pieces] * (-(-size // pieces) if pieces else 1)
-        starts = [sum(pieces[:i]) for i in range(len(pieces) + 1)]
-        return lambda i: ViewRecipe(
-            aten.slice.Tensor, (dimension, starts[i], min(starts[i + 1], size)), (operator, arguments, i)
-        )
+        ends = [sum(pieces[: i + 1]) for i in range(len(pieces) - 1)]
+        cuts = [0, *ends, size]  # the last piece is what is left
+        return lambda i: ViewRecipe(aten.slice.Tensor, (dimension, cuts[i], cuts[i + 1]), (operator, arguments, i))
     return None

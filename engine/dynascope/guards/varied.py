@@ -81,6 +81,7 @@ def _extents(source: Source, predicate: TensorMatches, values: FrameValues) -> l
 
 def _is_number(source: Source, values: FrameValues) -> bool:
     try:
-        return type(source.read(values)) in (int, float)
+        number = source.read(values)
+        return type(number) is int or isinstance(number, float)
     except Exception:
         return False

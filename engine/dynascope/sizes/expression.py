@@ -470,7 +470,7 @@ def text(expression: Expression | int | float, functions: dict[str, Any] | None 
         return _sum_text(expression, functions)
     if isinstance(expression, Operation):
         return _operation_text(expression, functions)
-    return str(expression) if isinstance(expression, Root) else _number_text(expression)
+    return str(expression) if isinstance(expression, Root) else _number_text(expression, functions)
 
 
 def _operation_text(operation: Operation, functions: dict[str, Any] | None) -> str:
@@ -497,7 +497,12 @@ def _operation_text(operation: Operation, functions: dict[str, Any] | None) -> s
 BUILTINS = vars(builtins)
 
 
-def _number_text(number: float) -> str:
+def _number_text(number: float, functions: dict[str, Any] | None) -> str:
+    if type(number) not in (int, float, bool):
+        kind = type(number)
+        if functions is not None:
+            functions[f"{kind.__module__}_{kind.__name__}"] = kind
+        return f"{kind.__module__}{'.' if functions is None else '_'}{kind.__name__}({_number_text(float(number), functions)})"
     return repr(number) if number == number and abs(number) != INFINITY else f"float('{number}')"
 
 

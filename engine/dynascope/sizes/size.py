@@ -48,7 +48,7 @@ class Scope:
     def root(self, name: str, hint: int | float, low: float = -INFINITY, high: float = INFINITY) -> Size:
         """The number of that name. One root for each name."""
         if name not in self.roots:
-            self.roots[name] = Root(name, type(hint), low, high)
+            self.roots[name] = Root(name, int if type(hint) is int else float, low, high)
             self.hints[name] = hint
         root = self.roots[name]
         return Size(exact.of_root(root), hint, self)

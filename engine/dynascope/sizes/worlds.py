@@ -111,9 +111,9 @@ class Worlds:
     def _take_all(self) -> bool:
         """Where one root has a few values to take: all of them."""
         (name, *others) = self.varied or ("",)
-        if others or name not in self._most or self._most[name] - self.scope.roots[name].low > MOST_KNOWN:
+        numbers = range(int(max(self.scope.roots[name].low, USUAL)), self._most[name] + 1) if name in self._most else range(0)
+        if others or not 1 < len(numbers) <= MOST_KNOWN:
             return False
-        numbers = range(int(max(self.scope.roots[name].low, USUAL)), self._most[name] + 1)
         possible = [values for number in numbers if self._is_possible(values := {**self.scope.hints, name: number})]
         if not 1 < len(possible) <= COUNT or self.scope.hints not in possible:
             return False
