@@ -158,6 +158,28 @@ def _gradient(choose: random.Random) -> Statement:
     return gradient
 
 
+def _write(choose: random.Random) -> Statement:
+    """Into memory made here, through a view of it."""
+    number = choose.choice((0.5, -2.0))
+
+    def written(x: torch.Tensor, y: torch.Tensor, view: Statement, write: Statement) -> torch.Tensor:
+        fresh = x * 1
+        write(view(fresh), y)
+        return fresh
+
+    view = choose.choice((
+        lambda x: x, lambda x: x[0], lambda x: x[..., 1:], lambda x: x[..., ::2], lambda x: x.transpose(0, -1),
+        lambda x: x.reshape(-1)[2:5], lambda x: x.diagonal(), lambda x: x.narrow(0, 0, 1), lambda x: x.unsqueeze(0).select(-1, -1),
+    ))  # fmt: skip
+    write = choose.choice((
+        lambda x, y: x.mul_(number), lambda x, y: x.add_(y.mean()), lambda x, y: x.zero_(), lambda x, y: x.copy_(y.flatten()[0]),
+        lambda x, y: x.sin_(), lambda x, y: x.fill_(number), lambda x, y: x.clamp_(-1, 1),
+        lambda x, y: x.masked_fill_(_steady(x) > 0, number), lambda x, y: x.copy_(y.reshape(x.shape)),
+        lambda x, y: x.index_add_(0, torch.tensor([0]), x[:1] * 2), lambda x, y: x.sub_(y.sum(), alpha=number),
+    ))  # fmt: skip
+    return lambda x, y: written(x, y, view, write)
+
+
 KINDS = (
     (_unary, 1, 4), (_binary, 2, 4), (_view, 1, 3), (_moved, 1, 2), (_reduction, 1, 4), (_places, 2, 2), (_windows, 1, 1),
     (_library, 2, 1), (_gradient, 1, 2),
@@ -168,8 +190,11 @@ MOST_ELEMENTS = 600
 
 
 class RandomProgram:
-    def __init__(self, seed: int, statements: int = 8) -> None:
+    """Of `statements`; with `writes` some change what was made before, and none differentiates."""
+
+    def __init__(self, seed: int, statements: int = 8, writes: bool = False) -> None:
         self.choose = random.Random(seed)
+        self.kinds = (*KINDS[:-1], (_write, 2, 4)) if writes else KINDS
         self.inputs = [self._input(seed + k) for k in range(self.choose.randint(1, 3))]
         self.statements: list[tuple[Statement, tuple[int, ...]]] = []
         self.returned: tuple[int, ...] = ()
@@ -189,7 +214,7 @@ class RandomProgram:
         ))()  # fmt: skip
 
     def _add(self, values: list[torch.Tensor]) -> None:
-        write, count, _ = self.choose.choices(KINDS, [weight for _, _, weight in KINDS])[0]
+        write, count, _ = self.choose.choices(self.kinds, [weight for _, _, weight in self.kinds])[0]
         statement = write(self.choose)
         arguments = tuple(self.choose.randrange(max(0, len(values) - 5), len(values)) for _ in range(count))
         try:
