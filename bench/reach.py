@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("capture", "grad", "loops", "codegen", "sizes")
+FOLDERS = ("capture", "grad", "loops", "codegen", "schedule", "guards", "sizes")
 """Of the engine: where notes are made."""
 KEPT = 400
 """Tests of a block: the quickest, and others drawn."""
