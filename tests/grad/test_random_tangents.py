@@ -20,7 +20,7 @@ from random_loops import RandomProgram
 
 PROGRAMS_IN_EACH = 12
 REFUSED = {90}
-"""A view of a part of memory made inside is rewritten by a function that differentiation cannot replay: such a region runs as it was written."""
+"""A view of a part of memory made inside is rewritten by a function that differentiation cannot replay: the region runs as written."""
 
 
 def gradients(results, inputs, chosen, generator):
