@@ -318,6 +318,95 @@ def a_dataclass_with_slots():
     return outcome(setattr, Point(1), "z", 5), Point.__slots__, hasattr(Point(1), "__dict__")
 
 
+def shape(subject):
+    match subject:
+        case []:
+            return "nothing"
+        case [first, *rest]:
+            return "row", first, rest
+        case {"kind": kind, **rest}:
+            return "named", kind, rest
+        case {}:
+            return "mapping"
+        case bytearray(z) | frozenset(z) | str(z) | int(z):
+            return "itself", z
+        case Equal(x=x):
+            return "attribute", x
+        case complex(real=0.0):
+            return "no real part"
+    return "something else"
+
+
+@asked
+def what_matches_which_pattern():
+    class Row(collections.abc.Sequence):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, at):
+            return [5, 6][at]
+
+    class Named(collections.UserDict):
+        pass
+
+    rows = [collections.deque([1, 2]), range(3), collections.UserList([4]), Row(), (), torch.Size([2])]
+    mappings = [Named(kind=1), collections.OrderedDict(kind=2, a=3), collections.defaultdict(int), {"kind": 5, "b": 1}, {}]
+    others = [bytearray(b"a"), frozenset([1]), "text", b"bytes", 3, True, 2.5, 1j, Equal(7), Bare(), None, iter([])]
+    return [shape(each) for each in (*rows, *mappings, *others)]
+
+
+@asked
+def patterns_that_are_wrong():
+    def too_many(subject):
+        match subject:
+            case int(a, b):
+                return a, b
+
+    def not_declared(subject):
+        match subject:
+            case Equal(a):
+                return a
+
+    return outcome(too_many, 3), outcome(too_many, "a"), outcome(not_declared, Equal(1))
+
+
+@asked
+def exceptions_that_look_at_their_arguments():
+    def caught(cls, *arguments):
+        try:
+            raise cls(*arguments)
+        except BaseException as error:
+            return error
+
+    group = caught(ExceptionGroup, "words", [ValueError(1), KeyError(2)])
+    syntax = caught(SyntaxError, "words", ("bad.py", 1, 2, "text"))
+    left = caught(SystemExit, 3), caught(StopIteration, 4), caught(BaseExceptionGroup, "words", [ValueError(1)])
+    wrong = caught(ExceptionGroup, "words", 3), caught(ExceptionGroup, "words", []), caught(OSError, 2, "no such file")
+    try:
+        raise group
+    except* ValueError as matched:
+        values = matched.exceptions
+    except* KeyError:
+        pass
+    return group, syntax.filename, syntax.lineno, left[0].code, left[1].value, type(left[2]), wrong, values
+
+
+@asked
+def powers_by_a_number():
+    return pow(2, 6, mod=10), functools.partial(pow, mod=10)(2, 6), pow(base=2, exp=3)
+
+
+@asked
+def annotations_of_a_class():
+    class Base:
+        x: int
+
+    class Derived(Base):
+        pass
+
+    return Base.__annotations__, Derived.__annotations__
+
+
 @pytest.mark.may_break
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
 def test_the_answer_is_pythons(ask):

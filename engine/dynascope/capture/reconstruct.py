@@ -516,7 +516,8 @@ class Rebuilder:
 
     def make_instance(self, value: InstanceValue) -> None:
         if issubclass(value.cls, BaseException):
-            new = functools.partial(BaseException.__new__, value.cls)
+            in_python = types.FunctionType in (type(value.cls.__new__), type(value.cls.__init__))
+            new = functools.partial(BaseException.__new__, value.cls) if in_python else value.cls
             self.call_constant(new, *value.arguments)
         elif value.tensor is not None:
             self.call_constant(with_class, value.tensor, ConstantValue(value.cls))

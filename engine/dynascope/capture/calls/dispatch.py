@@ -385,7 +385,7 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
         return tensors_of_numbers.legacy_tensor(machine, cls, cls.dtype, arguments, keywords)
     if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
         return fold(machine, cls, arguments, keywords)
-    if issubclass(cls, (OSError, UnicodeError)) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
+    if issubclass(cls, CHECKS_ARGUMENTS) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
         raise Break(foreign(machine, cls))
     if issubclass(cls, BaseException) and is_c_made(cls):
         value = InstanceValue(cls)
@@ -397,6 +397,10 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
+
+
+CHECKS_ARGUMENTS = (OSError, UnicodeError, SyntaxError, BaseExceptionGroup)
+"""Exceptions that look at what they are made of, and choose another class by it."""
 
 
 def is_c_made(cls: type) -> bool:

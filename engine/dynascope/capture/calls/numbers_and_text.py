@@ -180,9 +180,10 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
 
 @meaning(pow)
 def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    if len(arguments) == 2:
+    if len(arguments) == 2 and not keywords:
         return operators.binary(machine, "**", machine.realize(arguments[0]), machine.realize(arguments[1]))
-    return compute(machine, pow, tuple(machine.object_of(each) for each in arguments))
+    named = {name: machine.object_of(value) for name, value in keywords.items()}
+    return compute(machine, pow, tuple(machine.object_of(each) for each in arguments), named)
 
 
 @meaning(divmod)

@@ -10,7 +10,9 @@ from dynascope.capture.protocols import attributes, items
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.set_making import given_as, note_change
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.set_orders import SetRecipe
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -167,21 +169,26 @@ def unpack_ex(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     frame.stack.extend(reversed(parts))
 
 
+SEQUENCE, MAPPING, MATCHES_ITSELF = 1 << 5, 1 << 6, 1 << 22
+"""What a class says of its objects to `match` (`Py_TPFLAGS_SEQUENCE` and its like, CPython's Include/object.h)."""
+
+
 @operation("MATCH_SEQUENCE")
 def match_sequence(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    value = machine.realize(frame.stack[-1])
-    return boolean(isinstance(value, (ListValue, TupleValue)))
+    return boolean(bool(machine.realize(frame.stack[-1]).python_type.__flags__ & SEQUENCE))
 
 
 @operation("MATCH_MAPPING")
 def match_mapping(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return boolean(isinstance(machine.realize(frame.stack[-1]), DictValue))
+    return boolean(bool(machine.realize(frame.stack[-1]).python_type.__flags__ & MAPPING))
 
 
 @operation("MATCH_KEYS")
 def match_keys(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     keys, subject = machine.realize(frame.stack[-1]), machine.realize(frame.stack[-2])
     wanted = [hash_key(machine, key) for key in keys.items]
+    if not isinstance(subject, DictValue) or subject.instance is not None or len(set(wanted)) != len(wanted):
+        raise Break(ForeignValue(subject.python_type.__name__, machine.expression()))
     if any(key not in subject.items for key in wanted):
         return NONE
     return TupleValue(tuple(subject.items[key][1] for key in wanted))
@@ -191,13 +198,22 @@ def match_keys(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
 def match_class(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     from dynascope.capture.calls.objects import is_instance
 
-    names, cls, subject = frame.pop(), frame.pop(), frame.pop()
+    names, cls, subject = frame.pop(), machine.realize(frame.pop()), frame.pop()
+    if not isinstance(cls, ConstantValue) or not isinstance(cls.value, type):
+        raise machine.throw(TypeError, "called match pattern must be a class")
     if not is_instance(machine, subject, cls):
         return NONE
     positional = instruction.argument
-    if positional and cls.value in (int, str, float, bool, bytes, list, tuple, dict, set):
-        return TupleValue((subject,))
-    declared = getattr(cls.value, "__match_args__", ())
-    wanted = [*(ConstantValue(name) for name in declared[:positional]), *names.items]
-    found = [attributes.find(machine, subject, machine.object_of(name)) for name in wanted]
-    return NONE if any(item is None for item in found) else TupleValue(tuple(found))
+    declared = getattr(cls.value, "__match_args__", None)
+    asked = [*(declared[:positional] if type(declared) is tuple else ()), *(machine.object_of(name) for name in names.items)]
+    if type(declared) not in (tuple, type(None)) or len(set(asked)) < len(asked) or not all(type(each) is str for each in asked):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    is_whole = declared is None and bool(cls.value.__flags__ & MATCHES_ITSELF)
+    allowed = 1 if is_whole else len(declared or ())
+    if positional > allowed:
+        plural = "" if allowed == 1 else "s"
+        text = f"{cls.value.__name__}() accepts {allowed} positional sub-pattern{plural} ({positional} given)"
+        raise machine.throw(TypeError, text)
+    found = [attributes.find(machine, subject, name) for name in asked]
+    whole = [subject] if is_whole and positional else []
+    return NONE if any(item is None for item in found) else TupleValue((*whole, *found))

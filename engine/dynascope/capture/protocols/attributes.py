@@ -389,6 +389,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     if (written := written_in_class(machine, cls, name)) is not None:
         return written
     entry = lookup(cls, name)
+    if name in ("__annotations__", "__annotate__") and name not in cls.__dict__:
+        entry = MISSING  # those of a base are not its own
     if is_made(cls) and name in ("__dict__", "__annotations__", "__annotate__") and (entry is MISSING or name == "__dict__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if entry is MISSING or name in ("__dict__", "__class__", "__name__", "__qualname__", "__doc__", "__mro__"):
