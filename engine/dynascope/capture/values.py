@@ -651,7 +651,10 @@ def constant_of(value: Value) -> Any:
         return next((part for pair in pairs for part in pair if type(part) is NotConstant), None) or dict(pairs)
     if isinstance(value, SetValue):
         items = [constant_of(item) for item in value.items.values()]
-        return next((item for item in items if type(item) is NotConstant), None) or value.cls(items)
+        unknown = next((item for item in items if type(item) is NotConstant), None)
+        if unknown is None and value.told_order() is not None:
+            return value.recipe.made()
+        return unknown or value.cls(items)
     return NotConstant(value)
 
 
