@@ -315,7 +315,12 @@ def a_dataclass_with_slots():
         x: int
         y: int = 2
 
-    return outcome(setattr, Point(1), "z", 5), Point.__slots__, hasattr(Point(1), "__dict__")
+    @dataclasses.dataclass(slots=True)
+    class Deeper(Point):
+        depth: int = 3
+
+    slots = Point.__slots__, Deeper.__slots__
+    return outcome(setattr, Point(1), "z", 5), outcome(setattr, Deeper(1), "z", 5), slots, hasattr(Point(1), "__dict__")
 
 
 def shape(subject):

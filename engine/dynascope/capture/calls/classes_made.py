@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,9 @@ def object_hears(machine: Machine, arguments: Arguments, keywords: Keywords) -> 
     return NONE
 
 
+MAKING = inspect.signature(dataclasses._process_class)  # type: ignore[attr-defined]
+
+
 @meaning(dataclasses._process_class)  # type: ignore[attr-defined]
 def data_class(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of a class that the program made: `dataclasses` itself writes the methods, which are followed like any."""
@@ -184,6 +188,8 @@ def data_class(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     named = {key: machine.object_of(value) for key, value in keywords.items()}
     if not isinstance(given, ConstantValue) or not is_made(given.value):
         raise cannot(machine, "it writes the methods of a class")
+    if MAKING.bind(given.value, *options, **named).arguments.get("slots"):
+        raise cannot(machine, "it makes another class, with slots")
     cls, entries = given.value, machine.classes[given.value]
     before = dict(vars(cls))
     if any(type(each) is made_classes.Placeholder for each in before.values()):
