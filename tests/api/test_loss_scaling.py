@@ -11,6 +11,7 @@ DEVICES = [pytest.param("cpu", marks=pytest.mark.compiler), pytest.param("cuda",
 LOWER = {"cpu": torch.bfloat16, "cuda": torch.float16}
 OPTIMIZERS = {
     "SGD": lambda parameters: SGD(parameters, 0.01, momentum=0.9),
+    "SGD, fused": lambda parameters: SGD(parameters, 0.01, momentum=0.9, fused=True),
     "AdamW": lambda parameters: AdamW(parameters, 0.01),
     "AdamW, fused": lambda parameters: AdamW(parameters, 0.01, fused=True),
     "Adam, fused, amsgrad": lambda parameters: Adam(parameters, 0.01, fused=True, amsgrad=True, maximize=True),

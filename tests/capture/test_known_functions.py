@@ -92,3 +92,17 @@ def test_a_warning_from_the_command_line():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "tensor([2.])" in done.stdout and "look" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="streams are there")
+def test_streams_of_a_program_that_runs_without_a_gpu():
+    stream = torch.cuda.Stream() if torch.cuda.is_available() else None
+
+    def program(x):
+        with torch.cuda.stream(stream):
+            y = x * 2
+        if stream is not None:
+            stream.synchronize()
+        return y + torch.cuda.device_count()
+
+    assert torch.equal(dynascope.compile(program, fullgraph=True)(torch.ones(3)), torch.full((3,), 2.0))

@@ -1,4 +1,4 @@
-"""Fused optimizers (`AdamW(..., fused=True)`): their one operator for all parameters as what it computes for each.
+"""Fused optimizers (`AdamW(..., fused=True)`, SGD, Adagrad): their one operator for all parameters as what it computes for each.
 
     _fused_adamw_(p, g, m, v, [], steps, lr=, beta1=, ...)     m := lerp(m, g, 1 - beta1); v := ...; p := p - ...
 
@@ -34,20 +34,12 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
         grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
         b, rate = recorder.builder, number_of(lr)
-        leaves_out = None if found_inf is None else b.compare("eq", recorder.value(found_inf), 1.0)
-
-        def put(target: torch.Tensor, before: Value, after: Value) -> None:
-            if leaves_out is not None:
-                after = b.op(aten.where.self, leaves_out, b.convert(before, after.dtype), after)
-            store(recorder, target, after, name)
+        put = _putting(recorder, store, name, found_inf)
 
         for at, tensor in enumerate(parameters):
             step, *given = recorder.values([steps[at], tensor, gradients[at], means[at], squares[at]])
             parameter, gradient, mean, square = (b.convert(each, wide(each.dtype)) for each in given)
-            if grad_scale is not None:
-                gradient = b.div(gradient, b.convert(recorder.value(grad_scale), gradient.dtype))
-                put(gradients[at], given[1], gradient)
-            gradient = b.neg(gradient) if maximize else gradient
+            gradient = _downhill(recorder, gradients[at], gradient, put, grad_scale, maximize)
             if weight_decay and decouples:
                 parameter = b.sub(parameter, b.mul(parameter, rate * weight_decay))
             elif weight_decay:
@@ -67,6 +59,83 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
             put(squares[at], given[3], square)
 
     return apply
+
+
+def sgd(store: Store) -> Callable[..., None]:
+    """ATen's native/cuda/FusedSgdKernel.cu: the first step fills the buffers of momentum, whatever they hold."""
+
+    def apply(
+        recorder: Recorder, parameters: Tensors, gradients: Tensors, buffers: Tensors, *, weight_decay: float, momentum: float,
+        lr: float, dampening: float, nesterov: bool, maximize: bool, is_first_step: bool, grad_scale: Any = None, found_inf: Any = None,
+    ) -> None:  # fmt: skip
+        b, rate = recorder.builder, number_of(lr)
+        put = _putting(recorder, store, "_fused_sgd_", found_inf)
+        for at, tensor in enumerate(parameters):
+            given = recorder.values([tensor, gradients[at]])
+            parameter, gradient = (b.convert(each, wide(each.dtype)) for each in given)
+            gradient = _downhill(recorder, gradients[at], gradient, put, grad_scale, maximize)
+            if weight_decay:
+                gradient = b.add(gradient, b.mul(parameter, weight_decay))
+            if momentum:
+                before = recorder.value(buffers[at])
+                moved = gradient
+                if not is_first_step:
+                    kept = b.mul(b.convert(before, wide(before.dtype)), momentum)
+                    moved = b.add(kept, b.mul(gradient, 1 - dampening))
+                put(buffers[at], before, moved)
+                gradient = b.add(gradient, b.mul(moved, momentum)) if nesterov else moved
+            put(tensor, given[0], b.sub(parameter, b.mul(gradient, rate)))
+
+    return apply
+
+
+def adagrad(store: Store) -> Callable[..., None]:
+    """ATen's native/cpu/FusedAdagradKernel.cpp: the rate of a step follows from how many were made, in float64."""
+
+    def apply(
+        recorder: Recorder, parameters: Tensors, gradients: Tensors, sums: Tensors, steps: Tensors, *, lr: float, lr_decay: float,
+        weight_decay: float, eps: float, maximize: bool, grad_scale: Any = None, found_inf: Any = None,
+    ) -> None:  # fmt: skip
+        b, rate = recorder.builder, number_of(lr)
+        put = _putting(recorder, store, "_fused_adagrad_", found_inf)
+        for at, tensor in enumerate(parameters):
+            step, *given = recorder.values([steps[at], tensor, gradients[at], sums[at]])
+            parameter, gradient, total = (b.convert(each, wide(each.dtype)) for each in given)
+            gradient = _downhill(recorder, gradients[at], gradient, put, grad_scale, maximize)
+            if weight_decay:
+                gradient = b.add(gradient, b.mul(parameter, weight_decay))
+            total = b.add(total, b.mul(gradient, gradient))
+            slower = b.add(b.mul(b.sub(b.convert(step, torch.float64), 1.0), lr_decay), 1.0)
+            size = b.convert(b.div(b.full([], rate, like=slower), slower), parameter.dtype)
+            put(tensor, given[0], b.sub(parameter, b.div(b.mul(gradient, size), b.add(b.sqrt(total), eps))))
+            put(sums[at], given[2], total)
+
+    return apply
+
+
+Put = Callable[[torch.Tensor, Value, Value], None]
+
+
+def _putting(recorder: Recorder, store: Store, name: str, found_inf: Any) -> Put:
+    """Writes what a tensor becomes, or what it was where the loss scaler found that gradients overflowed."""
+    b = recorder.builder
+    leaves_out = None if found_inf is None else b.compare("eq", recorder.value(found_inf), 1.0)
+
+    def put(target: torch.Tensor, before: Value, after: Value) -> None:
+        if leaves_out is not None:
+            after = b.op(aten.where.self, leaves_out, b.convert(before, after.dtype), after)
+        store(recorder, target, after, name)
+
+    return put
+
+
+def _downhill(recorder: Recorder, target: torch.Tensor, gradient: Value, put: Put, grad_scale: Any, maximize: bool) -> Value:
+    """The gradient without the loss's scale, which is written where the gradient is; turned round where the loss is to grow."""
+    b = recorder.builder
+    if grad_scale is not None:
+        before, gradient = gradient, b.div(gradient, b.convert(recorder.value(grad_scale), gradient.dtype))
+        put(target, before, gradient)
+    return b.neg(gradient) if maximize else gradient
 
 
 def _correction(b: StepBuilder, beta: float, step: Value) -> Value:

@@ -16,6 +16,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.values import NONE, ListValue, TensorValue, TupleValue, Value
+from dynascope.meta_kernels import fused_optimizers  # noqa: F401 (it registers them)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine

@@ -207,7 +207,28 @@ def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> 
     folded = [constant_of(side) for side in (left, right)]
     if not any(type(side) is NotConstant for side in folded) and op.in_place_method is None:
         return from_constant(machine, compute(machine, op.function, tuple(folded)))
+    if op.method in ORDERING and is_ordered_by_items(left, right, op):
+        return order_of_items(machine, op, left, right)
     return by_methods(machine, op, left, right)
+
+
+ORDERING = ("__lt__", "__le__", "__gt__", "__ge__")
+
+
+def is_ordered_by_items(left: Value, right: Value, op: Operator) -> bool:
+    """Two lists or two tuples, of no class with an order of its own."""
+    if not isinstance(left, (ListValue, TupleValue)) or not isinstance(right, (ListValue, TupleValue)):
+        return False
+    base = list if isinstance(left, ListValue) else tuple
+    return all(lookup(side.python_type, name) is vars(base)[name] for side in (left, right) for name in (op.method, op.reflected))
+
+
+def order_of_items(machine: Machine, op: Operator, left: ListValue | TupleValue, right: ListValue | TupleValue) -> Any:
+    """The first two items that differ say it, and nothing after them is asked: `sorted(tensors.items())` compares names."""
+    for one, other in zip(left.items, right.items, strict=False):
+        if not are_equal(machine, one, other):
+            return apply(machine, op, machine.realize(one), machine.realize(other))
+    return boolean(op.function(len(left.items), len(right.items)))
 
 
 def kind_of(value: Value) -> type:
