@@ -18,7 +18,7 @@ Where gradients are taken inside after such a place, autograd takes them, throug
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,9 @@ def parts_by_histories(
     after = {at for at, node in enumerate(nodes) if node in apart}
     borders, befores = sorted({*_borders(nodes, had), *others, *after}), _Befores(nodes)
     differ = len({befores.of(example) for _, example, _ in had}) > 1
+    through = _Befores(nodes, _functions_read(had))
+    if _differ_between_borders(borders, had, through):
+        befores, differ = through, True
     if not differ or (inside and not apart):  # which follow histories that this would cut
         befores = None
     if not borders and befores is None:
@@ -74,16 +77,34 @@ def _had(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[Had]:
     return list(had.values())
 
 
-def _borders(nodes: Sequence[fx.Node], had: Iterable[Had]) -> list[int]:
+def _borders(nodes: Sequence[fx.Node], had: Sequence[Had]) -> list[int]:
     """The places in the order of the nodes after which another part begins: there others are computed from what was computed."""
-    reached = {node: set(functions_of([example])) - {example.grad_fn} for node, example, _ in had}
-    borders = {
-        min(end, last - 1)
-        for _, example, end in had
-        for other, derived, last in had
-        if last > 0 and example.grad_fn in reached[other] and derived._base is not example
-    }
-    return sorted(borders)
+    return sorted({min(end, last - 1) for _, end, last in _computed_from_others(had) if last > 0})
+
+
+def _functions_read(had: Sequence[Had]) -> frozenset[Any]:
+    """Autograd's functions of those that others are computed from."""
+    return frozenset(function_of(example) for example, _, _ in _computed_from_others(had))
+
+
+def _computed_from_others(had: Sequence[Had]) -> Iterator[tuple[torch.Tensor, int, int]]:
+    """Of each that another one is computed from its example and place, and the place of the other."""
+    reached = {node: set(functions_of([example])) - {function_of(example)} for node, example, _ in had}
+    for _, example, end in had:
+        for other, derived, last in had:
+            if function_of(example) in reached[other] and derived._base is not example:
+                yield example, end, last
+
+
+def _differ_between_borders(borders: Sequence[int], had: Iterable[Had], through: _Befores) -> bool:
+    """Whether of two between the same borders one is computed from a result of an earlier part and the other is not: a pass of the other
+    would enter that part."""
+    met: dict[int, frozenset[Any]] = {}
+    for _, example, last in had:
+        found = through.of(example)
+        if met.setdefault(sum(border < last for border in borders), found) != found:
+            return True
+    return False
 
 
 def without_a_way(graph: fx.GraphModule, shown: Collection[fx.Node]) -> fx.Node | None:
@@ -103,13 +124,15 @@ def _first_cut(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> fx.Node 
 
 
 class _Befores:
-    """The histories from before the graph that tensors lead to: the leaves that stand for them and are no inputs themselves."""
+    """The histories from before that tensors lead to: of the graph the leaves that stand for them and are no inputs themselves, of a
+    part those of autograd's functions that are in `ends`."""
 
-    def __init__(self, nodes: Sequence[fx.Node]) -> None:
+    def __init__(self, nodes: Sequence[fx.Node], ends: frozenset[Any] = frozenset()) -> None:
+        self.ends = ends
         self.inputs = {id(node.meta.get("example_value")) for node in nodes if node.op == "placeholder"}
-        self.known: dict[Any, frozenset[int]] = {}
+        self.known: dict[Any, frozenset[Any]] = {}
 
-    def of(self, example: torch.Tensor) -> frozenset[int]:
+    def of(self, example: torch.Tensor) -> frozenset[Any]:
         function = function_of(example)
         if function is None:
             return frozenset()
@@ -123,7 +146,7 @@ class _Befores:
                 continue
             leaf = node.variable if type(node).__name__ == ACCUMULATES else None
             own = frozenset() if leaf is None or id(leaf) in self.inputs else frozenset({id(leaf)})
-            self.known[node] = own.union(*(self.known[each] for each in following))
+            self.known[node] = own.union(self.ends.intersection(following), *(self.known[each] for each in following))
             pending.pop()
         return self.known[function]
 
@@ -133,7 +156,7 @@ def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores 
     drawn. What takes one result of several belongs to the operation that gives them, what has no history to what it is computed from."""
     keeps_order = any(map(is_ordered, nodes))
     levels: dict[fx.Node, int] = {}
-    kinds: list[tuple[int, frozenset[int]]] = []
+    kinds: list[tuple[int, frozenset[Any]]] = []
     latest = 0
     for at, node in enumerate(nodes):
         if node.op in ("placeholder", "output") or is_computed_number(node):

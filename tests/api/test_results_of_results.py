@@ -184,3 +184,40 @@ def test_gradients_taken_inside():
         hidden, loss, first = run(x, weight)
         found.append((retain(x, weight, hidden, loss), first))
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("has_history", [False, True])
+def test_a_pass_of_what_reads_no_result_leaves_those_that_are_read(order, has_history):
+    """A critic beside a head on what is given back too: each has its own pass."""
+
+    def heads(x, weight):
+        hidden = x @ weight
+        return hidden, hidden.sin().sum(), (x * x).sum()
+
+    def run(function):
+        leaf, weight = torch.full((3, 2), 0.5, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+        results = function(leaf.view(3, 2) if has_history else leaf, weight)
+        for number in order:
+            results[number].backward()
+        return leaf.grad, weight.grad
+
+    for ours, theirs in zip(run(dynascope.compile(heads)), run(heads), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.expects("backward-call")
+def test_what_is_computed_for_its_error_alone_has_no_pass():
+    def program(x, weight):
+        product = x * weight
+        torch.nn.functional.elu(product)  # of no elements: what refuses that says so though nobody reads it
+        x.sum().backward()
+        return product
+
+    def run(function):
+        leaf, weight = torch.ones(0, 2, requires_grad=True), torch.ones((), requires_grad=True)
+        function(leaf.view(0, 2), weight).sum().backward()
+        return leaf.grad, weight.grad
+
+    for ours, theirs in zip(run(dynascope.compile(program)), run(program), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -260,7 +260,7 @@ class GraphBuilder:
                     each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
                 ]
                 if results:
-                    found.append(results[0])
+                    found.append(self._detached(results[0]))
                 else:
                     self.kept.add(node)
             else:
@@ -268,6 +268,16 @@ class GraphBuilder:
             needed.update(values_read(node))
             read.update(map(storage_of, values_read(node)))
         return found[::-1]
+
+    def _detached(self, node: fx.Node) -> fx.Node:
+        """What the node computes, through which nobody differentiates: it is there for its error."""
+        if not node.meta["example_value"].requires_grad:
+            return node
+        with self.graph.inserting_after(node):
+            detached = self.call("call_method", "detach", (node,), {})
+        detached.meta["user_stack"], detached.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
+        self.describe(detached, node.meta["example_value"].detach(), node.meta.get("device"))
+        return detached
 
     def _copied(self, node: fx.Node) -> fx.Node:
         """What the node computes, where it is written over later. Its sizes may be numbers that are read off the node."""
