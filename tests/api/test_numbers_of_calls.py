@@ -199,6 +199,24 @@ def test_answers_that_are_no_numbers_decide():
     assert len(made) <= 4
 
 
+@pytest.mark.parametrize("logarithm", [math.log, np.log])
+def test_a_branch_on_what_has_no_value_is_left_to_python(logarithm):
+    def program(x, n):
+        return x * 2 if logarithm(n) > 1 else x
+
+    compiled = dynascope.compile(program, backend="eager")
+    for n in (3.0, 2.0, 4.0, 0.0, 5.0, -1.0):
+        outcomes_of_both = []
+        for function in (compiled, program):
+            with warnings.catch_warnings(), dynascope.expected("program-raises", "foreign-call", required=False):
+                warnings.simplefilter("ignore")
+                try:
+                    outcomes_of_both.append(function(torch.ones(2), n).tolist())
+                except ValueError as error:
+                    outcomes_of_both.append(str(error))
+        assert outcomes_of_both[0] == outcomes_of_both[1], n
+
+
 @pytest.mark.may_break
 def test_functions_that_a_program_makes_are_called_by_the_program():
     """`numpy.frompyfunc` makes what looks like NumPy's own."""

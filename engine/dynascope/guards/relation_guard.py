@@ -17,6 +17,9 @@ from dynascope.guards.source import ExtentSource, Source
 from dynascope.sizes.expression import of_root, substitute, text
 from dynascope.sizes.relations import Relation
 
+NOT_COMPUTED = (ArithmeticError, ValueError)
+"""A relation between numbers that have no logarithm is not."""
+
 
 @dataclass(frozen=True)
 class RelationHolds(Predicate):
@@ -27,7 +30,10 @@ class RelationHolds(Predicate):
     words: str
 
     def holds(self, *numbers: Any) -> bool:
-        return self.relation.is_true(dict(zip(self.names, numbers, strict=True)))
+        try:
+            return self.relation.is_true(dict(zip(self.names, numbers, strict=True)))
+        except NOT_COMPUTED:
+            return False
 
     @property
     def says_equal(self) -> bool:
@@ -61,7 +67,7 @@ def relations_check(
     lines: list[str] = []
     layouts: set[tuple[int, str]] = set()
     conditions = []
-    environment: dict[str, Any] = {"is_same": _is_same}
+    environment: dict[str, Any] = {"is_same": _is_same, "not_computed": NOT_COMPUTED}
     for predicate, sources in guards:
         for source in sources:
             if source not in reads:
@@ -79,7 +85,10 @@ def relations_check(
         [
             f"def check({', '.join(f'v{at}' for at in range(len(places)))}):",
             *lines,
-            f"    return {' and '.join(conditions)}",
+            "    try:",
+            f"        return {' and '.join(conditions)}",
+            "    except not_computed:",
+            "        return False",
         ]
     )
     exec(compile(source, "<sizes>", "exec"), environment)
