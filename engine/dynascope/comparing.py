@@ -13,7 +13,7 @@ import torch
 
 from dynascope.backends import kernels_written
 from dynascope.capture import CapturedGraph
-from dynascope.checking.runs import copies, same_numbers
+from dynascope.checking.runs import same_numbers, taken
 from dynascope.costs import fastest
 from dynascope.frame import hook
 from dynascope.recording import Recorder
@@ -62,8 +62,8 @@ class Comparer:
 
 def _everything(call: Callable, inputs: Sequence[Any]) -> list[Any]:
     """Results, the inputs after the call, and gradients."""
-    given = copies(inputs)
-    wanted = [value for value in given if isinstance(value, torch.Tensor) and value.requires_grad]
+    given, leaves = taken(inputs)
+    wanted = [leaf for leaf in leaves if leaf is not None]
     with same_numbers():
         outputs = list(call(*given))
         results = [value for value in outputs if isinstance(value, torch.Tensor) and value.requires_grad]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dynascope.capture import CapturedGraph
-from dynascope.checking.runs import copies, same_numbers
+from dynascope.checking.runs import same_numbers, taken
 from dynascope.frame import hook
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.recording import Recorder
@@ -71,8 +71,8 @@ def fastest(calls: Sequence[Callable], inputs: Sequence[Any]) -> list[float]:
 
 
 def _seconds(call: Callable, inputs: Sequence[Any]) -> float:
-    given = copies(inputs)
-    wanted = [value for value in given if isinstance(value, torch.Tensor) and value.requires_grad]
+    given, leaves = taken(inputs)
+    wanted = [leaf for leaf in leaves if leaf is not None]
     with same_numbers():
         _wait(inputs)
         start = time.perf_counter()

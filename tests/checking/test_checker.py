@@ -8,6 +8,7 @@ import torch
 from dynascope import recording
 from dynascope.checking.checker import Checker, distance
 from dynascope.checking.runs import in_double, in_eager, with_all_values
+from dynascope.comparing import Comparer
 
 pytestmark = pytest.mark.compiler
 
@@ -53,6 +54,27 @@ def test_lines_whose_sizes_depend_on_data(recorder):
     f(torch.randn(4, 8))
     facts, notes = checked(recorder)
     assert {"y", "z"} <= {fact.name for fact in facts} and not any(fact.differs for fact in facts) and not notes
+
+
+@pytest.mark.parametrize("kind", [Checker, Comparer])
+def test_what_was_computed_before_the_call_is_written(recorder, kind):
+    """A copy that is a leaf could not be; and a leaf of the program's stays one, whose gradient is kept."""
+    recorder.check = kind(recorder)
+
+    @dynascope.compile
+    def f(x, part, w):
+        x.mul_(2)
+        part.add_(w)
+        return (x * w).sum()
+
+    w = torch.ones(4, requires_grad=True)
+    x = torch.arange(8.0, requires_grad=True) * 1
+    f(x[:4], x[4:], w).backward()
+    report = recorder.report()
+    assert not [graph.beside_eager.failure for graph in report.graphs if graph.beside_eager and graph.beside_eager.failure]
+    assert not [note.message for note in report.notes if note.code == "not-checked"]
+    gradients = {fact.name for fact in report.checks if fact.kind == "gradient"}
+    assert gradients == {"x", "w"} if kind is Checker else report.graphs[0].beside_eager.difference == 0
 
 
 def wrong(graph, inputs):

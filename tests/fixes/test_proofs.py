@@ -89,6 +89,32 @@ def test_the_side_that_is_not_taken_has_an_infinite_gradient(program, prover, ca
     assert safe in text
 
 
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("return x * math.exp(x.mean())", "torch.exp(x.mean()).detach()"),
+        ("return x * min(math.exp(x.mean()), 9.0)", "torch.clamp(torch.exp(x.mean()).detach(), max=9.0)"),
+        ("return torch.tensor([math.sin(x.mean()), 1.0])", "torch.tensor([torch.sin(x.mean()), 1.0])"),
+        ("return x * math.exp(model.weight.mean()) + model(x)", "torch.exp(model.weight.mean()).detach()"),
+    ],
+)
+def test_a_number_led_no_gradient(program, prover, body, expected):
+    """The program takes none; whoever does would get another one."""
+    text = f"import math\n{HEAD}def f(x):\n    {body}\n\n\nmodel = torch.nn.Linear(3, 3)\nf(torch.ones(3))\n"
+    mended = mend(program(text), prover)
+    assert expected in str(mended.texts) and not mended.left
+
+
+def test_values_where_an_edit_answers_otherwise(program, prover):
+    """Only numbers on the other side of the branch tell that they are not alike."""
+    text = HEAD + "def f(x):\n    if x.sum() > 0:\n        return x * 2\n    return x * 3\n\n\nf(torch.ones(3))\n"
+    there = program(text)
+    before, after = prover.tried(there, {}), prover.tried(there, {there.file: text.replace("* 3", "* 4")})
+    assert any("other signs" in name for name in prover.compared(before, after)["kept"])
+    after = prover.tried(there, {there.file: text.replace("x * 3", "x[5]")})
+    assert any("other signs" in name for name in prover.compared(before, after)["kept"])
+
+
 def test_a_loss_that_is_not_a_number_may_not_be_chosen_away(program, prover):
     """What it was computed from would get a gradient of NaN, which the branch keeps from it."""
     body = "    loss = (x * w).sum()\n    if torch.isnan(loss):\n        loss = torch.zeros(())\n    return loss\n"

@@ -18,8 +18,8 @@ from dynascope.captures.calls import Call, Observed, difference, observed, other
 from dynascope.captures.surroundings import Surroundings
 from dynascope.captures.systems import SYSTEMS, Capture, Missing, quietly
 
-TIMES = 20
-SECONDS = 0.2
+TIMES = 50
+SECONDS = 1.0
 MOST_CALLS = 12
 
 

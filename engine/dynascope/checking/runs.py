@@ -22,6 +22,7 @@ from dynascope.repeatable import draws_numbers
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TO_LOW = frozenset({"float", "half", "bfloat16", "type_as"})
 """Methods that would leave float64."""
+Taken = tuple[list[Any], list[torch.Tensor | None]]
 
 
 @dataclass
@@ -45,6 +46,35 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
         if isinstance(given, torch.Tensor) and given.requires_grad:
             value.requires_grad_()
     return made
+
+
+def taken(inputs: Sequence[Any], change: Callable[[Any], Any] = lambda value: value) -> Taken:
+    """Copies to call with, and beside each the leaf that its gradient leads to, None where there is none. What was computed before the
+    call is so here: a leaf that leads a gradient may not be written in place, and it may."""
+    given = [change(value) for value in copies(inputs)]
+    leaves: list[torch.Tensor | None] = [None] * len(given)
+    for at, (value, original) in enumerate(zip(given, inputs, strict=True)):
+        if not isinstance(value, torch.Tensor) or not value.requires_grad:
+            continue
+        leaves[at] = value
+        if original.grad_fn is not None:
+            leaves[at] = value.detach().clone().requires_grad_()
+            with torch.enable_grad():
+                given[at] = _Computed.apply(leaves[at], value.detach())
+    return given, leaves
+
+
+class _Computed(torch.autograd.Function):
+    """The second, in its memory, as if it had been computed from the first."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return gradients[0], None
 
 
 @contextmanager
@@ -98,7 +128,7 @@ class _Double(_Noting):
 
 def in_eager(module: fx.GraphModule, inputs: Sequence[Any]) -> Values:
     values = Values()
-    _run(_Noting(module, values).run, copies(inputs), values)
+    _run(_Noting(module, values).run, taken(inputs), values)
     return values
 
 
@@ -107,7 +137,7 @@ def in_double(module: fx.GraphModule, inputs: Sequence[Any], eager: Values) -> V
     default = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
-        _run(_Double(module, values, eager.made).run, [_leaf(value) for value in copies(inputs)], values)
+        _run(_Double(module, values, eager.made).run, taken(inputs, _leaf), values)
     finally:
         torch.set_default_dtype(default)
     return values
@@ -116,7 +146,7 @@ def in_double(module: fx.GraphModule, inputs: Sequence[Any], eager: Values) -> V
 def compiled(function: Callable[..., Sequence[Any]], inputs: Sequence[Any], names: Sequence[str]) -> Values:
     """`names`: of the last outputs, which are the values of every line; none where they could not be had."""
     values = Values()
-    outputs = _run(function, copies(inputs), values, left_out=len(names))
+    outputs = _run(function, taken(inputs), values, left_out=len(names))
     if names and not values.trouble:
         values.made = {
             name: value.detach() for name, value in zip(names, outputs[len(outputs) - len(names) :], strict=True)
@@ -145,17 +175,18 @@ def with_all_values(module: fx.GraphModule) -> tuple[fx.GraphModule, tuple[str, 
     return fx.GraphModule(module, graph), tuple(names)
 
 
-def _run(call: Callable[..., Any], inputs: list[Any], values: Values, left_out: int = 0) -> list[Any]:
+def _run(call: Callable[..., Any], given: Taken, values: Values, left_out: int = 0) -> list[Any]:
     """The outputs; and the inputs' gradients, of a sum in which every output's element has a weight of its own."""
+    inputs, leaves = given
     try:
         with same_numbers(), torch.enable_grad():
             outputs = list(call(*inputs))
             own = outputs[: len(outputs) - left_out]
             weighed = [_weighed(value) for value in own if _is_differentiable(value)]
-            wanted = [at for at, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.requires_grad]
+            wanted = {at: leaf for at, leaf in enumerate(leaves) if leaf is not None}
             if weighed and wanted:
                 total = torch.stack([value.double() for value in weighed]).sum()
-                found = torch.autograd.grad(total, [inputs[at] for at in wanted], allow_unused=True)
+                found = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)
                 pairs = zip(wanted, found, strict=True)
                 values.gradients = {at: gradient for at, gradient in pairs if gradient is not None}
         return outputs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from dynascope.fixes.branches import truth, words_of
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, called_name
 
@@ -19,10 +20,15 @@ def asserted_in_graph(site: Site) -> Fix | None:
     if source.indentation(statement) is None:
         return None
     if isinstance(statement, ast.Assert):
-        condition, message = source.text_of(statement.test), statement.msg
+        # `not` and `and` would ask for a truth of Python's.
+        is_written = isinstance(statement.test, ast.BoolOp | ast.UnaryOp)
+        condition = words_of(truth(statement.test, torch)) if is_written else source.text_of(statement.test)
+        message = statement.msg
         error = "AssertionError"
     elif isinstance(statement, ast.If) and not statement.orelse and (raised := _raised(statement)) is not None:
-        condition = f"{torch}.logical_not({source.text_of(statement.test)})"
+        is_written = isinstance(statement.test, ast.BoolOp | ast.UnaryOp)
+        test = words_of(truth(statement.test, torch)) if is_written else source.text_of(statement.test)
+        condition = f"{torch}.logical_not({test})"
         error, message = called_name(raised) or "error", next(iter(raised.args), None)
     else:
         return None

@@ -71,7 +71,7 @@ def chosen_expression(site: Site) -> Fix | None:
     value = _results(torch, truth(found.test, torch), found.body, found.orelse)
     if value is None:
         return None
-    text = _text(value)
+    text = words_of(value)
     is_alone = isinstance(source.parent(found), ast.Assign | ast.Return)
     return Fix(TITLE, (*imports, source.replaced(found, text if is_alone or not isinstance(value, ast.Tuple) else f"({text})")))
 
@@ -83,7 +83,7 @@ def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[a
     if len(rest) == 1:
         value = _results(torch, condition, first, last)
         edit = (
-            Edit(statement.lineno, statement.col_offset, *end_of(rest[0]), f"return {_text(value)}") if value else None
+            Edit(statement.lineno, statement.col_offset, *end_of(rest[0]), f"return {words_of(value)}") if value else None
         )
         return Fix(TITLE, (*imports, edit)) if edit else None
     # What follows may give other values to what the early result is made of.
@@ -91,8 +91,8 @@ def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[a
     value = _results(torch, ast.Name(is_early), ast.Name(early), last)
     if value is None or isinstance(first, ast.Tuple):
         return None
-    head = f"{is_early} = {_text(condition)}\n{indentation}{early} = {source.text_of(first)}"
-    return Fix(TITLE, (*imports, source.replaced(statement, head), source.replaced(last, _text(value))))
+    head = f"{is_early} = {words_of(condition)}\n{indentation}{early} = {source.text_of(first)}"
+    return Fix(TITLE, (*imports, source.replaced(statement, head), source.replaced(last, words_of(value))))
 
 
 def _results(torch: str, condition: ast.expr, first: ast.expr, last: ast.expr) -> ast.expr | None:
@@ -193,7 +193,8 @@ def _call(torch: str, name: str, *arguments: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name(torch), name), list(arguments), [])
 
 
-def _text(node: ast.expr) -> str:
+def words_of(node: ast.expr) -> str:
+    """Of an expression that was put together here."""
     return ast.unparse(ast.fix_missing_locations(node))
 
 

@@ -3,14 +3,18 @@
 x / x.abs().max().item()        ->  x / x.abs().max()
 math.exp(x.mean())              ->  torch.exp(x.mean())
 torch.tensor([x.mean(), x.std()])  ->  torch.stack([x.mean(), x.std()])
+
+A number led no gradient, and the tensor in its place does: where that makes another result, it is detached.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
-from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.source import called_name, method_called
+from dynascope.fixes.edits import Edit
+from dynascope.fixes.fix import Fix, Kind, Site
+from dynascope.fixes.source import called_name, end_of, method_called
 
 CONVERSIONS = frozenset({"float", "bool"})
 MATH = {
@@ -20,25 +24,38 @@ MATH = {
     "hypot": "hypot", "copysign": "copysign", "lgamma": "lgamma", "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 """What `math` and torch call the same function."""
+DETACHED = ".detach()"
 OF_TWO = {"max": "maximum", "min": "minimum"}
+LIMIT = {"max": "min", "min": "max"}
 
 
-def item_dropped(site: Site) -> Fix | None:
+Conversion = Callable[[Site, bool], Fix | None]
+
+
+def leading(kind: Conversion) -> Kind:
+    """The tensor takes part with its gradient."""
+    return lambda site: kind(site, False)
+
+
+def detached(kind: Conversion) -> Kind:
+    """It leads no gradient, as the number did."""
+    return lambda site: kind(site, True)
+
+
+def item_dropped(site: Site, is_detached: bool) -> Fix | None:
     found = method_called(site.node)
     if found is None or found[1] != "item" or found[2].args:
         return None
-    return Fix(
-        "Leave out .item(): the tensor does what the number did",
-        (site.source.replaced(site.node, site.source.text_of(found[0])),),
-    )
+    text = site.source.operand(found[0]) + DETACHED if is_detached else site.source.text_of(found[0])
+    return Fix("Leave out .item(): " + _does(is_detached), (site.source.replaced(site.node, text),))
 
 
-def conversion_dropped(site: Site) -> Fix | None:
+def conversion_dropped(site: Site, is_detached: bool) -> Fix | None:
     node, name = site.node, called_name(site.node)
     if name not in CONVERSIONS or not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return None
-    text = site.source.operand(node.args[0])
-    return Fix(f"Leave out {name}(): the tensor does what the number did", (site.source.replaced(node, text),))
+    text = site.source.operand(node.args[0]) + DETACHED * is_detached
+    return Fix(f"Leave out {name}(): " + _does(is_detached), (site.source.replaced(node, text),))
 
 
 def int_kept(site: Site) -> Fix | None:
@@ -49,15 +66,15 @@ def int_kept(site: Site) -> Fix | None:
     return Fix("Convert with .long(): the tensor does what the number did", (site.source.replaced(node, text),))
 
 
-def list_unbound(site: Site) -> Fix | None:
+def list_unbound(site: Site, is_detached: bool) -> Fix | None:
     found = method_called(site.node)
     if found is None or found[1] != "tolist":
         return None
-    text = f"{site.source.operand(found[0])}.unbind()"
+    text = f"{site.source.operand(found[0])}{DETACHED * is_detached}.unbind()"
     return Fix("Take the tensor apart with .unbind() in place of .tolist()", (site.source.replaced(site.node, text),))
 
 
-def stacked(site: Site) -> Fix | None:
+def stacked(site: Site, is_detached: bool) -> Fix | None:
     """`torch.tensor` of a list of tensors takes each one's value out."""
     torch, _ = site.source.torch
     calls = [
@@ -77,7 +94,8 @@ def stacked(site: Site) -> Fix | None:
             continue
         bare = [(element, _bare(element)) for element in elements]
         taken = [site.source.replaced(element, site.source.text_of(inside)) for element, inside in bare if inside is not element]
-        return Fix("Join the tensors with torch.stack", (site.source.replaced(call.func, f"{torch}.stack"), *taken))
+        title = "Join the tensors with torch.stack" + ", detached" * is_detached
+        return Fix(title, (site.source.replaced(call.func, f"{torch}.stack"), *taken, *_end(call, is_detached)))
     return None
 
 
@@ -91,7 +109,7 @@ def _bare(node: ast.expr) -> ast.expr:
     return node
 
 
-def math_twin(site: Site) -> Fix | None:
+def math_twin(site: Site, is_detached: bool) -> Fix | None:
     name, node = called_name(site.node), site.node
     if not name.startswith("math.") or not isinstance(node, ast.Call):
         return None
@@ -99,11 +117,20 @@ def math_twin(site: Site) -> Fix | None:
     torch, imports = site.source.torch
     if twin is None:
         return None
-    return Fix(f"Call torch.{twin} in place of {name}", (*imports, site.source.replaced(node.func, f"{torch}.{twin}")))
+    title = f"Call torch.{twin} in place of {name}" + ", detached" * is_detached
+    return Fix(title, (*imports, site.source.replaced(node.func, f"{torch}.{twin}"), *_end(node, is_detached)))
+
+
+def _does(is_detached: bool) -> str:
+    return "the tensor does what the number did" + ", detached" * is_detached
+
+
+def _end(call: ast.Call, is_detached: bool) -> tuple[Edit, ...]:
+    return (Edit(*end_of(call), *end_of(call), DETACHED),) if is_detached else ()
 
 
 def of_two(site: Site) -> Fix | None:
-    """`max(a, b)` of tensors asks which is greater; of three it is that of two twice."""
+    """`max(a, b)` of tensors asks which is greater; of three it is that of two twice. A number is a limit."""
     node = site.node
     call = next((n for n in (node, *site.source.above(node)) if called_name(n) in OF_TWO), None)
     if not isinstance(call, ast.Call) or len(call.args) < 2 or call.keywords:
@@ -111,8 +138,20 @@ def of_two(site: Site) -> Fix | None:
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     torch, imports = site.source.torch
-    twin = OF_TWO[called_name(call)]
-    first, *others = map(site.source.text_of, call.args)
+    name = called_name(call)
+    if all(map(_is_number, call.args)):
+        return None
+    numbers = [argument for argument in call.args if _is_number(argument)]
+    first, *others = (site.source.text_of(argument) for argument in call.args if argument not in numbers)
     for other in others:
-        first = f"{torch}.{twin}({first}, {other})"
-    return Fix(f"Call torch.{twin} in place of {called_name(call)}", (*imports, site.source.replaced(call, first)))
+        first = f"{torch}.{OF_TWO[name]}({first}, {other})"
+    for number in numbers:
+        first = f"{torch}.clamp({first}, {LIMIT[name]}={site.source.text_of(number)})"
+    twin = OF_TWO[name] if not numbers else "clamp"
+    return Fix(f"Call torch.{twin} in place of {name}", (*imports, site.source.replaced(call, first)))
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)

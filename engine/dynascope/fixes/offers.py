@@ -32,6 +32,13 @@ from dynascope.report.user_files import same_file
 NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.function_with_torch)
 CHOICES: tuple[Kind, ...] = (branches.chosen_values, branches.chosen_result, branches.chosen_expression)
 TOLD: tuple[Kind, ...] = (reporting.told_uncompiled, reporting.told_under_condition)
+TAKEN_OUT = (conversions.item_dropped, conversions.conversion_dropped, conversions.list_unbound, conversions.stacked)
+NUMBERS: tuple[Kind, ...] = (
+    *map(conversions.leading, TAKEN_OUT),
+    *map(conversions.detached, TAKEN_OUT),
+    conversions.int_kept,
+)
+MATH: tuple[Kind, ...] = (conversions.leading(conversions.math_twin), conversions.detached(conversions.math_twin))
 KINDS: dict[str, tuple[Kind, ...]] = {
     "print-call": TOLD,
     "data-dependent-branch": (
@@ -44,11 +51,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     ),
     "data-dependent-value": (
         *TOLD,
-        conversions.item_dropped,
-        conversions.conversion_dropped,
-        conversions.int_kept,
-        conversions.list_unbound,
-        conversions.stacked,
+        *NUMBERS,
         *NUMPY,
     ),
     "data-dependent-shape": (
@@ -57,7 +60,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         indexing.mask_in_place_of_places,
         indexing.written_under_mask,
     ),
-    "foreign-call": (*TOLD, conversions.math_twin, *NUMPY, hoisting.read_at_the_call, *own_operators.KINDS),
+    "foreign-call": (*TOLD, *MATH, *NUMPY, hoisting.read_at_the_call, *own_operators.KINDS),
     "foreign-value": (*TOLD, *NUMPY, *own_operators.KINDS),
     "unsupported-attribute": (hoisting.read_at_the_call,),
     "aliased-mutation": (sharing.reader_cloned,),

@@ -35,7 +35,7 @@ def told_uncompiled(site: Site) -> Fix | None:
 def told_under_condition(site: Site) -> Fix | None:
     """`if norm > 1: warnings.warn(...)`: the branch is there for what it tells."""
     source, statement = site.source, site.source.statement(site.node)
-    if not isinstance(statement, ast.If) or statement.orelse or not all(map(_tells, statement.body)):
+    if not isinstance(statement, ast.If) or not _only_tells(statement):
         return None
     torch, imports = source.torch
     test = source.text_of(statement.test)
@@ -56,11 +56,12 @@ def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
     names = set().union(*map(_names, found))
     for each in statements:
         if each not in found and _uses(each) & names:
-            if not (_is_call(each) or (isinstance(each, ast.Assign) and _names(each))):
+            if not (_is_call(each) or _only_tells(each) or (isinstance(each, ast.Assign) and _names(each))):
                 return []
             found.append(each)
             names |= _names(each)
-    return found
+    inside = {part for each in found for part in ast.walk(each) if part is not each}
+    return [each for each in found if each not in inside]
 
 
 def _tells(statement: ast.stmt) -> bool:
@@ -69,6 +70,10 @@ def _tells(statement: ast.stmt) -> bool:
     function = statement.value.func
     last = function.attr if isinstance(function, ast.Attribute) else dotted(function)
     return last in TELLS
+
+
+def _only_tells(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and not statement.orelse and all(map(_tells, statement.body))
 
 
 def _is_call(statement: ast.stmt) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from dynascope.report.user_files import is_user_file
 
 ROUNDS = 4
 """A break that is gone may show another one behind it."""
+TRIED_BEHIND = 4
+"""How many fixes of such a one are tried with the first."""
 Texts = Mapping[str, str]
 Count = Callable[[CompileReport], Any]
 """What is to become less."""
@@ -116,7 +119,26 @@ class _Search:
         return _State(dict(self.given), outcome)
 
     def proved(self, before: _State, chosen: Sequence[Chosen], count: Count) -> tuple[Proof, _State] | None:
-        """The edits made in `before`, where there is less of what is counted then and all else is as it was."""
+        """The edits made in `before`, where there is less of what is counted then and all else is as it was. Where another break shows
+        in the mended one's place (`min(math.exp(x), 9)`: first the number, then the question), what mends that one is made as well."""
+        found = self._alike(before, chosen)
+        if found is None:
+            return None
+        after, comparison = found
+        if count(after.report) < count(before.report):
+            return _proof(before, after, comparison), after
+        if len(chosen) > 1 or count(after.report) > count(before.report):
+            return None
+        behind = [row for row in _shown(before, after) if row[0] == chosen[0][0]]
+        for file, fix, finding in behind[:TRIED_BEHIND]:
+            found = self._alike(after, [(file, fix, finding)])
+            if found is not None and count(found[0].report) < count(before.report):
+                whole = self.prover.compared(before.outcome, found[0].outcome)
+                return _proof(before, found[0], whole), found[0]
+        return None
+
+    def _alike(self, before: _State, chosen: Sequence[Chosen]) -> tuple[_State, Mapping[str, Any]] | None:
+        """The edits made in `before`, where the program does all that it did, and no less of it is compiled."""
         changed, made = _joined(chosen)
         if not all(are_apart(edits) for edits in changed.values()):
             return None
@@ -130,10 +152,8 @@ class _Search:
             return None
         after = _State(texts, outcome, (*before.made, *made))
         comparison = self.prover.compared(before.outcome, outcome)
-        proof = _proof(before, after, comparison)
-        is_better = count(after.report) < count(before.report) and uncompiled(after.report) <= uncompiled(before.report)
         is_other = comparison["why"] or set(comparison["kept"]) - self._unsteady
-        return None if is_other or not is_better else (proof, after)
+        return None if is_other or uncompiled(after.report) > uncompiled(before.report) else (after, comparison)
 
 
 def mend(
@@ -175,7 +195,7 @@ def mend(
 
 def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:
     """Of each finding the first fix that holds alone; one that mends several findings is tried once."""
-    known: dict[tuple[str, Fix], Proof | None] = {}
+    known: dict[tuple[str, Fix], tuple[Proof, Fix] | None] = {}
     found: dict[tuple[str, Fix], ProvedFix] = {}
     for file, offer in wanted:
         for fix in offer.fixes:
@@ -183,17 +203,38 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
             if key not in known:
                 search.tell(f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}: {fix.title}")
                 proved = search.proved(state, [(file, fix, offer.finding)], _count_of(offer.finding))
-                known[key] = proved[0] if proved else None
-            proof = known[key]
-            if proof is not None:
+                known[key] = (proved[0], _whole(file, fix, state, proved[1])) if proved else None
+            held = known[key]
+            if held is not None:
                 before = found.get(key)
                 found[key] = (
-                    ProvedFix(file, fix, (offer.finding,), proof)
+                    ProvedFix(file, held[1], (offer.finding,), held[0])
                     if before is None
                     else replace(before, findings=(*before.findings, offer.finding))
                 )
                 break
     return tuple(found.values())
+
+
+def _shown(before: _State, after: _State) -> list[Chosen]:
+    """What may mend the breaks that were not there before."""
+    known = {(finding.code, finding.message) for finding in _left(before.report)}
+    wanted = [row for row in _offers(after) if (row[1].finding.code, row[1].finding.message) not in known]
+    return [(file, fix, offer.finding) for file, offer in wanted if offer.finding.kind == "break" for fix in offer.fixes]
+
+
+def _whole(file: str, fix: Fix, before: _State, after: _State) -> Fix:
+    """One fix of all that was made, by lines, where more than the first was."""
+    made = after.made[len(before.made) :]
+    if len(made) < 2:
+        return fix
+    rows = [text_of(state.texts, file).splitlines(keepends=True) for state in (before, after)]
+    edits = tuple(
+        Edit(first + 1, 0, last + 1, 0, "".join(rows[1][start:end]))
+        for what, first, last, start, end in SequenceMatcher(None, *rows, autojunk=False).get_opcodes()
+        if what != "equal"
+    )
+    return Fix("; then ".join([made[0].title, *(one.title[:1].lower() + one.title[1:] for one in made[1:])]), edits)
 
 
 def _together(

@@ -3,19 +3,21 @@
 kept = FirstCalls()
 kept.note(function, args, kwargs)      before each call: the first one's arguments are kept
 kept.answers()                         ->  {"f of its first call, zeros": Answer(values, gradients)}
-is_another(before, after)              whether the edited program's answer is not finite where it was
+is_another(before, after)              whether the edited program's answer is another: other numbers, NaN where there was none, an error
 
 Gradients are asked of every tensor of floats, also where the program takes none: `torch.where` differentiates both of its sides, and
-zero times the infinite gradient of the side that was not chosen is NaN.
+zero times the infinite gradient of the side that was not chosen is NaN. A number that was taken out of a tensor led no gradient; the
+tensor in its place does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,11 @@ SECONDS_A_CALL = 2
 FUNCTIONS_KEPT = 16
 BYTES_KEPT = 64 * 1024 * 1024
 SEED = 1
+RELATIVE, OF_LARGEST = 1e-3, 1e-4
+"""How far numbers may be apart: the order of sums is another, and what was a number of Python's is rounded to a tensor's type."""
+TIES = "ties"
+"""Where many numbers are equal, the gradient of the larger of two is eager's choice, and nobody's result: that it is finite is asked."""
+WITH_TIES = frozenset({"zeros", "zero at the front"})
 Answer = dict[str, list[torch.Tensor | None]]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
@@ -107,16 +114,40 @@ class FirstCalls:
 
 
 def is_another(before: Answer, after: Answer) -> bool:
-    """Whether a value or gradient is not finite any more. What raised, or was not finite before, proves nothing."""
-    if "error" in before or "error" in after or not all(map(_is_finite, (*before["values"], *before["gradients"]))):
+    """What raised, or was not finite before, proves nothing; nor does what took too long."""
+    if "values" not in before or "too long" in after or not all(map(_is_finite, (*before["values"], *before["gradients"]))):
         return False
-    return not all(map(_is_finite, (*after["values"], *after["gradients"])))
+    if "values" not in after or len(before["values"]) != len(after["values"]):
+        return True
+    gradients = [*zip(before["gradients"], after["gradients"], strict=False)]
+    if TIES in before:
+        return not (all(map(_is_finite, after["gradients"])) and _are_close(zip(before["values"], after["values"], strict=True)))
+    return not _are_close([*zip(before["values"], after["values"], strict=True), *gradients])
+
+
+def _are_close(pairs: Iterable[tuple[torch.Tensor | None, torch.Tensor | None]]) -> bool:
+    return all(_is_close(*pair) for pair in pairs)
+
+
+def _is_close(before: torch.Tensor | None, after: torch.Tensor | None) -> bool:
+    """No gradient is one of zeros."""
+    if before is None and after is None:
+        return True
+    if before is None or after is None:
+        before, after = (torch.zeros_like(other) if one is None else one for one, other in ((before, after), (after, before)))
+    if before.shape != after.shape or not _is_finite(after):
+        return False
+    if before.dtype == torch.bool or not before.numel():
+        return torch.equal(before, after)
+    before, after = (each.to(torch.complex128 if each.is_complex() else torch.float64) for each in (before, after))
+    return torch.allclose(before, after, rtol=RELATIVE, atol=OF_LARGEST * float(before.abs().max()))
 
 
 def _answers(call: _Call, what: str, change: Change) -> dict[str, Answer]:
     found = {f"{call.name} of its first call, {what}": _answer(call, change, False)}
     if call.is_differentiated:
-        found[f"{call.name} of its first call, {what}, differentiated"] = _answer(call, change, True)
+        differentiated = _answer(call, change, True) | ({TIES: []} if what in WITH_TIES else {})
+        found[f"{call.name} of its first call, {what}, differentiated"] = differentiated
     return found
 
 
@@ -130,11 +161,15 @@ def _answer(call: _Call, change: Change, is_differentiated: bool) -> Answer:
             torch.manual_seed(SEED)
             with torch.set_grad_enabled(call.is_differentiated):
                 return _asked(call.function, arguments, keywords, leaves)
+        except _TooLong:
+            return {"too long": []}
         except BaseException:
             return {"error": []}
 
 
 def _asked(function: Callable, arguments: tuple, keywords: dict[str, Any], leaves: list[torch.Tensor]) -> Answer:
+    if leaves:
+        leaves = [*leaves, *_weights(function)]
     result = function(*arguments, **keywords)
     values = [leaf for leaf in pytree.tree_leaves(result) if _is_plain(leaf)]
     ends = [value for value in values if value.requires_grad and value.is_floating_point()]
@@ -143,6 +178,19 @@ def _asked(function: Callable, arguments: tuple, keywords: dict[str, Any], leave
         gradients = list(torch.autograd.grad([value.sum() for value in ends], leaves, allow_unused=True))
     copied = [None if tensor is None else tensor.detach().cpu().clone() for tensor in (*values, *gradients)]
     return {"values": copied[: len(values)], "gradients": copied[len(values) :]}
+
+
+def _weights(function: Callable) -> list[torch.Tensor]:
+    """What a module, or a function with those that it names, is differentiated by beside its arguments."""
+    named = [function]
+    if not isinstance(function, torch.nn.Module):
+        with contextlib.suppress(TypeError, ValueError):
+            found = inspect.getclosurevars(function)
+            named = [*found.nonlocals.values(), *found.globals.values()]
+    modules = [each for each in named if isinstance(each, torch.nn.Module)]
+    weights = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
+    weights += [each for each in named if _is_plain(each) and each.is_leaf and each.requires_grad]
+    return list({id(weight): weight for weight in weights}.values())
 
 
 def _given(leaf: Any, change: Change, is_differentiated: bool, leaves: list[torch.Tensor]) -> Any:
@@ -166,12 +214,13 @@ def _is_plain(leaf: Any) -> bool:
 
 @contextlib.contextmanager
 def _as_it_was(call: _Call) -> Iterator[None]:
-    """Parameters and buffers of the module keep their values, so that one question says nothing to the next."""
+    """Parameters, buffers and plain attributes of the module keep their values, so that one question says nothing to the next."""
     if not isinstance(call.function, torch.nn.Module):
         yield
         return
     tensors = [*call.function.parameters(), *call.function.buffers()]
     kept = [tensor.detach().clone() for tensor in tensors]
+    plain = [(vars(module), _plain_of(vars(module))) for module in call.function.modules()]
     try:
         yield
     finally:
@@ -179,6 +228,12 @@ def _as_it_was(call: _Call) -> Iterator[None]:
             for tensor, value in zip(tensors, kept, strict=True):
                 if tensor.shape == value.shape:
                     tensor.copy_(value)
+        for attributes, values in plain:
+            attributes.update(values)
+
+
+def _plain_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if type(value) in (bool, int, float, str, type(None))}
 
 
 class _TooLong(BaseException):

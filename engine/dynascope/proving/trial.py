@@ -7,6 +7,7 @@ numbers begin alike in every trial, so that two trials of one program can be com
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.machinery
 import linecache
 import os
@@ -14,7 +15,7 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,13 @@ def run(trial: Trial) -> None:
     _begin_alike()
     code = _execute(trial)
     threading._shutdown()  # type: ignore[attr-defined]
+    if log is not None and trial.results is not None:
+        # Functions are called once more for it, and operators that the program made are gone after the next line.
+        with _muted():
+            log.save(Path(trial.results))
     atexit._run_exitfuncs()
     if recorder is not None:
         recorder.finish(code)
-    if log is not None and trial.results is not None:
-        log.save(Path(trial.results))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -105,6 +108,20 @@ def _redirect(printed: str) -> None:
         opened = os.open(path, flags, 0o600)
         os.dup2(opened, number)
         os.close(opened)
+
+
+@contextlib.contextmanager
+def _muted() -> Iterator[None]:
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _begin_alike() -> None:
