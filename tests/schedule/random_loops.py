@@ -23,14 +23,6 @@ def _steady(x: torch.Tensor) -> torch.Tensor:
     return (x * 16).round() / 16
 
 
-def _sum_over(choose: random.Random, dimensions: int) -> tuple[int, ...]:
-    return tuple(choose.sample(range(dimensions), choose.randint(1, dimensions))) if dimensions else ()
-
-
-def _dimension(choose: random.Random, x: torch.Tensor) -> int:
-    return choose.randrange(-x.dim(), x.dim()) if x.dim() else 0
-
-
 def _unary(choose: random.Random) -> Statement:
     number = choose.choice((0.5, 2, -1.5, 3))
     return choose.choice((
@@ -86,7 +78,8 @@ def _reduction(choose: random.Random) -> Statement:
     keeps, sample = choose.random() < 0.5, choose.random()
 
     def over(x: torch.Tensor) -> tuple[int, ...]:
-        return _sum_over(random.Random(sample), x.dim())
+        chosen = int(sample * 16)
+        return tuple(d for d in range(x.dim()) if chosen >> d & 1) or (0,) * min(x.dim(), 1)
 
     def one(x: torch.Tensor) -> int:
         return int(sample * 100) % max(x.dim(), 1)

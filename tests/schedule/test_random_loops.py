@@ -19,7 +19,7 @@ from interpreting import run_program, run_schedule
 from random_loops import RandomProgram
 from recording import record
 
-PARTS, PROGRAMS_IN_EACH = 10, 15
+PARTS, PROGRAMS_IN_EACH = 10, 10
 
 
 def graph_of(program, device):

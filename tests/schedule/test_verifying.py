@@ -14,7 +14,7 @@ from dynascope.codegen.module import emit
 from dynascope.codegen.verifying import verify_wrapper
 from dynascope.loops.index import Index, Symbol, variable
 from dynascope.loops.lower import lower
-from dynascope.loops.nodes import Compute, ExternCall, Load, LoopNode, LoopProgram, Reduce, Store
+from dynascope.loops.nodes import Argument, Compute, ExternCall, Load, LoopNode, LoopProgram, Reduce, Scan, Store
 from dynascope.loops.verifying import Invalid, verify_program
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import Allocation, FusionGroup, Schedule
@@ -131,6 +131,7 @@ def with_group(made, change, kind=Store):
     (lambda g: replace(g, checks_indices=True), "checks_indices is True"),
     (lambda g: replace(g, rows=(*g.rows, *g.rows)), "a loop stands twice"),
     (lambda g: replace(g, body=(*g.body, g.body[first(g.body, Store)])), "elements of sin.* are written|elements of add.* are written"),
+    (lambda g: replace(g, body=(*g.body, Argument(torch.float64, (), g.origins[0], "scale"))), "takes scale, which is not among its"),
     (lambda g: with_operation(g, Store, lambda op: replace(op, index=Index())), "more than once"),
     (lambda g: with_operation(g, Store, lambda op: replace(op, index=op.index * 2)), "has elements 0 to"),
 ])  # fmt: skip
@@ -148,6 +149,25 @@ def test_a_value_of_each_element_is_not_written_once_a_row():
         verify_schedule(replace(made, steps=exchanged(made.steps, at, stored)))
     with pytest.raises(Invalid, match="has no columns"):
         verify_schedule(replace(made, steps=exchanged(made.steps, at, replace(group, rows=(*group.rows, *group.columns), columns=()))))
+
+
+def test_a_scan_is_a_value_of_each_element_and_on_gpus_only():
+    made = schedule(lambda x: x.sum(1), X)
+    group = made.steps[group_of(Reduce, made)]
+    at = first(group.body, Reduce)
+    reduce = group.body[at]
+    scan = Scan(reduce.dtype, reduce.arguments, reduce.origin, "sum")
+    broken = replace(group, body=exchanged(group.body, at, scan))
+    with pytest.raises(Invalid, match="a scan on cpu"):
+        verify_schedule(replace(made, steps=(broken,)))
+
+
+def test_memory_is_not_taken_before_the_step_that_reads_it_last():
+    made = schedule(chain, torch.randn(8, 8))
+    taken = next(a for a in made.allocations if a.reuses)
+    earlier = tuple(replace(a, before=a.before - 1) if a is taken else a for a in made.allocations)
+    with pytest.raises(Invalid, match="needed after"):
+        verify_schedule(replace(made, allocations=earlier))
 
 
 def test_what_is_read_and_written_is_read_first_and_at_the_same_place():
