@@ -641,3 +641,30 @@ def test_a_slice_that_is_all_of_it_at_first():
         x = torch.rand(rows, 3)
         for one, other in zip(compiled(x, n), program(x, n), strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("p", [2.0, 1.0])
+def test_distances_of_few_rows_and_of_many(p, requires_grad, compilations):
+    """Up to 25 rows the distances are one operator, then products of matrices: two graphs beside that of the first sizes."""
+
+    def program(x, y):
+        return torch.cdist(x, y, p)
+
+    compiled = dynascope.compile(program)
+    for rows, others in ((3, 5), (6, 4), (7, 9), (25, 8), (26, 9), (30, 40), (28, 7), (2, 25)):
+        theirs = [torch.rand(rows, 4, requires_grad=requires_grad), torch.rand(others, 4, requires_grad=requires_grad)]
+        ours = [each.detach().clone().requires_grad_(requires_grad) for each in theirs]
+        found, wanted = compiled(*ours), program(*theirs)
+        assert torch.equal(found, wanted) and found.stride() == wanted.stride(), (rows, others)
+        if requires_grad:
+            found.square().sum().backward(), wanted.square().sum().backward()
+            for one, other in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(one.grad, other.grad)
+    assert len(compilations) <= (4 if p == 2 else 2)
+
+
+def test_distances_of_rows_alone_are_refused_as_in_eager():
+    program = lambda x, y: torch.cdist(x, y)  # noqa: E731
+    with pytest.raises(RuntimeError, match="at least 2D"):
+        dynascope.compile(program)(torch.rand(4), torch.rand(4))

@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     copying,
     deques,
     differentiation,
+    distances,
     function_overrides,
     introspection,
     iterators,
