@@ -131,10 +131,10 @@ def _are_close(pairs: Iterable[tuple[torch.Tensor | None, torch.Tensor | None]])
 
 def _is_close(before: torch.Tensor | None, after: torch.Tensor | None) -> bool:
     """No gradient is one of zeros."""
-    if before is None and after is None:
-        return True
-    if before is None or after is None:
-        before, after = (torch.zeros_like(other) if one is None else one for one, other in ((before, after), (after, before)))
+    if before is None:
+        return after is None or _is_close(torch.zeros_like(after), after)
+    if after is None:
+        after = torch.zeros_like(before)
     if before.shape != after.shape or not _is_finite(after):
         return False
     if before.dtype == torch.bool or not before.numel():
@@ -182,13 +182,13 @@ def _asked(function: Callable, arguments: tuple, keywords: dict[str, Any], leave
 
 def _weights(function: Callable) -> list[torch.Tensor]:
     """What a module, or a function with those that it names, is differentiated by beside its arguments."""
-    named = [function]
+    named: list[Any] = [function]
     if not isinstance(function, torch.nn.Module):
         with contextlib.suppress(TypeError, ValueError):
             found = inspect.getclosurevars(function)
             named = [*found.nonlocals.values(), *found.globals.values()]
     modules = [each for each in named if isinstance(each, torch.nn.Module)]
-    weights = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
+    weights: list[torch.Tensor] = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
     weights += [each for each in named if _is_plain(each) and each.is_leaf and each.requires_grad]
     return list({id(weight): weight for weight in weights}.values())
 
