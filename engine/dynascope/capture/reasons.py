@@ -295,6 +295,23 @@ class ForeignValue(Reason):
 
 
 @dataclass(frozen=True)
+class TextOfTensor(Reason):
+    """What a tensor holds, as text. The page is that of `foreign-value`."""
+
+    code: ClassVar[str] = "foreign-value"
+    operation: str
+
+    def message(self) -> str:
+        return f"`{self.operation}` writes the values of a tensor as text, and they are known only when the program runs."
+
+    def remedy(self) -> str:
+        return (
+            "Return the tensor as well, and make the text in the caller, after the compiled function; what is only told goes behind "
+            "`if not torch.compiler.is_compiling():`."
+        )
+
+
+@dataclass(frozen=True)
 class KeysByIdentity(Reason):
     """A dict keyed by tensors or instances. The page is that of `foreign-value`."""
 

@@ -16,7 +16,7 @@ from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises
+from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     ArrayValue,
@@ -30,6 +30,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.report.reason import Reason
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -114,8 +115,14 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
         return instance_text(machine, conversion, value)
     known = constant_of(value)
     if type(known) is NotConstant:
-        raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
+        raise Break(_no_text(machine, known.value))
     return compute(machine, CONVERSIONS[conversion], (known,))
+
+
+def _no_text(machine: Machine, value: Value) -> Reason:
+    if isinstance(value, TensorValue):
+        return TextOfTensor(machine.expression())
+    return ForeignValue(value.python_type.__name__, machine.expression())
 
 
 def instance_text(machine: Machine, conversion: str, value: InstanceValue) -> Value:
@@ -146,7 +153,7 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
         value = instance_text(machine, "str", value)
     known = constant_of(value)
     if type(known) is NotConstant:
-        raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
+        raise Break(_no_text(machine, known.value))
     return compute(machine, format, (known, machine.object_of(specification)))
 
 
