@@ -293,6 +293,30 @@ def slots_that_hold_nothing():
     return [outcome(ask, held, "a") for ask in (getattr, delattr)], outcome(setattr, held, "b", 1)
 
 
+class Slotted:
+    __slots__ = ("a",)
+
+
+class Items(dict):
+    __setattr__ = dict.__setitem__
+
+
+held, items = Slotted(), Items()
+
+
+@asked
+def a_slot_that_is_filled_and_emptied():
+    held.a = 1
+    del held.a
+    return hasattr(held, "a"), outcome(delattr, held, "a")
+
+
+@asked
+def a_class_whose_attributes_are_its_items():
+    items.y = 42
+    return items["y"], vars(items)
+
+
 @asked
 def both_quotient_and_remainder():
     class Number:

@@ -29,7 +29,7 @@ from dynascope.capture.protocols.classes import (
     member,
 )
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
-from dynascope.capture.protocols.slots import slot
+from dynascope.capture.protocols.slots import is_set, slot
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -78,6 +78,8 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(entry, types.FunctionType):
         return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
+    if isinstance(entry, types.WrapperDescriptorType) and entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
     return set_plain(machine, value, name, item)
 
 
@@ -149,7 +151,11 @@ def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item:
 def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) -> None:
     """The name goes: from the object outside where it has it, else only from what the program wrote."""
     own = own_dictionary(value) if isinstance(value, InstanceValue) else None
-    if own is not None and name in own or own is None and value.object is not None:
+    take_away(machine, value, name, own is not None and name in own or own is None and value.object is not None)
+
+
+def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str, is_outside: bool) -> None:
+    if is_outside:
         machine.journal.set_item(value.attributes, name, DELETED)
     else:
         kept = {known: item for known, item in value.attributes.items() if known != name}
@@ -199,8 +205,7 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
             slot(machine, value, name)
         except Raised:  # CPython's words for a member that holds nothing (`PyMember_SetOne`, Python/structmember.c)
             raise machine.throw(AttributeError, name) from None
-        machine.journal.set_item(value.attributes, name, DELETED)
-        machine.write(value)
+        take_away(machine, value, name, is_set(value, name))
         return None
     if instance_attribute(machine, value, name) is None:
         raise missing(machine, value, name)
