@@ -10,6 +10,7 @@ import dynascope
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 X = torch.arange(12.0).reshape(3, 4) / 7
 
@@ -227,3 +228,51 @@ def test_the_inputs_of_a_graph_are_found_anew_at_each_call():
         net.scale.weight = nn.Parameter(torch.full((4,), value))
         net.body[2] = nn.Linear(4, 4)
         assert same(compiled(X), net(X))
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.ones(2)
+
+    @property
+    def scale(self):
+        return self.kept * 10
+
+    @scale.setter
+    def scale(self, value):
+        self.kept = value + 1
+
+
+def test_a_property_of_the_class_is_set_by_its_setter():
+    module = Scaled()
+
+    def function(x):
+        module.scale = x
+        return module.scale
+
+    for x in (torch.ones(2), torch.full((2,), 5.0)):
+        assert torch.equal(dynascope.compile(function, backend="eager")(x), (x + 1) * 10)
+        assert torch.equal(module.kept, x + 1) and "scale" not in vars(module)
+
+
+class Symmetric(torch.nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).T
+
+    def right_inverse(self, x):
+        return x.triu()
+
+
+@pytest.mark.may_break
+def test_a_parametrized_weight_is_assigned():
+    layer = parametrize.register_parametrization(torch.nn.Linear(3, 3), "weight", Symmetric())
+
+    def function(x):
+        with torch.no_grad():
+            layer.weight = x
+        return layer.weight * 2
+
+    x = torch.arange(9.0).reshape(3, 3)
+    assert torch.equal(dynascope.compile(function, backend="eager")(x + x.T), (x + x.T) * 2)
+    assert torch.equal(layer.parametrizations.weight.original, (x + x.T).triu())

@@ -168,6 +168,9 @@ def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value
     item = machine.realize(item)
     if module.object is None or isinstance(item, InstanceValue) or issubclass(item.python_type, torch.nn.Parameter):
         return False
+    entry = lookup(module.cls, name)
+    if entry is not MISSING and is_data_descriptor(entry):  # a property of the class, as parametrizations make them
+        return False
     tables = [module_table(machine, module, table) for table in MODULE_TABLES]
     if any(items is None for items in tables):
         return False
