@@ -138,3 +138,19 @@ def test_reading_a_deque_that_grows_is_left_to_python():
         assert torch.equal(dispatch(X * k + 1, mine), stacked(X * k + 1, theirs))
         assert_equal(mine, theirs)
     assert set(dispatch.compilation.codes) == {"foreign-value"}
+
+
+@pytest.mark.skipif(not hasattr(torch.nn, "LinearCrossEntropyLoss"), reason="torch has no such loss")
+def test_a_loss_with_parameters_draws_them_at_each_call():
+    def function(x):
+        loss = torch.nn.LinearCrossEntropyLoss(4, 3)
+        return x + 1, *loss.parameters(), torch.rand(2)
+
+    dispatch = compiled(function)
+    results = []
+    for run in (function, dispatch, dispatch):
+        torch.manual_seed(3)
+        results.append(run(torch.ones(2)))
+    for mine in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], mine, strict=True))
+    assert results[1][1] is not results[2][1]

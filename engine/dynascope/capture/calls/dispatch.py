@@ -391,8 +391,8 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
         value = InstanceValue(cls)
         value.arguments = tuple(arguments)
         return value
-    if is_stateless_module(cls):
-        return make_module(machine, cls, arguments, keywords)
+    if cls.__module__ in OF_SETTINGS and (made := make_module(machine, cls, arguments, keywords)) is not None:
+        return made
     metaclass_call = lookup(type(cls), "__call__")
     if isinstance(metaclass_call, types.FunctionType):
         return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
@@ -410,27 +410,25 @@ def is_c_made(cls: type) -> bool:
     )
 
 
-def is_stateless_module(cls: type) -> bool:
-    """torch's own modules that are a function and its settings, such as losses: making one draws no random numbers."""
-    return cls.__module__ in STATELESS_MODULES and cls not in WITH_PARAMETERS
+OF_SETTINGS = frozenset(f"torch.nn.modules.{name}" for name in ("activation", "dropout", "loss", "pooling", "padding"))
+"""Whose modules are functions and their settings, but for a few."""
 
 
-def make_module(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
+def make_module(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """The module as its class makes it; None where it has parameters, which each call of the program draws anew."""
     known = [constant_of(machine.known(argument)) for argument in (*arguments, *keywords.values())]
     if any(type(value) is NotConstant for value in known):
         raise Break(foreign(machine, cls))
     make = functools.partial(cls, **dict(zip(keywords, known[len(arguments) :], strict=True))) if keywords else cls
     try:
-        module = make(*known[: len(arguments)])
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            has_parameters = any(True for _ in make(*known[: len(arguments)]).parameters())
+        module = None if has_parameters else make(*known[: len(arguments)])
     except Exception:
         raise Break(foreign(machine, cls)) from None
+    if module is None:
+        return None
     return machine.outside.realize(module, MadeSource(module, make, tuple(known[: len(arguments)])))
-
-
-STATELESS_MODULES = frozenset(
-    f"torch.nn.modules.{name}" for name in ("activation", "dropout", "loss", "pooling", "padding")
-)
-WITH_PARAMETERS = frozenset({torch.nn.MultiheadAttention, torch.nn.PReLU})
 
 
 def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
