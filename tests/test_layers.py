@@ -80,3 +80,13 @@ def test_import_leaves_torch_out(statement):
     program = f"import sys; {statement}; sys.exit('torch' in sys.modules)"
     environment = {"PYTHONPATH": f"{ROOT / 'engine'}:{ROOT / 'server'}", "PATH": ""}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+@pytest.mark.parametrize("folder", [ENGINE, SERVER])
+def test_no_method_takes_the_place_of_another_of_its_class(folder):
+    """Of two definitions of one name in one body Python keeps the last, silently."""
+    for path in python_files(folder):
+        for scope in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(scope, (ast.Module, ast.ClassDef)):
+                plain = [node.name for node in scope.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+                assert len(plain) == len(set(plain)), f"{path.relative_to(ROOT)}: {sorted(plain)}"

@@ -415,6 +415,24 @@ def test_what_raises_unread_raises(function):
             assert same(outcome(compiled, x, 0), outcome(function, x, 0))
 
 
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("reads_size", [False, True])
+def test_what_is_found_and_never_read_leaves_the_rest_as_it_was(draws, reads_size):
+    def program(x):
+        noise = torch.rand(3) if draws else torch.ones(3)
+        found = x[x > 0.4]
+        length = torch.zeros(found.shape[0] + 1).numel() if reads_size else 0
+        return x.sum() * 2 + length, noise
+
+    compiled = dynascope.compile(program)
+    for seed in (1, 2, 3):
+        x = torch.linspace(-seed, 1, 6).requires_grad_()
+        torch.manual_seed(seed)
+        expected = program(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(compiled(x), expected)
+
+
 def test_two_to_the_power_of_how_many_there_are():
     """Which is an int, as there are never fewer than none."""
     program = lambda x: x * 2 ** (x > 0).nonzero().shape[0]  # noqa: E731

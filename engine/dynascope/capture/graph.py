@@ -250,7 +250,7 @@ class GraphBuilder:
             if node in self.left_out:
                 continue
             if is_written_over(node, {*needed, *found}) and raises_unused(node):
-                found.append(self._copied(node))
+                found.append(self._behind(node, "clone", node.meta["example_value"]))
             elif node in needed:
                 written = node.meta.get("writes", ())
                 if written and raises_unused(node) and not any(storage_of(each) in read for each in written):
@@ -260,7 +260,7 @@ class GraphBuilder:
                     each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
                 ]
                 if results:
-                    found.append(self._detached(results[0]))
+                    found.append(self._for_its_error(results[0]))
                 else:
                     self.kept.add(node)
             else:
@@ -269,24 +269,19 @@ class GraphBuilder:
             read.update(map(storage_of, values_read(node)))
         return found[::-1]
 
-    def _detached(self, node: fx.Node) -> fx.Node:
+    def _for_its_error(self, node: fx.Node) -> fx.Node:
         """What the node computes, through which nobody differentiates: it is there for its error."""
-        if not node.meta["example_value"].requires_grad:
-            return node
-        with self.graph.inserting_after(node):
-            detached = self.call("call_method", "detach", (node,), {})
-        detached.meta["user_stack"], detached.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
-        self.describe(detached, node.meta["example_value"].detach(), node.meta.get("device"))
-        return detached
+        example = node.meta["example_value"]
+        return self._behind(node, "detach", example.detach()) if example.requires_grad else node
 
-    def _copied(self, node: fx.Node) -> fx.Node:
-        """What the node computes, where it is written over later. Its sizes may be numbers that are read off the node."""
-        told = [user for user in node.users if "late" in user.meta and _only_tells_a_size(user)]
+    def _behind(self, node: fx.Node, method: str, example: torch.Tensor) -> fx.Node:
+        """A method of what the node computes, as if the program had called it there. Its sizes may be numbers that are read off the node."""
+        told = [user for user in node.users if "late" in user.meta and user.target == "size"]
         with self.graph.inserting_after(told[-1] if told else node):
-            copied = self.call("call_method", "clone", (node,), {})
-        copied.meta["user_stack"], copied.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
-        self.describe(copied, node.meta["example_value"], node.meta.get("device"))
-        return copied
+            made = self.call("call_method", method, (node,), {})
+        made.meta["user_stack"], made.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
+        self.describe(made, example, node.meta.get("device"))
+        return made
 
     def _remove_unused(self) -> None:
         for node in reversed(self.graph.nodes):
