@@ -187,6 +187,9 @@ BAD_PLACES = {
     "isfinite of integers": lambda x, i: (x.long()[i] * 2).isfinite(),
     "isnan of integers": lambda x, i: x.long().gather(0, i).isnan().any(),
     "only its sizes": lambda x, i: x[i].shape,
+    "written and not read": lambda x, i: (x[i].add_(1), x * 2)[1],
+    "written by itself and not read": lambda x, i: [(y.mul_(y), x * 2)[1] for y in (x[i],)],
+    "written over": lambda x, i: (x[i].zero_(), x * 2)[1],
 }
 
 

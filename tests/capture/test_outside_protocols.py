@@ -485,3 +485,22 @@ def assert_same(wanted, given):
 def plain(sequence):
     """The items, whatever a subclass makes of them."""
     return list(list.__iter__(sequence) if isinstance(sequence, list) else sequence)
+
+
+def test_a_method_of_a_tensor_is_about_the_tensor_of_each_call():
+    def program(method, x):
+        return method(x > 0.4, 0)
+
+    function = compiled(program)
+    for x in (torch.tensor([0.2, 0.5]), torch.tensor([0.7, 0.1])):
+        assert torch.equal(function(x.masked_fill, x), program(x.masked_fill, x))
+
+
+def test_a_method_of_a_tensor_is_looked_up_before_a_region_ends():
+    def program(x, y):
+        y.detach().add_(1)
+        return x.masked_fill(x > 0.37, 0)
+
+    for function in (program, compiled(program)):
+        x = torch.tensor(0.2)
+        assert function(x, x.detach().requires_grad_()) == 0

@@ -102,3 +102,20 @@ def test_what_is_written_through_data_counts_no_version():
     dynascope.compile(program)(ours).backward()
     program(theirs).backward()
     assert torch.equal(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 1)])
+def test_a_copy_that_is_kept_of_what_repeats_is_there_once(sizes):
+    """And is laid out as what it was made of: of two elements in one place one alone is written."""
+
+    def program(x):
+        return torch.atan(x.repeat_interleave(2, 0))
+
+    def run(function):
+        leaf = torch.linspace(-1, 1, 3).view(sizes).requires_grad_()
+        x = leaf.expand(3, 3)
+        result = function(x)
+        result.sum().backward()
+        return result, leaf.grad
+
+    torch.testing.assert_close(run(dynascope.compile(program)), run(program))

@@ -253,8 +253,11 @@ class GraphBuilder:
                 found.append(self._behind(node, "clone", node.meta["example_value"]))
             elif node in needed:
                 written = node.meta.get("writes", ())
-                if written and raises_unused(node) and not any(storage_of(each) in read for each in written):
-                    found.append(written[0])
+                if written and not any(storage_of(each) in read for each in written):
+                    if raises_unused(node):
+                        found.append(written[0])
+                    elif node not in outputs and not any(user in needed for user in node.users):
+                        continue  # so what it read is needed for its error alone, if at all
             elif raises_unused(node):
                 results = [
                     each for each in (node, *node.users) if isinstance(each.meta.get("example_value"), torch.Tensor)
@@ -275,7 +278,7 @@ class GraphBuilder:
         return self._behind(node, "detach", example.detach()) if example.requires_grad else node
 
     def _behind(self, node: fx.Node, method: str, example: torch.Tensor) -> fx.Node:
-        """A method of what the node computes, as if the program had called it there. Its sizes may be numbers that are read off the node."""
+        """A method of what the node computes, called there. Its sizes may be numbers that are read off the node."""
         told = [user for user in node.users if "late" in user.meta and user.target == "size"]
         with self.graph.inserting_after(told[-1] if told else node):
             made = self.call("call_method", method, (node,), {})

@@ -344,7 +344,7 @@ class Outside:
         return value
 
     def _method_in_c(self, object: types.BuiltinMethodType, source: Source) -> Value:
-        """`items.append`, kept by the program or on the stack across a break: the class's method, and the container."""
+        """`items.append`, `x.add`, kept by the program or on the stack across a break: the class's method, and the object."""
         entry = getattr(type(object.__self__), object.__name__, None)
         self.guard_type(object, source)
         self.machine.guards.add(AttributeSource(source, "__name__"), Equals(object.__name__))
@@ -459,13 +459,15 @@ def _is_script(object: Any) -> bool:
     )
 
 
-def _is_method_of_container(object: Any) -> bool:
-    """A method in C, bound to an object whose changes matter, or bound anew by each `with` that a break is in."""
+def _is_method_in_c(object: Any) -> bool:
+    """One bound to an object that other calls bring another one of, or whose changes matter, or bound anew by each `with` that a
+    break is in."""
     if type(object) is not types.BuiltinMethodType:
         return False
     owner = object.__self__
     entry = getattr(type(owner), object.__name__, None)
-    return (type(owner) in CONTAINERS or object.__name__ == "__exit__") and isinstance(entry, types.MethodDescriptorType)
+    is_of_call = type(owner) in CONTAINERS or issubclass(type(owner), torch.Tensor) or object.__name__ == "__exit__"
+    return is_of_call and isinstance(entry, types.MethodDescriptorType)
 
 
 ORDERED_KEYS = type(collections.OrderedDict().keys())
@@ -475,7 +477,7 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda object: issubclass(type(object), enum.Enum), Outside._identity),
     (_is_named_tuple, Outside._tuple),
     (_is_compiled, Outside._compiled),
-    (_is_method_of_container, Outside._method_in_c),
+    (_is_method_in_c, Outside._method_in_c),
     (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
     (numpy_numbers.is_function, Outside._identity),

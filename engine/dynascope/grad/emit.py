@@ -25,7 +25,7 @@ from dynascope.grad.pair import (
 )
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
-from dynascope.grad.tape import NOWHERE, Number, Step, Tape, Value, names_of, replace
+from dynascope.grad.tape import NOWHERE, Layout, Number, Step, Tape, Value, names_of, replace
 from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of
@@ -220,7 +220,22 @@ class _GraphWriter:
         return self.node(value).name
 
     def copy(self, value: Any) -> fx.Node:
-        node = self.graph.create_node("call_function", aten.clone.default, (self.node(value),), name="clone")
+        """In memory of its own, laid out as the value is: what repeats along a dimension is there once."""
+        node, once = self.node(value), value
+        repeating = [at for at, stride in enumerate(value.strides) if stride == 0] if isinstance(value, Value) else []
+        for dimension in repeating:
+            sizes = (*once.sizes[:dimension], 1, *once.sizes[dimension + 1 :])
+            once = Value(Layout(sizes, value.strides, value.dtype, value.device))
+            node = self._made(aten.slice.Tensor, (node, dimension, 0, 1), once)
+        node = self._made(aten.clone.default, (node,), once)
+        if repeating:
+            node = self._made(aten.expand.default, (node, [self._operand(size) for size in value.sizes]), value)
+        return node
+
+    def _made(self, operator: Any, arguments: tuple[Any, ...], value: Any) -> fx.Node:
+        """A node that no line of the program stands for."""
+        name = operator.name().removeprefix("aten::").split(".")[0]
+        node = self.graph.create_node("call_function", operator, arguments, name=name)
         self._describe(node, value, NOWHERE)
         return node
 

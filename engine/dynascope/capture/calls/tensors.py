@@ -348,14 +348,17 @@ class Operation:
             raise Break(ForeignCall(self.name, "its operand does not begin where its storage begins"))
 
     def refuse_places(self, example: Any) -> None:
-        """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at."""
+        """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at, or beyond the part that is
+        differentiated: from there autograd leads no gradient back, though the elements are there."""
         if self.name != "as_strided" or not isinstance(example, torch.Tensor) or not example.numel():
             return
+        given = self.tensors[0].example
+        if example.requires_grad and given._base is not None and not _is_within(example, given):
+            raise Break(ForeignCall(self.machine.expression(), "it reaches beyond the view that gradients lead back to"))
         memory = example.untyped_storage()
         if any(each.object is not None and each.example.untyped_storage()._cdata == memory._cdata for each in self.tensors):
             return
-        steps = sum((size - 1) * stride for size, stride in zip(example.shape, example.stride(), strict=True))
-        if (example.storage_offset() + steps + 1) * example.element_size() > memory.nbytes():
+        if _places(example).stop * example.element_size() > memory.nbytes():
             raise Break(TorchCallFails(self.machine.expression(), "it reaches beyond the storage"))
 
     def refuse_types(self) -> None:
@@ -532,3 +535,18 @@ def size_in(machine: Machine, value: Value) -> Value:
     if isinstance(value, TensorValue) and not value.example.dtype.is_floating_point:
         return late_numbers.number_of(machine, value) or value
     return value
+
+
+def _places(tensor: torch.Tensor) -> range:
+    """From the first of its elements in the storage to behind the last; of a tensor that has elements."""
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return range(tensor.storage_offset(), tensor.storage_offset() + steps + 1)
+
+
+def _is_within(view: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether each element of a view, which has some, is one of the tensor's, as far as their ends and holes tell."""
+    if not tensor.numel():
+        return False
+    own, wanted = _places(tensor), _places(view)
+    is_same = view.shape == tensor.shape and view.stride() == tensor.stride()
+    return own.start <= wanted.start and wanted.stop <= own.stop and (is_same or len(own) <= tensor.numel())

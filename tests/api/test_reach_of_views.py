@@ -1,0 +1,35 @@
+"""`as_strided` of a view: elements of its base may be read that are not its own, and autograd leads no gradient back to those."""
+
+import dynascope
+import pytest
+import torch
+
+WITHIN = {
+    "a row": lambda x: x[1].as_strided((2,), (1,)),
+    "windows": lambda x: x.view(-1).as_strided((5, 4), (2, 1)),
+    "of the transposed": lambda x: x.t().as_strided((2,), (1,), 0)[1:],
+    "of the repeated": lambda x: x.expand(2, *x.shape).as_strided((2,), (1,), 0)[1:],
+}
+BEYOND = {
+    "from another row": lambda x: x[1].as_strided((2,), (1,), 0),
+    "into the next row": lambda x: x.unbind(0)[0].as_strided((6,), (1,)),
+    "computed with": lambda x: x[1].as_strided((2,), (1,), 0) * 3,
+    "viewed again": lambda x: x[1:].as_strided((2,), (1,), 0).view(2, 1),
+}
+
+
+def gradient(function, is_leaf):
+    leaf = torch.linspace(-1, 1, 12).view(3, 4).requires_grad_()
+    result = function(leaf if is_leaf else leaf * 1)
+    (result * torch.arange(1.0, 1 + result.numel()).view(result.shape)).sum().backward()
+    return result, leaf.grad
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("is_leaf", [True, False])
+@pytest.mark.parametrize("what", WITHIN | BEYOND)
+def test_gradients_come_back_to_the_view_s_own_elements(what, is_leaf):
+    function = (WITHIN | BEYOND)[what]
+    with dynascope.expected("foreign-call", required=what in BEYOND):
+        found = gradient(dynascope.compile(function), is_leaf)
+    torch.testing.assert_close(found, gradient(function, is_leaf))
