@@ -274,3 +274,64 @@ def test_what_it_keeps_outside_is_made_once():
     torch.manual_seed(1)
     found = dynascope.compile(program)(x), torch.rand(1)
     torch.testing.assert_close(found, wanted)
+
+
+class KeepsScaleOnContext(Function):
+    """Its backward pass asks for what was saved, and needs none of it where the first argument has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.x = x
+        ctx.save_for_backward(y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensors
+        return gradient * y if ctx.needs_input_grad[0] else None, gradient * ctx.x
+
+
+class SavesAndNeverAsks(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        return x * 2 + y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2, gradient
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("is_inside", [True, False])
+@pytest.mark.parametrize("changes", [True, False])
+@pytest.mark.parametrize("function", [KeepsScaleOnContext, SavesAndNeverAsks])
+def test_who_asks_for_what_was_saved_is_told_that_it_was_freed_or_changed(function, changes, is_inside):
+    def program(x, leaf):
+        y = leaf * 1
+        result = function.apply(x, y)
+        if not is_inside:
+            return result, y
+        return finished(result, y)
+
+    def finished(result, y):
+        if changes:
+            y.detach().add_(1)
+        result.sum().backward(retain_graph=True)
+        result.sum().backward()
+        result.sum().backward()
+        return result
+
+    def outcome(program):
+        leaf = torch.ones(3, requires_grad=True)
+        try:
+            found = program(torch.full((3,), 3.0), leaf)
+            if not is_inside:
+                finished(*found)
+        except RuntimeError as error:
+            return str(error)[:40], leaf.grad
+        return "none", leaf.grad
+
+    (said, found), (expected, wanted) = outcome(dynascope.compile(program)), outcome(program)
+    assert said == expected
+    torch.testing.assert_close(found, wanted)

@@ -42,6 +42,11 @@ FunctionCtx = torch.autograd.function.FunctionCtx
 OWN_SETUP = torch.autograd.Function.setup_context
 
 
+SAVED, ASKED_FOR = "what was saved", "saved_tensors"
+"""Attributes of a context: the first is there for the backward pass, and has a name that no program writes; the second from when that
+asks for it."""
+
+
 class Context(FunctionCtx):
     """What stands for `ctx`: torch's methods of it keep what they are given as attributes, and the rest of it is not known."""
 
@@ -52,6 +57,10 @@ class Context(FunctionCtx):
 @meaning(Context.__getattr__)
 def other_attribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     name = machine.object_of(arguments[1])
+    attribute = machine.realize(arguments[0]).attributes
+    if name == ASKED_FOR and SAVED in attribute:
+        attribute[ASKED_FOR] = attribute[SAVED]
+        return attribute[SAVED]
     if name in _OF_AUTOGRAD:
         raise Break(ForeignCall(f"ctx.{name}", "only autograd knows the context that it belongs to"))
     raise machine.throw(AttributeError, f"'Function' object has no attribute {name!r}")
@@ -119,7 +128,7 @@ class Call:
     def backward(self, results: list[Value]) -> list[Value]:
         """The gradients that `backward` gives for those of the results: one for each argument."""
         machine, attribute = self.machine, self.context.attributes
-        attribute["saved_tensors"] = self.context_tuple("to_save")
+        attribute[SAVED] = self.context_tuple("to_save")
         tensors = [value for value in results if isinstance(value, TensorValue)]
         if not self.materializes() and len(tensors) > 1:
             raise self.cannot("it has several results, and asks in its backward pass whether a gradient is there")
@@ -209,7 +218,10 @@ class Call:
         own = {*backward, *self.tangents}
         ends = [gradient.node for gradient in gradients if isinstance(gradient, TensorValue)]
         read = list(dict.fromkeys(n for n in (*read_by(backward), *ends) if n not in own))
-        kept = [n for n in read if any(n is value.node for value in saved)]
+        # Who asks for what was saved is told where it was freed or changed, all of it, whatever is read of it then.
+        asked = [value.node for value in saved] if ASKED_FOR in self.context.attributes else []
+        kept = list(dict.fromkeys(asked))
+        count = len(kept)
         kept += [n for n in read if n not in kept]
         outside = [*read_by(forward), *(value.node for value in tensors), *kept]
         known = {value.node: value for value in given}
@@ -225,7 +237,7 @@ class Call:
             copied(forward, operands, [*(value.node for value in tensors), *kept]),
             copied(backward, [*self.tangents, *kept], for_operands),
             len(tensors),
-            sum(any(n is value.node for value in saved) for n in kept),
+            count,
             has_several,
             tuple(at for at, value in enumerate(tensors) if id(value) in unmarked),
             self.materializes(),
