@@ -175,7 +175,8 @@ def softplus(b: B, x: Value, beta: Any = 1, threshold: Any = 20) -> Value:
 @floats_only
 def softplus_backward(b: B, gradient: Value, x: Value, beta: Any, threshold: Any) -> Value:
     scaled = b.mul(x, beta)
-    return b.where(b.compare("gt", scaled, threshold), gradient, b.mul(gradient, b.sigmoid(scaled)))
+    power = b.exp(scaled)
+    return b.where(b.compare("gt", scaled, threshold), gradient, b.div(b.mul(gradient, power), b.add(power, 1)))
 
 
 @decomposes(aten.addcmul.default)
