@@ -91,7 +91,7 @@ def main() -> int:
     if options.write:
         rows = rows_of(facts)
         note = "Without a test: none of the table reaches the block; code for another Python, or what only other processes run."
-        write_section(TITLE, f"python bench/mutants.py --each {options.each} --seed {options.seed} --write", COLUMNS, rows, note)
+        write_section(TITLE, f"python bench/mutants.py {' '.join(sys.argv[1:])}", COLUMNS, rows, note)
     return bool(unnoticed)
 
 
