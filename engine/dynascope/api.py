@@ -295,7 +295,10 @@ def _load_engine() -> None:
     from dynascope.frame import hook_build
 
     hook_build.begin()
-    importlib.import_module("dynascope.pipeline")
+    import torch
+
+    with torch._C.DisableTorchFunction():  # a mode that is on would be told of what the stages make as they are imported
+        importlib.import_module("dynascope.pipeline")
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

@@ -1,5 +1,10 @@
 """`__torch_function__`: classes of tensors, objects that are no tensors, and modes are read like any method of the program's."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import dynascope
 import pytest
 import torch
@@ -266,6 +271,50 @@ def test_a_mode_that_is_on_at_the_call_is_read_and_sees_nothing_else():
                 seen.append((shown(call(values(3), values(3))), mode.names))
         assert seen[0] == seen[1]
     assert torch.equal(compiled(values(3), values(3)), entered(values(3), values(3)))
+
+
+FIRST = """
+import torch, dynascope
+from torch.overrides import TorchFunctionMode
+
+class Noting(TorchFunctionMode):
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        told.append(function.__name__)
+        return function(*arguments, **(keywords or {}))
+
+told = []
+with Noting():
+    x = torch.ones(2)
+    dynascope.compile(lambda x: torch.add(x, 1), backend="eager")(x)
+print(told)
+"""
+
+
+def test_a_mode_that_is_on_when_the_engine_is_imported_sees_nothing_of_it():
+    """Its modules make devices and types."""
+    engine = str(pathlib.Path(dynascope.__file__).parent.parent)
+    ended = subprocess.run([sys.executable, "-c", FIRST], env={**os.environ, "PYTHONPATH": engine}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "['ones', 'add']"
+
+
+def modes_exchanged(x, first, second):
+    first.__exit__(None, None, None)
+    second.__enter__()
+    return torch.add(x, 1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_mode_that_takes_the_place_of_another(backend):
+    told = []
+    for call in (modes_exchanged, dynascope.compile(modes_exchanged, backend=backend)):
+        first, second = Counting(), Counting()
+        first.__enter__()
+        result = shown(call(values(3), first, second))
+        torch.mul(values(3), 2)
+        second.__exit__(None, None, None)
+        told.append((result, first.names, second.names))
+    assert told[0] == told[1]
 
 
 class Telling(TorchFunctionMode):

@@ -183,3 +183,62 @@ def test_errors_are_numpys():
 
     with pytest.raises(RuntimeError, match="requires grad"), dynascope.expected("torch-call-fails", required=False):
         dynascope.compile(taken)(X.clone().requires_grad_())
+
+
+FORMS = {
+    "plain": lambda f, a: f(a),
+    "first": lambda f, a: f(a, 0),
+    "last": lambda f, a: f(a, -1),
+    "beyond": lambda f, a: f(a, 2),
+    "by name": lambda f, a: f(a, axis=1),
+    "several": lambda f, a: f(a, axis=(0, 1)),
+    "no axis": lambda f, a: f(a, axis=None),
+    "a pair": lambda f, a: f(a, (1, 0)),
+    "two numbers": lambda f, a: f(a, 1, 0),
+    "one of them unknown": lambda f, a: f(a, -1, 2),
+    "of no size": lambda f, a: f(a, 5, -1),
+    "kept": lambda f, a: f(a, keepdims=True),
+    "kept along one": lambda f, a: f(a, axis=1, keepdims=True),
+    "in a type": lambda f, a: f(a, dtype="float32"),
+    "in an order": lambda f, a: f(a, order="F"),
+    "shaped in an order": lambda f, a: f(a, (4, 3), order="F"),
+    "of its own": lambda f, a: f(a, a),
+    "of its turned": lambda f, a: f(a, a.T),
+    "of three": lambda f, a: f(a, a.T, a),
+    "of a row": lambda f, a: f(a, a[0]),
+    "of rows": lambda f, a: f(a[0], a[1]),
+    "of a row and a matrix": lambda f, a: f(a[:, 0], a),
+    "between": lambda f, a: f(a, 0.5, 2),
+    "above": lambda f, a: f(a, 0.5, None),
+    "above by name": lambda f, a: f(a, min=0.5, max=None),
+    "of a number": lambda f, a: f(a.sum()),
+    "of a number and more": lambda f, a: f(a.max(), 0),
+    "of a list": lambda f, a: f([a[0], a[1]]),
+    "of whole numbers": lambda f, a: f(a.astype(int)),
+    "where": lambda f, a: f(a, where=a > 1),
+    "from": lambda f, a: f(a, initial=2.0),
+}  # fmt: skip
+NAMES = ("sum", "mean", "prod", "max", "any", "std", "argmax", "cumsum", "reshape", "transpose", "swapaxes", "squeeze", "ravel", "copy",
+         "clip", "dot")  # fmt: skip
+
+
+def outcome(function, *given):
+    try:
+        return function(*given)
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", NAMES)
+def test_what_each_is_told_is_taken_as_numpy_takes_it(name):
+    for form, program in FORMS.items():
+        if (name, form) == ("clip", "where"):
+            continue  # the others are memory that nobody has filled
+        for function in (getattr(np, name), getattr(np.ndarray, name)):
+            mine = outcome(dynascope.compile(lambda a, function=function, program=program: program(function, a), backend="eager"), FLOATS)
+            theirs = outcome(program, function, FLOATS)
+            if isinstance(theirs, tuple):
+                assert mine == theirs, form
+            else:
+                assert_alike(mine, theirs)

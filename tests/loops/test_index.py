@@ -107,3 +107,45 @@ def test_a_place_asked_for_twice_is_the_same(order):
         strides[d], step = step, step * sizes[d]
     flat = linear(map(variable, (I, J, K)), strides)
     assert delinearize(flat, sizes, strides) == delinearize(flat, sizes, strides) == tuple(map(variable, (I, J, K)))
+
+
+LONG = Symbol("long", 100)
+F = variable(LONG)
+ONE_FOR_ANOTHER = [
+    (modulo(modulo(F, 12), 4), modulo(F, 4)),
+    (floor_divide(floor_divide(F, 3), 4), floor_divide(F, 12)),
+    (modulo(F * 4 + 3, 4), Index((), 3)),
+    (floor_divide(F * 4 + 3, 4), F),
+    (floor_divide(modulo(F, 4), 4), Index()),
+    (modulo(F, 100), F),
+    (floor_divide(F, 100), Index()),
+    (floor_divide(F * 6, 3), F * 2),
+    (floor_divide(F, 5) * 5 + modulo(F, 5), F),
+    (floor_divide(F, 5) * 10 + modulo(F, 5) * 2, F * 2),
+    (modulo(F * -1 + 99, 100), F * -1 + 99),
+    (floor_divide(F + 100, 100), Index((), 1)),
+]
+
+
+@pytest.mark.parametrize(("made", "wanted"), ONE_FOR_ANOTHER, ids=lambda index: str(index))
+def test_the_shorter_form_is_found(made: Index, wanted: Index) -> None:
+    assert made == wanted and str(made) == str(wanted)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 5, -1, -7])
+@pytest.mark.parametrize(("inner", "outer"), [(12, 4), (12, 5), (8, 8), (3, 9)])
+def test_what_is_taken_apart_twice_is_right(inner: int, outer: int, offset: int) -> None:
+    remainder, quotient = modulo(F, inner) + offset, floor_divide(F, inner) + offset
+    parts = [modulo(remainder, outer), floor_divide(remainder, outer), modulo(quotient, outer), floor_divide(quotient, outer)]
+    for place in range(100):
+        r, q = place % inner + offset, place // inner + offset
+        assert [value(part, {LONG: place}) for part in parts] == [r % outer, r // outer, q % outer, q // outer]
+
+
+@given(coefficients, coefficients, st.integers(-50, 50), st.integers(1, 40))
+def test_what_is_divided_is_never_negative(a: int, b: int, offset: int, divisor: int) -> None:
+    """C truncates."""
+    index = affine({I: a, J: b}, offset)
+    for made in (floor_divide(index, divisor), modulo(index, divisor)):
+        for atom, _ in made.terms:
+            assert isinstance(atom, Symbol) or atom.dividend.bounds[0] >= 0

@@ -6,7 +6,17 @@ import itertools
 
 import pytest
 from dynascope.codegen.triton import tile
-from dynascope.loops.index import Index, Quotient, Remainder, Symbol, affine, floor_divide, modulo, variable
+from dynascope.loops.index import (
+    Index,
+    Quotient,
+    Remainder,
+    Symbol,
+    affine,
+    delinearize,
+    floor_divide,
+    modulo,
+    variable,
+)
 from dynascope.loops.numbers import size_text
 from dynascope.sizes import Scope, Size, evaluate
 from dynascope.sizes.reach import is_possible
@@ -126,3 +136,14 @@ def test_texts_of_numbers_that_vary(values):
     for size in sizes:
         written = size_text(size, str, "//", " * ")
         assert eval(written, {}, values) == number(size, values), written
+
+
+def test_what_is_relied_on_is_noted_each_time():
+    """What is kept of an answer about plain numbers must not be of one about sizes: it would be relied on unsaid."""
+    found = []
+    for _ in range(2):
+        scope = Scope()
+        strides = scope.root("n", 7, 2), scope.root("m", 5, 2)
+        delinearize(Index(), (2, 2), strides)
+        found.append([str(relation) for relation, _ in scope.log])
+    assert found[0] and found[0] == found[1]

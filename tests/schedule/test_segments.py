@@ -69,3 +69,18 @@ def test_a_boundary_that_falls_between_the_steps_of_an_outer_loop_cuts_it() -> N
     assert len(groups) == 2
     for group in groups:
         assert not any(isinstance(op, IndexValue) for op in group.body) and all(s.extent > 1 for s in group.rows)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("program", [
+    lambda x, i, y: torch.cat([x[i] * 2, y], 0) + 1,
+    lambda x, i, y: torch.cat([y, x[i], y], 0).sum(1),
+    lambda x, i, y: torch.nn.functional.pad(x[i], (1, 2, 3, 0)).exp(),
+    lambda x, i, y: torch.nn.functional.pad(x[i], (0, 0, 0, 1)).softmax(0),
+    lambda x, i, y: torch.stack([x[i].sum(0), y[0]]).flip(0),
+])  # fmt: skip
+def test_an_index_is_not_asked_for_outside_its_part(program, rows) -> None:
+    """A table of a single row has no other place that could be read in its stead."""
+    x, y = torch.randn(rows, 16), torch.randn(3, 16)
+    check(program, x, torch.full((4,), rows - 1), y)
+    check(program, x, torch.full((4,), -rows), y)

@@ -111,7 +111,10 @@ def largest(items, key, /):
 
 
 def reduce_(function, iterable, /, *initial):
-    iterator = iter(iterable)
+    try:
+        iterator = iter(iterable)
+    except TypeError:
+        raise TypeError("reduce() arg 2 must support iteration") from None
     if initial:
         total = initial[0]
     else:
@@ -286,6 +289,24 @@ def pairwise_(iterable, /):
         before = item
 
 
+def zip_longest_(*sources, fillvalue=None):
+    iterators, running = list(sources), len(sources)
+    while running:
+        row = []
+        for at, iterator in enumerate(iterators):
+            value = fillvalue
+            if iterator is not None:
+                try:
+                    value = next(iterator)
+                except StopIteration:
+                    iterators[at] = None
+                    running -= 1
+                    if not running:
+                        return
+            row.append(value)
+        yield tuple(row)
+
+
 def compress_(data, selectors):
     for item, selector in zip(data, selectors):  # noqa: B905 (the builtin's own meaning)
         if selector:
@@ -367,6 +388,7 @@ def add_products(tensors, ones, others, scalars):
 
 STAND_FOR = {
     pairwise_.__code__: itertools.pairwise,
+    zip_longest_.__code__: itertools.zip_longest,
     compress_.__code__: itertools.compress,
     filter_false.__code__: itertools.filterfalse,
     cycle_.__code__: itertools.cycle,

@@ -210,8 +210,9 @@ def islice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
     if not all(each is None or (type(each) is int and each >= 0) for each in known):
         raise Break(ProgramRaises("ValueError", machine.expression()))
     bounds = slice(*known)
-    if known_elements(machine, machine.known(arguments[0])) is None:
-        # Others may take from the same iterator meanwhile.
+    value = machine.known(arguments[0])
+    if known_elements(machine, value) is None or isinstance(value, (ListValue, DictValue)):
+        # Others may take from the same iterator meanwhile, or change what it goes over.
         limits = [ConstantValue(each) for each in (bounds.start or 0, bounds.stop, bounds.step or 1)]
         return equivalents.enter(machine, equivalents.islice_, [made_iterator(machine, arguments[0]), *limits])
     source = iterator(machine, arguments[0])
@@ -251,11 +252,8 @@ def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 
 @meaning(itertools.zip_longest)
-def zip_longest(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    rows = itertools.zip_longest(
-        *(elements(machine, each) for each in arguments), fillvalue=keywords.get("fillvalue", NONE)
-    )
-    return IteratorValue([TupleValue(row) for row in rows], cls=itertools.zip_longest)
+def zip_longest(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return equivalents.enter(machine, equivalents.zip_longest_, [iterator(machine, each) for each in arguments], keywords)
 
 
 def made_iterator(machine: Machine, value: Value) -> Value:

@@ -172,7 +172,7 @@ def _verified(graph: fx.GraphModule, calls: tuple[fx.Node, ...], start: int, end
     after = begin + period * repeats.count
     before_last = after - (TAILS - 1) * period
     for call in calls[after:]:
-        if any(begin <= places.get(operand, -1) < before_last for operand in call.all_input_nodes):
+        if any(operand in places and begin <= places[operand] < before_last for operand in call.all_input_nodes):
             return None
     return repeats
 
