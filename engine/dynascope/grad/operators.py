@@ -63,6 +63,14 @@ def traits(operator: Any) -> Traits:
 
 
 @functools.cache
+def is_view(operator: Any) -> bool:
+    """Whether it gives one tensor that lies in its operand's memory."""
+    if not isinstance(operator, torch._ops.OpOverload) or not operator.is_view:
+        return False
+    return [str(each.type) for each in operator._schema.returns] == ["Tensor"]
+
+
+@functools.cache
 def dimension_places(operator: Any) -> tuple[int | str, ...]:
     """Where it takes a dimension: an int that is no size, by the schema's types, and that its name calls one. By place and name."""
     places: list[int | str] = []
