@@ -22,8 +22,8 @@ from dynascope.grad.shapes import (
     contiguous_strides,
     floating,
     fresh,
-    is_dense,
     iterator_strides,
+    preserved_strides,
     promoted,
     reduced_sizes,
     wrap_dimension,
@@ -42,7 +42,7 @@ from dynascope.grad.tape import (
     sizes_in,
 )
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
-from dynascope.sizes import Scope, hints_of
+from dynascope.sizes import Scope, hints_of, is_constant, known, same
 
 aten = torch.ops.aten
 Rule = Callable[..., Layout | list[Layout | None]]
@@ -343,7 +343,7 @@ def _clamp(a: Value, low: Any = None, high: Any = None, **named: Any) -> Layout:
 def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tuple[int, ...]:
     """The strides of a copy of `value` in `memory_format`; None preserves."""
     if memory_format is None or memory_format is torch.preserve_format:
-        return value.strides if is_dense(value.sizes, value.strides) else iterator_strides(value.sizes, [value])
+        return preserved_strides(value)
     if memory_format is torch.contiguous_format:
         return contiguous_strides(value.sizes)
     return channels_last_strides(value.sizes)
@@ -357,6 +357,23 @@ def _clone(a: Value, *, memory_format: Any = None) -> Layout:
 @rule(aten._to_copy.default)
 def _to_copy(a: Value, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **_: Any) -> Layout:
     return Layout(a.sizes, kept_strides(a, memory_format), dtype or a.dtype, torch.device(device or a.device))
+
+
+@rule(aten.constant_pad_nd.default)
+def _padded(a: Value, pad: Sequence[int], value: Any = 0) -> Layout | list[Layout | int | None]:
+    """Where nothing is added torch copies and keeps the order of memory; what lies in order does so either way."""
+    sizes = list(a.sizes)
+    for number, added in enumerate(pad):
+        sizes[-1 - number // 2] += added
+    has_one_order = a.rank not in (4, 5) or any(known(">=", size, 2) for size in a.sizes[2:])
+    lies_in_order = all(map(_is_stride, a.sizes, a.strides, contiguous_strides(a.sizes)))
+    if has_one_order and lies_in_order and all(known(">=", size, 0) for size in sizes):
+        return fresh(sizes, a.dtype, a.device)
+    return layouts_by_torch(aten.constant_pad_nd.default, (a, pad, value), {})
+
+
+def _is_stride(size: Any, stride: Any, wanted: Any) -> bool:
+    return is_constant(size, 1) or same(stride, wanted)
 
 
 @rule(aten.full.default)

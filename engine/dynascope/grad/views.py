@@ -16,7 +16,7 @@ from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, ceil_divide, hint_of, known, same
+from dynascope.sizes import Size, ceil_divide, divided, hint_of, known, same
 
 aten = torch.ops.aten
 
@@ -236,7 +236,7 @@ def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -
     recipes: list[ViewRecipe] = []
     wanted, dimension = 0, 0
     for size, stride in zip(source.sizes, source.strides, strict=True):
-        start, offset = divmod(offset, stride)
+        start, offset = _quotient_and_rest(offset, stride)
         step, rest = divmod(strides[wanted], stride) if wanted < len(sizes) else (0, 0)
         remaining = len(sizes) - wanted
         if wanted < len(sizes) and rest == 0 and step >= 1 and start + (sizes[wanted] - 1) * step < size and remaining:
@@ -249,6 +249,14 @@ def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -
         else:
             return None
     return recipes if wanted == len(sizes) and offset == 0 else None
+
+
+def _quotient_and_rest(offset: Any, stride: Any) -> tuple[Any, Any]:
+    """`divmod`, by algebra where that tells: of the last row of n rows it is `n - 1`, whatever n is."""
+    whole, rest = divided(offset, stride)
+    if known("<", rest, 0):
+        whole, rest = whole - 1, rest + stride
+    return (whole, rest) if known(">=", rest, 0) and known("<", rest, stride) else divmod(offset, stride)
 
 
 def _view(builder: Builder, source: Value, sizes: Any, *_: Any) -> Value:
@@ -335,7 +343,8 @@ def _put_back_slice(
 ) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
     first, last = slice_bounds(start, end, source.sizes[dimension])
-    if (first, last, step) == (0, source.sizes[dimension], 1):
+    size = source.sizes[dimension]
+    if step == 1 and known("<=", first, 0) and known(">=", last, size):
         return value
     return _densely(builder, aten.slice_scatter.default, source, value, dimension, first, last, step)
 
