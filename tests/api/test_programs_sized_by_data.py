@@ -222,6 +222,36 @@ class WrittenAtItsEnd(nn.Module):
         return torch.rand(n, 5), torch.tensor(2.0)
 
 
+@sized_by([(2, 3), (3, 5), (4, 2), (2, 7), (6, 6)], 3, 1)
+class WrittenInItsCorner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.rand(()))
+
+    def forward(self, x, a):
+        y = x * self.factor
+        y[-1, -1] += a
+        return y
+
+    @staticmethod
+    def given(n):
+        return torch.rand(*n), torch.rand(())
+
+
+@sized_by([8, 12, 9, 16, 5, 32], 2, 1)
+class Filtered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(torch.fft.irfft(torch.fft.rfft(x, dim=1) * 0.5, n=x.shape[1], dim=1))
+
+    @staticmethod
+    def given(n):
+        return (torch.rand(2, n, 4),)
+
+
 def tensors_in(data):
     if isinstance(data, torch.Tensor):
         yield data

@@ -22,6 +22,7 @@ from dynascope.grad.shapes import (
     contiguous_strides,
     floating,
     fresh,
+    is_dense,
     iterator_strides,
     preserved_strides,
     promoted,
@@ -145,6 +146,8 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
         result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     described = tuple(_described(output, device) for output in outputs)
+    if target in TRANSFORMS and isinstance(described[0], Layout):
+        return (_in_order_of_small(target, arguments, described[0]),)
     return _as_iterated(target, operands, described)
 
 
@@ -180,7 +183,10 @@ def overloads(*names: str) -> list[Any]:
 
 MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular ldexp.Tensor"))
 """Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
+TRANSFORMS = set(overloads("_fft_r2c _fft_c2r _fft_c2c"))
+"""Which dimension lies within which depends on the operand's strides, and not on how large it is."""
 MOST_MEASURED_BYTES = 2**26
+FEW = 6
 
 
 def _bytes_spanned(operand: Value) -> int:
@@ -203,6 +209,28 @@ def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None
         raise DifferentiationRefused(OperatorFailed(_name(target), f"{type(error).__name__}: {error}")) from error
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     return tuple(layout_of(output, output.device) for output in outputs)
+
+
+def _in_order_of_small(target: Any, arguments: Any, layout: Layout) -> Layout:
+    """Of a result that is too large to be made for this: laid out as that of a small operand is."""
+    operand, dimensions, *rest = arguments
+    sizes = [min(size, FEW) for size in operand.sizes]
+    if target is aten._fft_c2r.default:  # of so many numbers half are there, and one
+        rest[1] = min(rest[1], FEW)
+        sizes[dimensions[-1]] = rest[1] // 2 + 1
+    order = sorted(range(operand.rank), key=lambda d: (-operand.strides[d], d))
+    small = Value(Layout(tuple(sizes), _strides_in(order, sizes), operand.dtype, operand.device))
+    (measured,) = _measured(target, (small, dimensions, *rest), {})
+    if measured is None or not is_dense(measured.sizes, measured.strides):
+        return layout
+    inner = sorted(range(operand.rank), key=lambda d: (-measured.strides[d], d))
+    return replaced(layout, strides=_strides_in(inner, layout.sizes))
+
+
+def _strides_in(order: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """Of dense memory with these dimensions from the outside in."""
+    strides = dict(zip(order, contiguous_strides([sizes[d] for d in order]), strict=True))
+    return tuple(strides[d] for d in range(len(sizes)))
 
 
 def call_meta_kernel(target: Any, arguments: Any, keywords: Any) -> Any:

@@ -76,7 +76,8 @@ def dimension_places(operator: Any) -> tuple[int | str, ...]:
     places: list[int | str] = []
     for place, argument in enumerate(operator._schema.arguments):
         kind, name = str(argument.real_type), argument.name
-        if "SymInt" not in kind and "int" in kind and ("dim" in name or "axis" in name or name in ("source", "destination")):
+        is_named = "dim" in name or "axis" in name or name in ("source", "destination")
+        if "SymInt" not in kind and "int" in kind and is_named and "size" not in name:
             places += [place, name]
     return tuple(places)
 

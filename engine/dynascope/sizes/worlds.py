@@ -425,6 +425,15 @@ def _product(worlds: Worlds, row: Row) -> Any:
     return None
 
 
+def _beside_product(worlds: Worlds, row: Row) -> Any:
+    """One less or more than a product of two known: where the last element lies."""
+    for offset in (-1, 1):
+        found = _product(worlds, tuple(number - offset for number in row))
+        if found is not None:
+            return found + offset
+    return None
+
+
 def _product_of_three(worlds: Worlds, row: Row) -> Any:
     """The product of three known, times a number: so many windows in rows, in columns, in a batch."""
     for first, left in list(worlds._known.items())[:FEW_KNOWN]:
@@ -538,6 +547,7 @@ FORMS: Sequence[Callable[[Worlds, Row], Any]] = (
     *SURE_FORMS,
     _product_of_three,
     _sum,
+    _beside_product,
     _quotient,
     _share,
     _multiple,
