@@ -140,14 +140,14 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
     device = keywords.get("device") or common_device(operands)
     if target in MEASURED and sum(map(_bytes_spanned, operands)) <= MOST_MEASURED_BYTES:
         return _measured(target, arguments, keywords)
+    if target in TRANSFORMS:
+        return (_transformed(target, *arguments),)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     with _disable_current_modes():  # who asks may be recording, and the next time the answer is known: no step for it
         result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     described = tuple(_described(output, device) for output in outputs)
-    if target in TRANSFORMS and isinstance(described[0], Layout):
-        return (_in_order_of_small(target, arguments, described[0]),)
     return _as_iterated(target, operands, described)
 
 
@@ -211,20 +211,22 @@ def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None
     return tuple(layout_of(output, output.device) for output in outputs)
 
 
-def _in_order_of_small(target: Any, arguments: Any, layout: Layout) -> Layout:
-    """Of a result that is too large to be made for this: laid out as that of a small operand is."""
-    operand, dimensions, *rest = arguments
-    sizes = [min(size, FEW) for size in operand.sizes]
+def _transformed(target: Any, operand: Value, dimensions: Sequence[int], normalization: int, last: Any) -> Layout:
+    """Of a transform that is too large to be tried: laid out as that of a small operand is. `last` is the length of a real result, and
+    of a complex one whether half of it is enough."""
+    sizes, small = list(operand.sizes), [min(size, FEW) for size in operand.sizes]
+    few = last
     if target is aten._fft_c2r.default:  # of so many numbers half are there, and one
-        rest[1] = min(rest[1], FEW)
-        sizes[dimensions[-1]] = rest[1] // 2 + 1
+        few = min(last, FEW)
+        sizes[dimensions[-1]], small[dimensions[-1]] = last, few // 2 + 1
+    elif target is aten._fft_r2c.default and last:
+        sizes[dimensions[-1]] = sizes[dimensions[-1]] // 2 + 1
     order = sorted(range(operand.rank), key=lambda d: (-operand.strides[d], d))
-    small = Value(Layout(tuple(sizes), _strides_in(order, sizes), operand.dtype, operand.device))
-    (measured,) = _measured(target, (small, dimensions, *rest), {})
-    if measured is None or not is_dense(measured.sizes, measured.strides):
-        return layout
+    tried = Value(Layout(tuple(small), _strides_in(order, small), operand.dtype, operand.device))
+    (measured,) = _measured(target, (tried, dimensions, normalization, few), {})
+    assert measured is not None and is_dense(measured.sizes, measured.strides)
     inner = sorted(range(operand.rank), key=lambda d: (-measured.strides[d], d))
-    return replaced(layout, strides=_strides_in(inner, layout.sizes))
+    return replaced(measured, sizes=tuple(sizes), strides=_strides_in(inner, sizes))
 
 
 def _strides_in(order: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, ceil_divide, divided, hint_of, known, same
+from dynascope.sizes import Size, ceil_divide, divided, hint_of, is_constant, known, same
 
 aten = torch.ops.aten
 
@@ -25,6 +25,8 @@ class Builder(Protocol):
     """Writes steps; see `build.py`."""
 
     def op(self, target: Any, *arguments: Any, **keywords: Any) -> Any: ...
+
+    def full(self, sizes: Any, number: Any, *, like: Value) -> Value: ...
 
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value: ...
 
@@ -177,6 +179,8 @@ def _as_strided(
     offset = root_offset if offset is None else offset
     root_strides = source.strides if root_strides is None else root_strides
     _check_within(source, sizes, strides, offset - root_offset)
+    if any(is_constant(size, 0) for size in sizes):
+        return builder.full(sizes, 0, like=source)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is not None:
@@ -368,6 +372,8 @@ def _put_back_strided(
     root_offset: int,
 ) -> Value:
     _check_within(source, sizes, strides, offset - root_offset)
+    if any(is_constant(size, 0) for size in sizes):
+        return source
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is None:
