@@ -138,7 +138,8 @@ def _frozen(data: Any) -> Any:
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:
     device = keywords.get("device") or common_device(operands)
-    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= MOST_MEASURED_BYTES:
+    most = MOST_TRANSFORMED_BYTES if target in TRANSFORMS else MOST_MEASURED_BYTES
+    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= most:
         return _measured(target, arguments, keywords)
     if target in TRANSFORMS:
         return (_transformed(target, *arguments),)
@@ -185,7 +186,7 @@ MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig lina
 """Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
 TRANSFORMS = set(overloads("_fft_r2c _fft_c2r _fft_c2c"))
 """Which dimension lies within which depends on the operand's strides, and not on how large it is."""
-MOST_MEASURED_BYTES = 2**26
+MOST_MEASURED_BYTES, MOST_TRANSFORMED_BYTES = 2**26, 2**16
 FEW = 6
 
 
