@@ -410,7 +410,7 @@ UNREAD = [reduced_and_unread, placed_and_unread, multiplied_and_unread, found_an
 def test_what_raises_unread_raises(function):
     compiled = dynascope.compile(function)
     # A size that only one number is right for, and is another while nobody knows it.
-    with dynascope.expected("varying-number", "call-did-not-fail", required=False):
+    with dynascope.expected("varying-number", "data-dependent-value", required=False):
         for x in (torch.ones(3, 4), -torch.ones(3, 4), torch.eye(3)):
             assert same(outcome(compiled, x, 0), outcome(function, x, 0))
 
@@ -571,3 +571,19 @@ def test_a_question_that_only_the_run_answers_is_no_error_of_the_program():
     with dynascope.expected("data-dependent-value"):
         for values in ([1.0, 2.0, -1.0], [3.0, 4.0, 5.0, 6.0], [-1.0, 2.0]):
             assert torch.equal(compiled(torch.tensor(values)), program(torch.tensor(values)))
+
+
+@pytest.mark.expects("data-dependent-value")
+def test_rows_that_are_as_many_as_those_of_another_tensor():
+    """Whether they are is known when it runs: the graph ends there, and Python makes the call, or raises."""
+
+    def program(x, lengths):
+        numbers = torch.repeat_interleave(torch.arange(2), lengths)
+        return LAYER(x) * numbers[:, None] + 1
+
+    compiled = dynascope.compile(program)
+    for lengths in ((3, 2), (4, 4), (1, 0)):
+        x = torch.rand(sum(lengths), 6)
+        torch.testing.assert_close(compiled(x, torch.tensor(lengths)), program(x, torch.tensor(lengths)))
+    with pytest.raises(RuntimeError, match="must match the size"):
+        compiled(torch.rand(5, 6), torch.tensor([3, 3]))

@@ -625,6 +625,23 @@ def test_the_longest_sentence_is_any_of_them(batch_first, requires_grad, compila
     assert len(compilations) <= 4
 
 
+@pytest.mark.parametrize("lengths", [(2, 0, 3), (1, 0, 0), (0, 2, 1)])
+def test_a_sentence_without_words_among_others(lengths):
+    """What is written to no element changes nothing, in kernels too."""
+
+    def program(*sentences):
+        return torch.nn.utils.rnn.pad_sequence(sentences, batch_first=True).softmax(-1) * 3
+
+    ours = [torch.rand(length, 4, requires_grad=True) for length in lengths]
+    theirs = [sentence.detach().clone().requires_grad_() for sentence in ours]
+    found, wanted = dynascope.compile(program, dynamic=False)(*ours), program(*theirs)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()
+    found.square().sum().backward(), wanted.square().sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
 def test_a_slice_that_is_all_of_it_at_first():
     """The write is to `x`, or to a part of it; either way the views of each are what they are."""
 

@@ -89,6 +89,51 @@ def test_a_product_less_one_of_its_factors_is_bounded_from_below():
     assert exact.add(exact.multiply(two, free), exact.negate(two)).bounds == (-math.inf, math.inf)
 
 
+@pytest.mark.parametrize("low", [-math.inf, -5, 0, 2])
+def test_an_even_power_says_nothing_of_what_it_is_multiplied_with(low):
+    n, m = exact.of_root(exact.Root("n", int, low)), exact.of_root(exact.Root("m", int, 2))
+    half = exact.floor_divide(n, 2)  # comes before roots
+    product = exact.multiply(half, exact.power(m, 2))
+    assert (product.bounds[0] >= 0) == (low >= 0)
+
+
+MADE = {
+    "//": lambda left, right: left // 3,
+    "min": lambda left, right: left.apply("min", left, right),
+    "max": lambda left, right: left.apply("max", left, right),
+    "-": lambda left, right: 4 * left - 2 * right,
+    "*": lambda left, right: left * right,
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(sorted(MADE)), min_size=1, max_size=4), st.sampled_from([-math.inf, -4, 0, 2]), st.data())
+def test_closer_bounds_hold_for_all_numbers(names, low, data):
+    scope = Scope()
+    n, m = scope.root("n", 5, low), scope.root("m", 7, 2)
+    made = n
+    for name in names:
+        other = data.draw(st.sampled_from([n, m]))
+        made = MADE[name](*data.draw(st.permutations([made, other]))) - data.draw(st.sampled_from([n, m, 3]))
+        if not isinstance(made, Size):
+            return
+    least, most = made.expression.closer_bounds
+    assert least >= made.bounds[0] and most <= made.bounds[1]
+    for first, second in itertools.product((-4, -3, -1, 0, 2, 3, 5, 8, 60), (2, 3, 4, 7, 60)):
+        if first >= low:
+            assert least <= number(made, n=first, m=second) <= most
+
+
+def test_closer_bounds_know_what_a_number_is_made_of():
+    scope = Scope()
+    n, m = scope.root("n", 5, 2, 2**63), scope.root("m", 7, 2, 2**63)
+    longest = n.apply("max", n, m)
+    assert known(">=", longest, m) and known(">=", 4 * ((longest + 3) // 4), n) and known("<=", n.apply("min", n, m), m)
+    assert known(">=", n, n // 2) and known("<", n - 8 * (n // 8), 8) and known(">", longest, m) is None
+    assert longest >= n
+    assert not len(scope.log)
+
+
 @pytest.mark.parametrize("name", sorted(COMPARISONS.keys() - {"is"}))
 def test_bounds_tell_a_comparison_exactly_where_all_numbers_agree(name):
     for low, high in itertools.combinations_with_replacement(range(-3, 4), 2):

@@ -21,6 +21,10 @@ FORMS = {
     "patches": lambda n, m: (n - 16) // 16 + 1,
     "patches with padding": lambda n, m: (n + 2) // 8,
     "halved twice and doubled": lambda n, m: 2 * (m // 4),
+    "the last element": lambda n, m: n * m - 1,
+    "larger by half": lambda n, m: 3 * n // 2,
+    "three quarters": lambda n, m: 3 * m // 4,
+    "larger by a third": lambda n, m: 4 * n // 3,
 }
 
 

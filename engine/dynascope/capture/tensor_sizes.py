@@ -63,7 +63,7 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
         place = ExtentSource(source, "size", d)
         earlier = machine.options.earlier.get(place, ())
         is_apart = place in machine.options.apart
-        is_tied = place in machine.options.tied and not is_apart
+        is_tied = place in machine.options.tied
         sizes[d] = machine.sizes.extent(sizes[d], place, is_apart, earlier, is_tied)
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low

@@ -48,6 +48,8 @@ def for_all_sizes(program: Program, record: Run) -> Any:
     assert scope is not None
     pinned = scope.pinned(scope.binding)  # guards say what they are
     names = [name for name in roots_in(program.inputs) if name not in pinned] or roots_in(program.inputs)
+    if (found := _whatever_numbers_are(scope, names, program, run)) is not None:
+        return found
     _rely_on_usual_numbers(scope, names)
     relied_on = len(scope.log)
     if scope.binding is None:
@@ -79,6 +81,21 @@ def for_all_sizes(program: Program, record: Run) -> Any:
     if needed or not names or (others := suitable(scope, names, recorded)) is None:
         raise DifferentiationRefused(VaryingNumberNeeded("the program", needed or frozenset(names)))
     return others[1]
+
+
+def _whatever_numbers_are(scope: Scope, names: Collection[str], program: Program, run: Run) -> Any | None:
+    """What is recorded where a number of Python's, which may be 0 or 1 or less as well, is no case of its own there."""
+    if all(scope.roots[name].low >= USUAL for name in names):
+        return None
+    relied_on, binding = len(scope.log), scope.binding
+    scope.binding = relied_on if binding is None else binding
+    worlds = Worlds(scope, names, reaches_down=True, is_brief=True)
+    try:
+        return _in_worlds(worlds, program, run) if worlds.are_enough else None
+    except DifferentiationRefused:
+        scope.log.take_back(relied_on)
+        scope.binding = binding
+        return None
 
 
 def _dividing(
@@ -188,15 +205,17 @@ def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
 
 
 def _in_worlds(worlds: Worlds, program: Program, run: Run) -> Any:
-    """What is recorded; again with all views kept apart where two that are one at hand are not in other worlds."""
-    relied_on, kept_apart = len(worlds.scope.log), worlds.views_vary
-    try:
-        return _recorded_in(worlds, program, run)
-    except DifferentiationRefused:
-        if kept_apart or not worlds.views_vary:
-            raise
-        worlds.scope.log.take_back(relied_on)
-        return _recorded_in(worlds, program, run)
+    """What is recorded; again with all views kept apart where two that are one at hand are not in other worlds, and with results as
+    views of what they are cut from where they are all of it at some sizes alone."""
+    relied_on = len(worlds.scope.log)
+    while True:
+        before = worlds.choices
+        try:
+            return _recorded_in(worlds, program, run)
+        except DifferentiationRefused:
+            if worlds.choices == before and not worlds.cuts_none():
+                raise
+            worlds.scope.log.take_back(relied_on)
 
 
 def _recorded_in(worlds: Worlds, program: Program, run: Run) -> Any:

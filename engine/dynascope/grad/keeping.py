@@ -3,7 +3,7 @@
     h = mm(x, w)             written: a library call makes it
     y = x1 + gelu(h)         y, read by the next layer and added to again behind it: a stream
 
-    residence_of(steps, views)  ->  Residence(written={h, y, ...}, streams={y, ...})
+    residence_of(steps)  ->  Residence(written={h, y, ...}, streams={y, ...})
 
 A stream that is computed again from the layers' outputs has to be there from the first layer of the backward pass to the last: all of
 its states are then made at once, at the peak. To keep each state costs the same memory later and no time.
@@ -11,12 +11,13 @@ its states are then made at once, at the peak. To keep each state costs the same
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.flop_counter import flop_registry
 
+from dynascope.grad.operators import is_view
 from dynascope.grad.tape import Step, Value
 
 
@@ -29,7 +30,7 @@ class Residence:
     streams: frozenset[int]
 
 
-def residence_of(steps: Sequence[Step], views: Collection[Any]) -> Residence:
+def residence_of(steps: Sequence[Step]) -> Residence:
     """Of forward steps in running order. A contraction is an operator whose arithmetic torch counts (a product of matrices, a
     convolution, attention)."""
     levels: dict[int, int] = {}
@@ -47,7 +48,7 @@ def residence_of(steps: Sequence[Step], views: Collection[Any]) -> Residence:
             if not isinstance(output, Value):
                 continue
             levels[id(output)] = level + contracts
-            if step.target in views and read:
+            if is_view(step.target) and read:
                 sources[id(output)] = read[0]
             elif contracts:
                 written.add(id(output))

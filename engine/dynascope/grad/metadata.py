@@ -24,6 +24,7 @@ from dynascope.grad.shapes import (
     fresh,
     is_dense,
     iterator_strides,
+    preserved_strides,
     promoted,
     reduced_sizes,
     wrap_dimension,
@@ -42,7 +43,7 @@ from dynascope.grad.tape import (
     sizes_in,
 )
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
-from dynascope.sizes import Scope, hints_of
+from dynascope.sizes import Scope, hints_of, is_constant, known, same
 
 aten = torch.ops.aten
 Rule = Callable[..., Layout | list[Layout | None]]
@@ -137,8 +138,11 @@ def _frozen(data: Any) -> Any:
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:
     device = keywords.get("device") or common_device(operands)
-    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= MOST_MEASURED_BYTES:
+    most = MOST_TRANSFORMED_BYTES if target in TRANSFORMS else MOST_MEASURED_BYTES
+    if target in MEASURED and sum(map(_bytes_spanned, operands)) <= most:
         return _measured(target, arguments, keywords)
+    if target in TRANSFORMS:
+        return (_transformed(target, *arguments),)
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     with _disable_current_modes():  # who asks may be recording, and the next time the answer is known: no step for it
@@ -180,7 +184,10 @@ def overloads(*names: str) -> list[Any]:
 
 MEASURED = set(overloads("_fft_r2c _fft_c2r _fft_c2c _linalg_svd linalg_eig linalg_solve_triangular ldexp.Tensor"))
 """Their strides depend on which library does the work, or on torch's version: it is asked, once for each layout, with zeros."""
-MOST_MEASURED_BYTES = 2**26
+TRANSFORMS = set(overloads("_fft_r2c _fft_c2r _fft_c2c"))
+"""Which dimension lies within which depends on the operand's strides, and not on how large it is."""
+MOST_MEASURED_BYTES, MOST_TRANSFORMED_BYTES = 2**26, 2**16
+FEW = 6
 
 
 def _bytes_spanned(operand: Value) -> int:
@@ -203,6 +210,30 @@ def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None
         raise DifferentiationRefused(OperatorFailed(_name(target), f"{type(error).__name__}: {error}")) from error
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     return tuple(layout_of(output, output.device) for output in outputs)
+
+
+def _transformed(target: Any, operand: Value, dimensions: Sequence[int], normalization: int, last: Any) -> Layout:
+    """Of a transform that is too large to be tried: laid out as that of a small operand is. `last` is the length of a real result, and
+    of a complex one whether half of it is enough."""
+    sizes, small = list(operand.sizes), [min(size, FEW) for size in operand.sizes]
+    few = last
+    if target is aten._fft_c2r.default:  # of so many numbers half are there, and one
+        few = min(last, FEW)
+        sizes[dimensions[-1]], small[dimensions[-1]] = last, few // 2 + 1
+    elif target is aten._fft_r2c.default and last:
+        sizes[dimensions[-1]] = sizes[dimensions[-1]] // 2 + 1
+    order = sorted(range(operand.rank), key=lambda d: (-operand.strides[d], d))
+    tried = Value(Layout(tuple(small), _strides_in(order, small), operand.dtype, operand.device))
+    (measured,) = _measured(target, (tried, dimensions, normalization, few), {})
+    assert measured is not None and is_dense(measured.sizes, measured.strides)
+    inner = sorted(range(operand.rank), key=lambda d: (-measured.strides[d], d))
+    return replaced(measured, sizes=tuple(sizes), strides=_strides_in(inner, sizes))
+
+
+def _strides_in(order: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """Of dense memory with these dimensions from the outside in."""
+    strides = dict(zip(order, contiguous_strides([sizes[d] for d in order]), strict=True))
+    return tuple(strides[d] for d in range(len(sizes)))
 
 
 def call_meta_kernel(target: Any, arguments: Any, keywords: Any) -> Any:
@@ -343,7 +374,7 @@ def _clamp(a: Value, low: Any = None, high: Any = None, **named: Any) -> Layout:
 def kept_strides(value: Value, memory_format: torch.memory_format | None) -> tuple[int, ...]:
     """The strides of a copy of `value` in `memory_format`; None preserves."""
     if memory_format is None or memory_format is torch.preserve_format:
-        return value.strides if is_dense(value.sizes, value.strides) else iterator_strides(value.sizes, [value])
+        return preserved_strides(value)
     if memory_format is torch.contiguous_format:
         return contiguous_strides(value.sizes)
     return channels_last_strides(value.sizes)
@@ -357,6 +388,23 @@ def _clone(a: Value, *, memory_format: Any = None) -> Layout:
 @rule(aten._to_copy.default)
 def _to_copy(a: Value, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **_: Any) -> Layout:
     return Layout(a.sizes, kept_strides(a, memory_format), dtype or a.dtype, torch.device(device or a.device))
+
+
+@rule(aten.constant_pad_nd.default)
+def _padded(a: Value, pad: Sequence[int], value: Any = 0) -> Layout | list[Layout | int | None]:
+    """Where nothing is added torch copies and keeps the order of memory; what lies in order does so either way."""
+    sizes = list(a.sizes)
+    for number, added in enumerate(pad):
+        sizes[-1 - number // 2] += added
+    has_one_order = a.rank not in (4, 5) or any(known(">=", size, 2) for size in a.sizes[2:])
+    lies_in_order = all(map(_is_stride, a.sizes, a.strides, contiguous_strides(a.sizes)))
+    if has_one_order and lies_in_order and all(known(">=", size, 0) for size in sizes):
+        return fresh(sizes, a.dtype, a.device)
+    return layouts_by_torch(aten.constant_pad_nd.default, (a, pad, value), {})
+
+
+def _is_stride(size: Any, stride: Any, wanted: Any) -> bool:
+    return is_constant(size, 1) or same(stride, wanted)
 
 
 @rule(aten.full.default)

@@ -63,12 +63,21 @@ def traits(operator: Any) -> Traits:
 
 
 @functools.cache
+def is_view(operator: Any) -> bool:
+    """Whether it gives one tensor that lies in its operand's memory."""
+    if not isinstance(operator, torch._ops.OpOverload) or not operator.is_view:
+        return False
+    return [str(each.type) for each in operator._schema.returns] == ["Tensor"]
+
+
+@functools.cache
 def dimension_places(operator: Any) -> tuple[int | str, ...]:
     """Where it takes a dimension: an int that is no size, by the schema's types, and that its name calls one. By place and name."""
     places: list[int | str] = []
     for place, argument in enumerate(operator._schema.arguments):
         kind, name = str(argument.real_type), argument.name
-        if "SymInt" not in kind and "int" in kind and ("dim" in name or "axis" in name or name in ("source", "destination")):
+        is_named = "dim" in name or "axis" in name or name in ("source", "destination")
+        if "SymInt" not in kind and "int" in kind and is_named and "size" not in name:
             places += [place, name]
     return tuple(places)
 

@@ -177,7 +177,7 @@ class _Outputs:
         assert cell is not None
         if cell.input_index is not None:
             return self._view_of_input(position, output, cell)
-        dense = is_dense(*self.recorder.layout(output))
+        dense = self._is_dense(position, *self.recorder.layout(output))
         if len(self.shared[id(cell)]) == 1 and dense and not (output.is_conj() or output.is_neg()):
             return self._computed(output, output, OutputOf(position, False))
         computed, base = self._base(position, cell)
@@ -188,6 +188,10 @@ class _Outputs:
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
         return _view(computed, self.recorder.memory, base, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
+
+    def _is_dense(self, position: int, sizes: Any, strides: Any) -> bool:
+        trail = self.recorder.trail
+        return is_dense(sizes, strides) if trail is None else trail.is_dense(position, sizes, strides)
 
     def _view_of_input(self, position: int, output: torch.Tensor, cell: Cell) -> ViewOf:
         assert cell.input_index is not None

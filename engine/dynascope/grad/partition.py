@@ -19,6 +19,7 @@ from torch import fx
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.keeping import Residence, residence_of
 from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
+from dynascope.grad.operators import is_view
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
@@ -29,20 +30,13 @@ from dynascope.sizes import Size
 
 aten = torch.ops.aten
 
-VIEWS = set(
-    overloads(
-        "view permute transpose.int expand unsqueeze squeeze.dims slice.Tensor select.int as_strided diagonal unfold",
-        "view.dtype view_as_real view_as_complex",
-    )
-) | {getattr(torch.ops.prims, name).default for name in ("broadcast_in_dim", "transpose", "squeeze")}
 CHEAP = (
-    VIEWS
-    | set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
+    set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
     | set(overloads("div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full"))
     | set(overloads("gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh"))
     | {UNIFORM}
 )
-"""Steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
+"""Beside views, steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
 
 DISCOUNT = 8
 """An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping
@@ -73,7 +67,7 @@ def partition(
     border = _read_by_backward(backward, tangents, gradients)
     saved: list[Any] = border
     if options.saving == "minimum-cut":
-        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward, VIEWS))
+        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward))
     again = _with_recomputation(backward, gradients, saved)
     numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
     return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
@@ -103,7 +97,7 @@ def _can_run_again(value: Value | Number) -> bool:
     step = value.step
     if step is None or step.is_random:
         return False
-    return isinstance(value, Number) or step.target in CHEAP or _is_made_again(step)
+    return isinstance(value, Number) or step.target in CHEAP or is_view(step.target) or _is_made_again(step)
 
 
 def _is_made_again(step: Step) -> bool:
@@ -121,7 +115,7 @@ def _cost(value: Value | Number, alive: set[int], residence: Residence) -> int |
     source is kept)."""
     if isinstance(value, Number):
         return 1
-    if value.step is not None and (value.step.target in VIEWS or _is_made_again(value.step)):
+    if value.step is not None and (is_view(value.step.target) or _is_made_again(value.step)):
         return None
     if id(value) in alive:
         return value.layout.byte_count // DISCOUNT + 1
@@ -189,7 +183,7 @@ def _with_recomputation(backward: list[Step], gradients: list[Value | None], sav
 def _views_with_their_sources(steps: list[Step]) -> list[Step]:
     """The views at the end, which give gradients the shape of their inputs, right after what they show: layers stay together."""
     end = len(steps)
-    while end and steps[end - 1].target in VIEWS:
+    while end and is_view(steps[end - 1].target):
         end -= 1
     made = {id(step) for step in steps}
     views: dict[int, list[Step]] = {}
@@ -224,6 +218,6 @@ def recomputed(tape: Tape, gradients: list[Value | None], saved: list[Any], tang
 
 def root_of(node: fx.Node) -> fx.Node:
     """The node whose memory a node of views lies in."""
-    while node.target in VIEWS:
+    while is_view(node.target):
         node = node.args[0]  # type: ignore[assignment]
     return node

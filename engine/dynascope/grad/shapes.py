@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
 
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, hints_of, same
+from dynascope.sizes import Size, hints_of, is_constant, known, same
 
 
 class ShapeMismatch(RuntimeError):
@@ -26,25 +27,42 @@ def broadcast(*shapes: Sizes) -> Sizes:
     first = shapes[0]
     if all(same(shape, first) for shape in shapes):
         return first
-    rank = max(map(len, shapes))
-    result = [1] * rank
-    for shape in shapes:
-        for position, size in enumerate(shape, rank - len(shape)):
-            if size != 1:
-                if result[position] not in (1, size):
-                    raise ShapeMismatch(f"sizes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
-                result[position] = size
-    return tuple(result)
+    return tuple(_common_size([shape[d] for shape in shapes if len(shape) >= -d], shapes) for d in range(-max(map(len, shapes)), 0))
+
+
+def _common_size(sizes: Sequence[Any], shapes: Sequence[Sizes]) -> Any:
+    """Of one dimension. Whether a size that varies is 1 decides nothing where all others are it by algebra, or 1."""
+    result: Any = 1
+    for size in sizes:
+        if is_constant(size, 1) or same(size, result):
+            continue
+        if is_constant(result, 1):
+            result = size
+        elif size != 1:
+            if result not in (1, size):
+                raise ShapeMismatch(f"sizes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+            result = size
+    return result
 
 
 def is_dense(sizes: Sizes, strides: Sizes) -> bool:
     """Whether the elements fill their memory without holes and without overlap. No elements do, as torch sees it."""
-    if 0 in sizes:
+    if 0 in sizes or is_surely_dense(sizes, strides):
         return True
     expected = 1
     pairs = [(stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1]
     for stride, size in sorted(pairs, key=hints_of):
         if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def is_surely_dense(sizes: Sizes, strides: Sizes) -> bool:
+    """The same, where algebra says so."""
+    expected: Any = 1
+    for stride, size in sorted(zip(strides, sizes, strict=True), key=hints_of):
+        if not same(stride, expected):
             return False
         expected *= size
     return True
@@ -71,10 +89,29 @@ def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
         return True
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
+        if not same(stride, expected) and size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def preserved_strides(value: Value) -> Sizes:
+    """Those of a copy that keeps the order of memory: its own where it is dense, else TensorIterator's. Where dimensions lie within
+    each other in order both are the same, and whether there are holes decides nothing."""
+    if _lies_in_order(value):
+        return contiguous_strides(value.sizes)
+    return value.strides if is_dense(value.sizes, value.strides) else iterator_strides(value.sizes, [value])
+
+
+def _lies_in_order(value: Value) -> bool:
+    """Whether that is so for all sizes. A dimension of one element may have any stride."""
+    if not value.layout.varies or not all(known(">=", size, 2) for size in value.sizes):
+        return False
+    within: Any = 1
+    for size, stride in zip(reversed(value.sizes), reversed(value.strides), strict=True):
+        if not known(">=", stride, within):
+            return False
+        within = stride * size
     return True
 
 
@@ -237,14 +274,17 @@ def viewed_strides(sizes: Sizes, strides: Sizes, wanted: Sizes) -> Sizes | None:
     """The strides of a view of `wanted` sizes without a copy; None where there is no such view."""
     if 0 in sizes:
         return strides if same(sizes, wanted) else contiguous_strides(wanted)
+    if same(strides, contiguous_strides(sizes)) and prod(sizes) == prod(wanted):
+        return contiguous_strides(wanted)  # whichever of the sizes are 1
     result = [0] * len(wanted)
     position = len(wanted) - 1
     chunk_step = strides[-1] if strides else 1
     tensor_count, view_count = 1, 1
     for dimension in reversed(range(len(sizes))):
         tensor_count *= sizes[dimension]
-        ends_chunk = dimension == 0 or (
-            sizes[dimension - 1] != 1 and strides[dimension - 1] != tensor_count * chunk_step
+        within = tensor_count * chunk_step
+        ends_chunk = dimension == 0 or not (
+            same(strides[dimension - 1], within) or sizes[dimension - 1] == 1 or strides[dimension - 1] == within
         )
         if not ends_chunk:
             continue

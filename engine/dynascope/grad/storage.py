@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
-from dynascope.grad.shapes import is_dense, iterator_strides
+from dynascope.grad.shapes import preserved_strides
 from dynascope.grad.tape import Sizes, Value
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
@@ -129,8 +129,7 @@ class Memory:
         cell = self.cells[tensor.untyped_storage()._cdata]
         cell.writes += 1
         sizes, strides = self.observe((tuple(tensor.shape), tensor.stride()))
-        if not is_dense(sizes, strides):
-            strides = iterator_strides(sizes, [Value(replace(value.layout, strides=strides))])
+        strides = preserved_strides(Value(replace(value.layout, sizes=sizes, strides=strides)))
         value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
         geometry = self.geometry(tensor)
         known = {geometry: value}

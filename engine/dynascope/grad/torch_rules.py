@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.grad import recurrent
+from dynascope.grad import recurrent, subscripts
 from dynascope.grad.attention import attention
 from dynascope.grad.shapes import is_dense
 
@@ -89,36 +88,6 @@ def _cuda(recorder: Recorder, tensor: torch.Tensor, device: Any = None, *_: Any,
 
 def _cpu(recorder: Recorder, tensor: torch.Tensor, **_: Any) -> Any:
     return _to(recorder, tensor, torch.device("cpu"))
-
-
-def _index(recorder: Recorder, tensor: Any, index: Any) -> Any:
-    """Lists of positions become constants here: on a meta tensor torch would drop their contents."""
-    if not isinstance(tensor, torch.Tensor) or not _holds_list(index):
-        return NotImplemented
-    return tensor[_with_constants(recorder, index)]
-
-
-def _set_index(recorder: Recorder, tensor: Any, index: Any, value: Any) -> Any:
-    if not isinstance(tensor, torch.Tensor) or not _holds_list(index):
-        return NotImplemented
-    tensor[_with_constants(recorder, index)] = value
-    return None
-
-
-def _holds_list(index: Any) -> bool:
-    return isinstance(index, list) or (
-        isinstance(index, tuple) and any(isinstance(item, (list, tuple)) for item in index)
-    )
-
-
-def _with_constants(recorder: Recorder, index: Any) -> Any:
-    if isinstance(index, tuple):
-        return tuple(_with_constants(recorder, list(item) if isinstance(item, tuple) else item) for item in index)
-    if isinstance(index, list) and all(isinstance(item, (int, bool)) for item in index):
-        with torch.utils._python_dispatch._disable_current_modes():
-            positions = torch.tensor(index, dtype=None if index else torch.int64)
-        return recorder.constant(positions)
-    return index
 
 
 class _Activation(torch.autograd.Function):
@@ -251,11 +220,8 @@ RULES: dict[Any, Callable[..., Any]] = {
     torch._C._nn.scaled_dot_product_attention: attention,
     functional.dropout: _dropout,
     torch.dropout: _torch_dropout,
-    operator.getitem: _index,
-    operator.setitem: _set_index,
-    "__getitem__": _index,
-    "__setitem__": _set_index,
     getattr: _data,
+    **subscripts.RULES,
     **recurrent.RULES,
     **{target: _choosing(name) for name in CHOOSING for target in (name, getattr(torch, name))},
     **{

@@ -17,8 +17,9 @@ import torch
 
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.shapes import is_dense, is_surely_dense
 from dynascope.grad.tape import Tape, Value, leaves
-from dynascope.sizes import Size, evaluate
+from dynascope.sizes import Size, evaluate, hints_of
 from dynascope.sizes.worlds import Worlds
 
 Observation = tuple[int | float, ...]
@@ -45,6 +46,8 @@ class Trail:
         self.observations: list[Observation] = []
         self.found: list[tuple | None] = []
         """The same as sizes, None where no size was found, and the operators with what they give."""
+        self.dense: dict[int, bool] = {}
+        """Of results, by position, whether they fill their memory."""
         self.learned = 0
         """The steps of the tape whose layouts the worlds know."""
 
@@ -84,6 +87,20 @@ class Trail:
         found = [self._size(row, tape) for row in rows]
         self.found[-1] = kind(found)
         return _with(data, iter(found))
+
+    def is_dense(self, position: int, sizes: Any, strides: Any) -> bool:
+        """Whether a result fills its memory, at all sizes alike. One that has holes at some is cut out of what has none at all of them."""
+        cut = self.worlds.cut_results
+        if cut is not None and position in cut:
+            return False
+        if not self.others or is_surely_dense(sizes, strides):
+            self.dense[position] = is_dense(sizes, strides)
+            return self.dense[position]
+        everywhere = [other.dense.get(position, True) for other in self.others]
+        if cut is not None and not (all(everywhere) and is_dense(hints_of(sizes), hints_of(strides))):
+            cut.add(position)
+            raise DifferentiationRefused(VaryingNumberNeeded("which results have holes", frozenset()))
+        return is_dense(sizes, strides)
 
     def tell_apart(self, are_different: bool) -> None:
         """Raises `DifferentiationRefused` where two things that are one here are different in another world."""

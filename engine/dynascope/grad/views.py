@@ -16,7 +16,7 @@ from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, ceil_divide, hint_of, known, same
+from dynascope.sizes import Size, ceil_divide, divided, hint_of, is_constant, known, same
 
 aten = torch.ops.aten
 
@@ -25,6 +25,8 @@ class Builder(Protocol):
     """Writes steps; see `build.py`."""
 
     def op(self, target: Any, *arguments: Any, **keywords: Any) -> Any: ...
+
+    def full(self, sizes: Any, number: Any, *, like: Value) -> Value: ...
 
     def write_view(self, target: Any, source: Value, arguments: tuple[Any, ...], layout: Layout) -> Value: ...
 
@@ -177,6 +179,8 @@ def _as_strided(
     offset = root_offset if offset is None else offset
     root_strides = source.strides if root_strides is None else root_strides
     _check_within(source, sizes, strides, offset - root_offset)
+    if any(is_constant(size, 0) for size in sizes):
+        return builder.full(sizes, 0, like=source)
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is not None:
@@ -236,7 +240,7 @@ def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -
     recipes: list[ViewRecipe] = []
     wanted, dimension = 0, 0
     for size, stride in zip(source.sizes, source.strides, strict=True):
-        start, offset = divmod(offset, stride)
+        start, offset = _quotient_and_rest(offset, stride)
         step, rest = divmod(strides[wanted], stride) if wanted < len(sizes) else (0, 0)
         remaining = len(sizes) - wanted
         if wanted < len(sizes) and rest == 0 and step >= 1 and start + (sizes[wanted] - 1) * step < size and remaining:
@@ -249,6 +253,14 @@ def _as_cuts(source: Value, sizes: list[int], strides: list[int], offset: int) -
         else:
             return None
     return recipes if wanted == len(sizes) and offset == 0 else None
+
+
+def _quotient_and_rest(offset: Any, stride: Any) -> tuple[Any, Any]:
+    """`divmod`, by algebra where that tells: of the last row of n rows it is `n - 1`, whatever n is."""
+    whole, rest = divided(offset, stride)
+    if known("<", rest, 0):
+        whole, rest = whole - 1, rest + stride
+    return (whole, rest) if known(">=", rest, 0) and known("<", rest, stride) else divmod(offset, stride)
 
 
 def _view(builder: Builder, source: Value, sizes: Any, *_: Any) -> Value:
@@ -335,7 +347,8 @@ def _put_back_slice(
 ) -> Value:
     dimension = wrap_dimension(dimension, source.rank)
     first, last = slice_bounds(start, end, source.sizes[dimension])
-    if (first, last, step) == (0, source.sizes[dimension], 1):
+    size = source.sizes[dimension]
+    if step == 1 and known("<=", first, 0) and known(">=", last, size):
         return value
     return _densely(builder, aten.slice_scatter.default, source, value, dimension, first, last, step)
 
@@ -359,6 +372,8 @@ def _put_back_strided(
     root_offset: int,
 ) -> Value:
     _check_within(source, sizes, strides, offset - root_offset)
+    if any(is_constant(size, 0) for size in sizes):
+        return source
     source = with_strides(builder, source, root_strides)
     cuts = _as_cuts(source, sizes, strides, offset - root_offset)
     if cuts is None:

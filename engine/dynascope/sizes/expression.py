@@ -130,6 +130,51 @@ class Polynomial:
             return _bounds_from_least(self)
         return low, high
 
+    @cached_property
+    def closer_bounds(self) -> Bounds:
+        """By what operations in it are at least and at most: `max(a, b) - a` is 0 or more, and so is `a - 4*(a // 4)`."""
+        low, high = self.bounds
+        if 1 < len(self.terms) <= FEW_TERMS and any(_is_bounded_by_parts(atom) for monomial, _ in self.terms for atom, _ in monomial):
+            return max(low, _least_by_parts(self)), min(high, -_least_by_parts(negate(self)))
+        return low, high
+
+
+FEW_TERMS = 6
+
+
+def _is_bounded_by_parts(atom: Atom) -> bool:
+    if not isinstance(atom, Operation):
+        return False
+    return atom.name in ("min", "max") or (atom.name == "//" and isinstance(atom.arguments[1], int) and atom.arguments[1] > 0)
+
+
+def _least_by_parts(polynomial: Polynomial, is_inner: bool = False) -> float:
+    best = -INFINITY
+    for at, (monomial, coefficient) in enumerate(polynomial.terms):
+        for place, (atom, exponent) in enumerate(monomial):
+            beside = monomial[:place] + monomial[place + 1 :]
+            if exponent > 1 or not _is_bounded_by_parts(atom) or _monomial_bounds(beside)[0] < 0:
+                continue
+            rest = _polynomial(dict(polynomial.terms[:at] + polynomial.terms[at + 1 :]))
+            for least in _at_least(atom, coefficient):
+                replaced = add(rest, multiply(least, _polynomial({beside: 1})))
+                best = max(best, bounds_of(replaced)[0])
+                if not is_inner and isinstance(replaced, Polynomial):  # of `4*(max(a, b) // 4)` the larger one is next
+                    best = max(best, _least_by_parts(replaced, True))
+    return best
+
+
+def _at_least(operation: Operation, coefficient: int) -> Iterable[Integer]:
+    """Sums that `coefficient * operation` is never less than."""
+    if operation.name in ("min", "max"):
+        if (coefficient > 0) == (operation.name == "max"):
+            yield from (multiply(argument, coefficient) for argument in operation.arguments)
+        return
+    dividend, divisor = operation.arguments
+    times, remainder = divmod(coefficient, divisor)
+    if not remainder or bounds_of(dividend)[0] >= 0:
+        yield multiply(add(dividend, 0 if times < 0 else 1 - divisor), times)
+
 
 def _bounds_from_least(polynomial: Polynomial) -> Bounds:
     """`n*m - n` with n, m >= 2: in n = 2 + a, m = 2 + b it is `a*b + a + 2*b + 2`, so at least 2."""
@@ -360,13 +405,13 @@ def bounds_of(value: Expression | int | float) -> Bounds:
 
 
 def _monomial_bounds(monomial: Monomial) -> Bounds:
-    low, high = 1.0, 1.0
+    product = 1.0, 1.0
     for atom, exponent in monomial:
-        for _ in range(exponent):
-            low, high = _interval_product((low, high), atom.bounds)
-        if exponent % 2 == 0:
-            low = max(low, 0.0)
-    return low, high
+        power = atom.bounds
+        for _ in range(exponent - 1):
+            power = _interval_product(power, atom.bounds)
+        product = _interval_product(product, (max(power[0], 0.0), power[1]) if exponent % 2 == 0 else power)
+    return product
 
 
 def _interval_product(first: Bounds, second: Bounds) -> Bounds:

@@ -28,6 +28,7 @@ MANY = 4096
 ENOUGH = 3
 """Other values that a form is told from."""
 MOST_DIVISORS = 5
+MOST_RAISED = 3
 FARTHEST = 2**16
 NO_STEPS: Mapping[str, int] = MappingProxyType({})
 
@@ -139,13 +140,28 @@ def _keep_sizes_above(
         floors[name] = _least_fitting(scope, name, [each for each in candidates[name] if each >= least[name]], fits)
     if not _holds(scope, floors, fits):
         floors = {name: floors[name] + varied.index(name) if name in varied else floors[name] for name in floors}
-        floors = {name: min(number, max(scope.hints[name], least[name])) for name, number in floors.items()}
-    if not _holds(scope, floors, fits):
-        floors = dict(scope.hints)
+        apart = {name: min(number, max(scope.hints[name], least[name])) for name, number in floors.items()}
+        floors = apart if _holds(scope, apart, fits) else _raised(scope, apart, candidates, fits)
     for name in varied:
         if floors[name] > least[name]:
             root = scope.roots[name]
             _ = scope.root(name, scope.hints[name], root.low, root.high) >= floors[name]
+
+
+def _raised(
+    scope: Scope, floors: dict[str, Any], candidates: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
+) -> dict[str, Any]:
+    """Where roots are too small together alone: one of them larger (an image of one column may be of any height), else all as they
+    are at hand."""
+    def at(name: str) -> Callable[[int], bool]:
+        return lambda number: fits({**floors, name: number})
+
+    for name in list(candidates)[:MOST_RAISED]:
+        larger = [each for each in candidates[name] if each > floors[name] and is_possible(scope, {**floors, name: each})]
+        found = [*larger, scope.hints[name]][bisect_left(larger, True, key=at(name))]
+        if _holds(scope, {**floors, name: found}, fits):
+            return {**floors, name: found}
+    return dict(scope.hints)
 
 
 def lowest(scope: Scope, candidates: Mapping[str, Iterable[int]]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dynascope.sizes.calls import HOLE, LENGTH, Call, Template, called, filled, 
 from dynascope.sizes.expression import INFINITY, Expression, Operation, Polynomial, Root
 from dynascope.sizes.functions import FUNCTIONS, INFIX, NAMES, named
 from dynascope.sizes.relations import COMPARISONS, NEGATED, Relation, RelationLog, normal
+from dynascope.sizes.rounding import MOST, rounded
 
 PLAIN = (int, float, bool)
 
@@ -238,11 +239,20 @@ class Size:
         """A function of `FUNCTIONS` on sizes and numbers. Raises what Python raises for the numbers at hand."""
         if name in ("min", "max") and len({*map(type_of, arguments)}) > 1:
             return self._extreme(name, arguments)
+        if len(arguments) == 1 and (found := rounded(name, expression_of(arguments[0]))) is not None:
+            return self._rounded(name, arguments[0], *found)
         function, hints = FUNCTIONS[name], tuple(map(hint_of, arguments))
         if not isinstance(function, Call) and any(type(hint) not in PLAIN for hint in hints):
             held = tuple(HOLE if is_size(each) or type(each) in PLAIN else each for each in arguments)
             return self.call(function, (held, {}), [number for number, place in zip(arguments, held, strict=True) if place is HOLE])
         return self._made(name, arguments, function(*hints))
+
+    def _rounded(self, name: str, number: Any, integer: Any, varying: Polynomial) -> Any:
+        hint = FUNCTIONS[name](number.hint)
+        if exact.evaluate(varying, self.scope.hints) > MOST:
+            return self._made(name, (number,), hint)
+        _ = self.scope.size(varying) <= MOST
+        return self.scope.size(integer)
 
     def call(self, function: Callable[..., Any], template: Template, numbers: Sequence[Any], length_is_known: bool = False) -> Any:
         """`function` with sizes and numbers in the holes of its arguments, where it has no effects: a number, what it is for the numbers
@@ -376,6 +386,8 @@ def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
         return answer
     if isinstance(first, Polynomial) and isinstance(second, (int, float)):
         if (known := by_bounds(name, first.bounds, second)) is not None:
+            return known
+        if (known := by_bounds(name, first.closer_bounds, second)) is not None:
             return known
     if isinstance(first, Polynomial) and isinstance(second, int):
         relation = _relied_on(name if answer else NEGATED[name], first, second)

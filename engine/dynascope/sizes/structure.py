@@ -50,7 +50,8 @@ def known(name: str, left: Any, right: Any) -> bool | None:
     if isinstance(first, int) and isinstance(second, int):
         return COMPARISONS[name](first, second)
     if isinstance(first, Polynomial) and isinstance(second, int):
-        return by_bounds(name, first.bounds, second)
+        answer = by_bounds(name, first.bounds, second)
+        return by_bounds(name, first.closer_bounds, second) if answer is None else answer
     return None
 
 

@@ -54,6 +54,7 @@ MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
 MOST_APART = 16
 """Roots of which each two are told apart."""
 FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
+PARTS = ((3, 2), (3, 4), (5, 4), (5, 2), (7, 4), (2, 3), (4, 3))
 
 Row = tuple[int | float, ...]
 
@@ -80,6 +81,8 @@ class Worlds:
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
         self.views_vary = False
         """Whether two views that are one at hand were seen to be two in others."""
+        self.cut_results: set[int] | None = set()
+        """The results that have holes in memory at some sizes, by their positions; None where that is decided by the sizes at hand."""
         self.are_all = False
         """Whether no other values keep to what was relied on: a form that fits is right, however few they are."""
         for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
@@ -129,6 +132,16 @@ class Worlds:
     def are_possible(self) -> bool:
         """Whether all keep to what was relied on since."""
         return all(map(self._is_possible, self.values))
+
+    @property
+    def choices(self) -> Any:
+        """How the program is recorded."""
+        return self.views_vary, None if self.cut_results is None else frozenset(self.cut_results)
+
+    def cuts_none(self) -> bool:
+        """Whether results were cut, and are not from now on."""
+        had_some, self.cut_results = bool(self.cut_results), None
+        return had_some
 
     def rely_on_steps(self) -> None:
         """What was found holds for numbers that leave the same remainders as those at hand."""
@@ -412,6 +425,15 @@ def _product(worlds: Worlds, row: Row) -> Any:
     return None
 
 
+def _beside_product(worlds: Worlds, row: Row) -> Any:
+    """One less or more than a product of two known: where the last element lies."""
+    for offset in (-1, 1):
+        found = _product(worlds, tuple(number - offset for number in row))
+        if found is not None:
+            return found + offset
+    return None
+
+
 def _product_of_three(worlds: Worlds, row: Row) -> Any:
     """The product of three known, times a number: so many windows in rows, in columns, in a batch."""
     for first, left in list(worlds._known.items())[:FEW_KNOWN]:
@@ -442,14 +464,25 @@ def _sum(worlds: Worlds, row: Row) -> Any:
 def _quotient(worlds: Worlds, row: Row) -> Any:
     """(known + offset) // divisor, as convolutions and pooling give. Where several offsets fit another world is wanted, which tells
     them apart."""
-    for other, size in list(worlds._known.items())[:MOST_TRIED]:
-        for divisor in DIVISORS:
-            low = max(divisor * number - value for number, value in zip(row, other, strict=True))
-            high = min(divisor * (number + 1) - 1 - value for number, value in zip(row, other, strict=True))
-            if low < high and worlds.want(size, low, high, divisor):
-                return None
-            if low <= high:
-                return (size + (0 if low <= 0 <= high else low)) // divisor
+    known = list(worlds._known.items())[:MOST_TRIED]
+    return _first_quotient(worlds, row, ((other, size, divisor) for other, size in known for divisor in DIVISORS))
+
+
+def _part(worlds: Worlds, row: Row) -> Any:
+    """(factor * known + offset) // divisor, as what is resized by 1.5 gives."""
+    known = list(worlds._known.items())[:FEW_KNOWN]
+    times = ((tuple(factor * value for value in other), size * factor, divisor) for other, size in known for factor, divisor in PARTS)
+    return _first_quotient(worlds, row, times)
+
+
+def _first_quotient(worlds: Worlds, row: Row, dividends: Iterable[tuple[Row, Size, int]]) -> Any:
+    for other, size, divisor in dividends:
+        low = max(divisor * number - value for number, value in zip(row, other, strict=True))
+        high = min(divisor * (number + 1) - 1 - value for number, value in zip(row, other, strict=True))
+        if low < high and worlds.want(size, low, high, divisor):
+            return None
+        if low <= high:
+            return (size + (0 if low <= 0 <= high else low)) // divisor
     return None
 
 
@@ -510,4 +543,14 @@ def _root(worlds: Worlds, row: Row) -> Any:
 
 FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
 SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (*SURE_FORMS, _product_of_three, _sum, _quotient, _share, _multiple, _larger_or_smaller)
+FORMS: Sequence[Callable[[Worlds, Row], Any]] = (
+    *SURE_FORMS,
+    _product_of_three,
+    _sum,
+    _beside_product,
+    _quotient,
+    _share,
+    _multiple,
+    _larger_or_smaller,
+    _part,
+)

@@ -69,6 +69,19 @@ def has_late_size(name: str) -> bool:
     return name in RULES or any(torch.Tag.dynamic_output_shape in each.tags for each in overloads)
 
 
+def lead_to(nodes: Iterable[torch.fx.Node]) -> bool:
+    """Whether the number of elements of any of these nodes may hang on one that only the run knows."""
+    pending, seen = list(nodes), set()
+    while pending:
+        node = pending.pop()
+        if "late_result" in node.meta:
+            return True
+        if node not in seen:
+            seen.add(node)
+            pending += node.all_input_nodes
+    return False
+
+
 def are_served(machine: Machine) -> bool:
     """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
     return bool(
