@@ -517,7 +517,8 @@ class Operation:
         items: list[Value] = []
         for at, example in enumerate(examples):
             if example is None or not isinstance(example, (torch.Tensor, list, tuple)):
-                items.append(ConstantValue(example))
+                is_place = isinstance(example, torch.device) and self.tensors  # `_parse_to(tensor)`
+                items.append(ConstantValue(device if is_place else example))
                 continue
             item = graph.call("call_function", operator.getitem, (node, at), {})
             graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)
