@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture.calls import known_tensors, late_numbers, libraries
+from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
@@ -409,7 +409,7 @@ class Operation:
 
     def note_warning(self, warning: warnings.WarningMessage) -> None:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
-        if torch_warnings.raises_errors():
+        if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
         self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
