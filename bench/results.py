@@ -32,3 +32,11 @@ def write_section(title: str, command: str, columns: list[str], rows: list[list[
     text = pattern.sub(lambda _: section, text) if pattern.search(text) else f"{text.rstrip()}\n\n{section}"
     RESULTS.write_text(text, encoding="utf-8")
     sys.stdout.write(section + "\n")
+
+
+def rows_of(title: str) -> list[list[str]]:
+    """The rows of the section as they stand, for a command that measures some of them anew."""
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    found = re.search(rf"## {re.escape(title)}\n.*?(?=\n## |\Z)", text, re.S)
+    lines = [line for line in (found.group() if found else "").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]

@@ -23,6 +23,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -182,6 +183,18 @@ class RegionState:
         return reason is not None
 
 
+def _asking(state: RegionState) -> Callable[[], bool]:
+    """Asks whether a call stands aside, for compiled code to hold: a code object's constants are no part of a cycle that Python can
+    find, and the state holds the code."""
+    held = weakref.ref(state)
+
+    def stands_aside() -> bool:
+        state = held()
+        return state is not None and state.stands_aside_for_hooks()
+
+    return stands_aside
+
+
 def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
     """The table of a function's entries; `table.bind(function)` is the compiled function.
 
@@ -338,7 +351,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
                 RegionState(region, state.options, compiled_at=state.compiled_at, refutes=_refuted_by(outcome, region)),
             ),
             can_repeat,
-            state.stands_aside_for_hooks if keeps_tensors else None,
+            _asking(state) if keeps_tensors else None,
         )
     with clock("guard"):
         program = compile_guards(outcome.guards, state.region.code)

@@ -142,6 +142,21 @@ def test_hooks_of_the_program_are_told_what_eager_tells_them(program_has_hooks):
         torch.testing.assert_close(found[1:], wanted[1:])
 
 
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_hooks_of_the_program_are_told_of_what_nobody_reads(backend):
+    def program(x):
+        seen = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t.shape) or t, lambda t: t):
+            unused = x * x
+            first = len(seen)
+            unused = unused.exp()
+        return first, len(seen), unused.shape
+
+    with dynascope.expected("foreign-call", required=False):
+        found = dynascope.compile(program, backend=backend)(torch.ones(2, requires_grad=True))
+    assert found == program(torch.ones(2, requires_grad=True)) == (2, 3, torch.Size([2]))
+
+
 def test_only_hooks_of_torch_go_with_kernels():
     function = dynascope.compile(lambda x: x.exp().sin().sum())
     x = torch.ones(3, requires_grad=True)

@@ -80,3 +80,30 @@ def test_what_the_program_froze_stays_frozen():
         assert 0 < gc.get_freeze_count() <= frozen
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_class_goes_with_what_was_compiled_of_it(backend, breaks):
+    """Constants of a code object are no part of a cycle that Python's collector can find."""
+
+    def run():
+        class Scaled(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.nn.Parameter(torch.ones(3))
+
+            def forward(self, x):
+                y = self.scale * x
+                if breaks:
+                    print(end="")
+                return y * self.scale
+
+        module = Scaled()
+        dynascope.compile(module, backend=backend)(torch.ones(3)).sum().backward()
+        return weakref.ref(Scaled), weakref.ref(module.scale)
+
+    gone = run()
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]

@@ -446,3 +446,18 @@ def outcome_of(function, x, n):
     except RuntimeError as error:
         return str(error)
     return None if result is None else (result.dtype, result.tolist())
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("from_tensor", [True, False])
+def test_a_number_that_is_said_to_be_a_size(backend, from_tensor):
+    def program(x, number):
+        torch._check_is_size(number.item() if from_tensor else number)
+        return x + 1
+
+    compiled = dynascope.compile(program, backend=backend)
+    for number in (3, 4, 5):
+        assert compiled(torch.ones(2), torch.tensor(number) if from_tensor else number).tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
+        compiled(torch.ones(2), torch.tensor(-2) if from_tensor else -2)

@@ -335,3 +335,38 @@ def test_who_asks_for_what_was_saved_is_told_that_it_was_freed_or_changed(functi
     (said, found), (expected, wanted) = outcome(dynascope.compile(program)), outcome(program)
     assert said == expected
     torch.testing.assert_close(found, wanted)
+
+
+def test_a_function_of_torchs_own():
+    """fx finds what lies in torch's modules by its name, which is that of the class."""
+    from torch.autograd._functions import Resize
+
+    def program(x):
+        return Resize.apply(x * 2, (2, 3)).sin()
+
+    x, again = (torch.arange(6.0).requires_grad_() for _ in range(2))
+    found, wanted = dynascope.compile(program, backend="eager")(x), program(again)
+    assert torch.equal(found, wanted)
+    for result in (found, wanted):
+        result.sum().backward()
+    assert torch.equal(x.grad, again.grad)
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_view_that_it_returns_is_not_changed_where_gradients_would_go_past_it():
+    class Rows(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view(-1)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    def program(x, weight):
+        rows = Rows.apply(x)
+        rows += weight
+        return rows
+
+    with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
+        dynascope.compile(program, backend="eager")(torch.ones(1, 2), torch.ones(2, requires_grad=True))

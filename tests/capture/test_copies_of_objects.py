@@ -1,5 +1,6 @@
 """copy.copy and copy.deepcopy of objects, containers and what refers to itself; sets changed in place; addresses as keys."""
 
+import collections
 import copy
 
 import dynascope
@@ -175,3 +176,43 @@ def test_a_table_with_other_keys_than_names_is_no_operand():
 
     with dynascope.expected("foreign-value"):
         assert dynascope.compile(function)(X, {X: 1})[1] is function(X, {X: 1})[1]
+
+
+@pytest.mark.may_break
+def test_the_gradient_of_a_tensor_is_copied_with_it():
+    def program(scale):
+        kept = torch.zeros(3)
+        kept.grad = torch.ones(3) * scale
+        copied = copy.deepcopy(kept)
+        return copied.grad, copied.grad is kept.grad, copy.deepcopy(torch.zeros(2)).grad
+
+    found = dynascope.compile(program, backend="eager")(2.0)
+    assert found[0].tolist() == [2.0, 2.0, 2.0] and found[1:] == (False, None)
+
+
+@pytest.mark.may_break
+def test_what_is_set_beside_the_items_of_an_ordered_dictionary():
+    """As `state_dict()` keeps the versions of modules."""
+
+    def note(found, name):
+        if hasattr(found, "versions"):
+            found.versions[name] = len(found)
+
+    def program():
+        found = collections.OrderedDict()
+        found.versions = {}
+        note(found, "a")
+        found["x"] = 1
+        note(found, "b")
+        return found.versions, copy.deepcopy(found).versions, copy.copy(found).versions is found.versions, hasattr(found, "other")
+
+    assert dynascope.compile(program, backend="eager")() == program() == ({"a": 0, "b": 1}, {"a": 0, "b": 1}, True, False)
+
+
+@pytest.mark.may_break
+def test_state_of_modules_says_which_version_they_have():
+    def program():
+        return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict()
+
+    found = dynascope.compile(program, backend="eager")()
+    assert dict(found._metadata) == dict(program()._metadata) and len(found._metadata) == 3

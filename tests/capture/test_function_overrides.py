@@ -417,3 +417,22 @@ def test_a_mode_sees_gradients_switched_on_and_off():
             told.append((inside.names, around.names, result.requires_grad))
     assert told[:2] == told[2:]
     assert told[0][0].count("_set_grad_enabled") > 3
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("switch", [torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction])
+def test_a_break_where_nobody_is_asked(switch):
+    def program(x):
+        context = switch()
+        with context:
+            print(end="")
+            inside = type(x + 1)
+            with switch():
+                print(end="")
+            print(end="")
+        return inside, type(x + 1)
+
+    x = torch.ones(2).as_subclass(Named)
+    state = torch._C._get_torch_function_state()
+    assert dynascope.compile(lambda x: program(x), backend="eager")(x) == program(x)
+    assert torch._C._get_torch_function_state() == state

@@ -192,3 +192,16 @@ def test_rows_of_a_jacobian_by_a_map_over_tangents():
 
     x = torch.arange(4.0, requires_grad=True)
     assert torch.equal(compiled(program)(x), program(x))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, y: func.vmap(lambda row, y: row + y)(x, y=y),
+        lambda x, y: func.vmap(lambda row, *, y: row * y.sum())(x, y=y * 2),
+        lambda x, y: func.vmap(lambda row, given: row + given["y"], in_dims=1)(x, given={"y": y.t()}),
+    ],
+)
+def test_what_is_given_by_name_is_not_mapped_over(program):
+    x, y = torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(dynascope.compile(program, backend="eager")(x, y), program(x, y))

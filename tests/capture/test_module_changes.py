@@ -276,3 +276,52 @@ def test_a_parametrized_weight_is_assigned():
     x = torch.arange(9.0).reshape(3, 3)
     assert torch.equal(dynascope.compile(function, backend="eager")(x + x.T), (x + x.T) * 2)
     assert torch.equal(layer.parametrizations.weight.original, (x + x.T).triu())
+
+
+@pytest.mark.expects("unsupported-attribute")
+def test_buffers_that_are_assigned():
+    def program():
+        module = nn.Module()
+        module.kept = nn.Buffer(torch.ones(2))
+        module.forgotten = nn.Buffer(torch.ones(3), persistent=False)
+        module.plain = torch.ones(4)
+        return list(module._buffers), list(module.state_dict()), "kept" in vars(module), isinstance(module.kept, nn.Buffer)
+
+    assert dynascope.compile(program, backend="eager")() == program()
+
+
+def test_a_tensor_that_says_it_is_a_parameter():
+    def program(x):
+        return isinstance(x, nn.Parameter), isinstance(x, nn.Buffer)
+
+    compiled = dynascope.compile(program, backend="eager")
+    told, other = torch.ones(2), torch.ones(2)
+    told._is_param = other._is_buffer = True
+    for x in (torch.ones(2), told, other, nn.Parameter(torch.ones(2))):
+        assert compiled(x) == program(x)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_module_goes_to_where_a_tensor_is(inside):
+    def program(module, like):
+        module.to(torch.ones(1, dtype=torch.float64) if inside else like)
+        return module.weight.device, module.weight.dtype
+
+    found = dynascope.compile(program, backend="eager")(nn.Linear(2, 2), torch.ones(1, dtype=torch.float64))
+    assert found == (torch.device("cpu"), torch.float64)
+
+
+@pytest.mark.may_break
+def test_members_that_a_loop_over_them_will_find():
+    """The iterator stands in a dictionary that gets its new keys when the graph has run."""
+
+    def program(module, log):
+        module.added = nn.Linear(1, 1)
+        for at, (name, child) in enumerate(module._modules.items()):
+            print(end="")
+            log.append((at, name, type(child).__name__))
+        return log
+
+    wanted = program(nn.Sequential(nn.ReLU()), [])
+    assert dynascope.compile(program, backend="eager")(nn.Sequential(nn.ReLU()), []) == wanted and len(wanted) == 2

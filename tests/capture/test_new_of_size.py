@@ -14,6 +14,9 @@ import torch
         lambda x, y: x.new(torch.Size([y.size(0)]) + y.shape),
         lambda x, y: x.new(5, 8),
         lambda x, y: torch.Tensor(y.size()),
+        lambda x, y: x.new(torch.Size([])),
+        lambda x, y: x.new(y[0, 0].size()),
+        lambda x, y: x.new(()),
     ],
 )
 def test_sizes(program):

@@ -242,3 +242,21 @@ def test_what_each_is_told_is_taken_as_numpy_takes_it(name):
                 assert mine == theirs, form
             else:
                 assert_alike(mine, theirs)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: np.array([x, x * 2]),
+        lambda x: np.array([x.mean(), 1.0]),
+        lambda x: np.array([[x[0], 1.0], [2.0, x[1]]]),
+        lambda x: np.full((2, 3), x[:3]),
+        lambda x: np.asarray((x + 1, x)),
+        lambda x: np.array([torch.ones(2), torch.zeros(2)]),
+    ],
+)
+def test_arrays_made_of_arrays(program):
+    compiled = dynascope.compile(program, backend="eager")
+    for x in (np.arange(3.0) + 2, np.arange(3.0) * 5, np.arange(4)[:3]):
+        np.testing.assert_array_equal(compiled(x), program(x))

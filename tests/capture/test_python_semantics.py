@@ -436,6 +436,29 @@ def annotations_of_a_class():
     return Base.__annotations__, Derived.__annotations__
 
 
+class Listed(list):
+    pass
+
+
+class Told(list):
+    def __iter__(self):
+        return iter([7])
+
+
+@asked
+def a_list_is_extended_by_itself():
+    kept, plain, queue = Listed([1, 2]), [1, 2], collections.deque([1, 2])
+    kept.extend(kept)
+    kept += kept
+    told = Told([1])
+    told.extend(told)
+    plain.extend(plain)
+    plain += plain
+    queue.extend(queue)
+    queue.extendleft(queue)
+    return len(kept), kept[5], list.copy(told), plain, queue
+
+
 @pytest.mark.may_break
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
 def test_the_answer_is_pythons(ask):

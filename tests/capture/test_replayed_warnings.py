@@ -2,8 +2,10 @@
 
 import warnings
 
+import dynascope
 import pytest
 import torch
+import torch.nn.functional as F
 from harness import compiled
 
 
@@ -74,3 +76,18 @@ def test_before_a_break():
 
     found, _ = said(compiled(function), torch.ones(2), calls=1)
     assert [each[0] for each in found] == ["before", "after"]
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_warnings_that_the_function_itself_looks_at(backend):
+    def program(x, given):
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        first = len(given)
+        F.mse_loss(x, torch.ones(3))
+        return first, [each.category for each in given]
+
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        found = dynascope.compile(program, backend=backend)(torch.ones(3, 1), given)
+    assert found == (1, [DeprecationWarning, UserWarning])

@@ -43,9 +43,10 @@ class CustomFunction:
     is_once_differentiable: bool
 
     def __post_init__(self) -> None:
-        """As fx names what a node calls."""
+        """As fx names what a node calls. What lies in torch's modules fx looks up there by its name: it would find the class."""
+        is_torchs = self.module.partition(".")[0] == "torch"
         object.__setattr__(self, "__name__", self.name)
-        object.__setattr__(self, "__module__", self.module)
+        object.__setattr__(self, "__module__", __name__ if is_torchs else self.module)
 
     def __call__(self, *operands: Any) -> Any:
         return self._results(self._plain.apply(*operands))

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.capture.parts import describe, held_by
+from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
-from dynascope.capture.protocols.overriding import with_class
+from dynascope.capture.protocols.overriding import SWITCHES, switch, with_class
 from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
@@ -261,6 +261,11 @@ class Rebuilder:
             return
         if (instance := held_by(value)) is not None:
             self.prepare(instance)
+            return
+        if isinstance(value, (IteratorValue, ZipValue)) and value.source is None:
+            # It stands among the keys that are there once the program's changes are made.
+            for part in parts_of(value):
+                self.prepare(part)
             return
         self.load(value)
         if id(value) not in self.temporaries:
@@ -521,6 +526,8 @@ class Rebuilder:
             self.call_constant(new, *value.arguments)
         elif value.tensor is not None:
             self.call_constant(with_class, value.tensor, ConstantValue(value.cls))
+        elif value.cls in SWITCHES:
+            self.call_constant(switch, ConstantValue(value.cls), *value.arguments)
         else:
             new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
             new = collections.deque if value.cls is collections.deque else new

@@ -41,6 +41,11 @@ def hooks_of_the_program() -> Reason | None:
     return GlobalStateUnsupported("a hook on saved tensors")
 
 
+def _hooks_on_saved_tensors() -> str | None:
+    """They are the program's own code, which runs at each operation that autograd records, be its result used or not."""
+    return "a hook on saved tensors" if torch.is_grad_enabled() and hooks_of_the_program() is not None else None
+
+
 def _is_of_torch(hook: object) -> bool:
     """Whether it was defined by torch: not `torch.clone`, nor `torch.Tensor.half`, which change what is kept."""
     hook = hook.__func__ if isinstance(hook, MethodType) else hook
@@ -115,5 +120,6 @@ RULES: tuple[Callable[[], str | None], ...] = (
     _forward_derivatives,
     _tracer,
     _anomalies,
+    _hooks_on_saved_tensors,
     _replaced_operator,
 )

@@ -89,7 +89,8 @@ class Call:
         gradient_requirements.check_unchanged(machine, given)
         self.context = InstanceValue(Context)
         self.tangents: list[fx.Node] = []
-        self.records = torch.is_grad_enabled() and any(requires_grad(value) for value in given)
+        self.may_record = torch.is_grad_enabled()
+        self.records = self.may_record and any(requires_grad(value) for value in given)
 
     def run(self) -> Value:
         needs = [boolean(self.records and requires_grad(value)) for value in self.given]
@@ -98,6 +99,8 @@ class Call:
         with self.without_gradients():
             result = self.forward()
             results = [self.machine.realize(item) for item in result.items] if is_tuple(result) else [result]
+            if not self.records and self.may_record and any(map(self.is_view_of_argument, results)):
+                raise self.cannot("it returns a view of an argument, which autograd lets nobody change in place")
             if not self.records or not any(isinstance(value, TensorValue) for value in results):
                 return self.apart(result)
             middle = self.last_node()
@@ -262,6 +265,12 @@ class Call:
         if any(result is value for value in self.given) and isinstance(result, TensorValue):
             return apply_function(self.machine, torch.Tensor.view_as, [result, result], {})
         return result
+
+    def is_view_of_argument(self, result: Value) -> bool:
+        if not isinstance(result, TensorValue) or not result.example._is_view() or any(result is value for value in self.given):
+            return False
+        memory = storage_of(result.node)
+        return any(storage_of(value.node) == memory for value in self.given if isinstance(value, TensorValue))
 
     def in_place_of(self, result: Value, results: list[Value], made: Value) -> Value:
         """The result with the node's tensors where those of the plain call were."""

@@ -15,7 +15,7 @@ from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.protocols import items, lists, operators
-from dynascope.capture.protocols.classes import has_python_method
+from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable, iterator, known_elements
@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
+    InstanceValue,
     ListValue,
     SetValue,
     TupleValue,
@@ -83,8 +84,12 @@ def append(machine: Machine, value: ListValue, item: Value) -> Value:
 
 @method(list)
 def extend(machine: Machine, value: ListValue, more: Value) -> Any:
-    """Items of an iterator are there as they come: it may look at the list."""
-    known = known_elements(machine, machine.known(more))
+    """Items of an iterator are there as they come: it may look at the list. Of the list itself it is those there before."""
+    more = machine.known(more)
+    is_itself = isinstance(more, InstanceValue) and more is value.instance
+    if is_itself and lookup(more.cls, "__iter__") is not list.__iter__:
+        raise Break(ForeignValue(more.cls.__name__, machine.expression()))  # some versions of CPython ask it, and some do not
+    known = list(value.items) if is_itself else known_elements(machine, more)
     if known is None:
         return equivalents.enter(machine, equivalents.list_extend_by, [value, more])
     lists.add(machine, value, known)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
-from dynascope.capture.protocols import attributes
+from dynascope.capture.protocols import attributes, gradients
 from dynascope.capture.protocols.classes import MISSING, is_like_plain, lookup, member
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -60,6 +60,8 @@ def deepcopy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
     storage = tensor.example.untyped_storage()._cdata
     if any(each.example.untyped_storage()._cdata == storage for each in tensors_in(item for _, item in memo.items.values())):
         raise cannot()
+    if tensor.example.is_leaf and not is_none(machine.realize(gradients.read(machine, tensor))):
+        raise Break(ForeignCall("copy", "its gradient is copied with it"))
     return apply_method(machine, torch.Tensor.__deepcopy__, [tensor, DictValue({})], {})
 
 

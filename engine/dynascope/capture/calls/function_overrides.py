@@ -123,8 +123,8 @@ class Switch:
         return FALSE
 
 
-Switch(torch._C.DisableTorchFunctionSubclass, State.SUBCLASSES_DISABLED)
-Switch(torch._C.DisableTorchFunction, State.ALL_DISABLED)
+for switch, wanted in zip(overriding.SWITCHES, (State.SUBCLASSES_DISABLED, State.ALL_DISABLED), strict=True):
+    Switch(switch, wanted)
 
 
 @meaning(torch._C._get_torch_function_state)

@@ -441,6 +441,10 @@ def check_is_size(machine: Machine, arguments: Arguments, keywords: Keywords) ->
     if machine.sizes.is_late(number) and number.size.bounds[0] < 0:
         relation = relation_of(">=", number.size, 0)
         assume(machine, relation, machine.graph.late_number(operator.ge, (number.node, 0), True))
+    elif isinstance(number, SymbolicNumber) and number.size.bounds[0] < 0:
+        if number.size.hint < 0:
+            raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
+        machine.sizes.scope.log.add(relation_of(">=", number.size, 0), machine.user_stack())
     return NONE
 
 

@@ -311,6 +311,8 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
     def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
             return of_one(machine, function, arguments, keywords)
+        if any(holds_array(machine, each) for each in (*arguments, *keywords.values())):
+            raise foreign(machine)  # what stands for an array holds other numbers
         kept = of_varying(machine, function, arguments, keywords) or by_items(machine, function, arguments, keywords)
         if kept is None:
             arguments = [fixed(machine, each) for each in arguments]
@@ -326,6 +328,13 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
         told = [as_value(each) for each in values] if kept is None else [kept, *map(as_value, values[1:])]
         by_parts = from_parts(machine, told, options) if kept is not None and call is torch.tensor else None
         return wrapped(machine, by_parts or apply_function(machine, call, told, options), like)
+
+
+def holds_array(machine: Machine, value: Value) -> bool:
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_array(machine, item) for item in value.items)
+    return isinstance(value, (ArrayValue, TensorValue))
 
 
 def of_varying(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:

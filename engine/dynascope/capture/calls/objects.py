@@ -16,7 +16,7 @@ from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols import attribute_changes, attributes, lists
+from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
@@ -158,23 +158,14 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         return any(is_subclass(machine, cls, ConstantValue(each), value) for each in known)
     if isinstance(value, TensorValue) and type(known) is type(torch.FloatTensor):
         return not known.is_sparse and is_legacy(known, value)
-    if isinstance(value, TensorValue) and known in TENSOR_CLASSES:
-        return TENSOR_CLASSES[known](value)
+    if isinstance(value, TensorValue) and known in tensor_flags.FLAGS:
+        return tensor_flags.is_instance(machine, value, known)
     if known is type(None):
         return cls is type(None)
     try:
         return compute(machine, issubclass, (cls, known)).value
     except Raised:
         raise Break(ProgramRaises("TypeError", machine.expression())) from None
-
-
-# Classes whose metaclass looks at the instance.
-TENSOR_CLASSES = {
-    torch.nn.Parameter: lambda value: issubclass(value.python_type, torch.nn.Parameter),
-    torch.nn.parameter.Buffer: lambda value: (
-        value.object is not None and isinstance(value.object, torch.nn.parameter.Buffer)
-    ),
-}
 
 
 def is_legacy(known: Any, value: TensorValue) -> bool:

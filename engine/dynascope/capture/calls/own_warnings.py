@@ -15,7 +15,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, NotConstant, Value, constant_of
+from dynascope.capture.values import NONE, CellValue, NotConstant, Value, constant_of
 from dynascope.guards.state_calls import CallReturns
 from dynascope.meta_kernels.torch_warnings import raises_errors
 
@@ -38,9 +38,21 @@ def warn(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         raise Break(ForeignCall("warnings.warn", "it is given something other than a text and a class of warnings"))
     if any(type(value) is NotConstant for value in known.values()) or raises_errors():
         raise Break(ForeignCall("warnings.warn", "a filter makes an error of it"))
+    if are_looked_at(machine):
+        raise Break(ForeignCall("warnings.warn", "the program looks at the list in which warnings are recorded"))
     machine.guards.add_state(CallReturns(raises_errors, False))
     machine.journal.append(machine.said, call_of(machine, message, category, max(level, 1)))
     return NONE
+
+
+def are_looked_at(machine: Machine) -> bool:
+    """Whether a function that is followed has the list of `catch_warnings(record=True)`: what is said at the end comes too late for it."""
+    log = getattr(getattr(warnings, "_showwarnmsg_impl", None), "__self__", None)
+    if type(log) is not list:
+        return False
+    values = (value for frame in machine.frames for value in (*frame.slots.values(), *frame.stack))
+    contents = (value.content if isinstance(value, CellValue) else value for value in values)
+    return any(getattr(content, "object", None) is log for content in contents)
 
 
 def call_of(machine: Machine, message: str, category: type[Warning], level: int) -> tuple[Any, tuple]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture.calls import known_tensors, late_numbers, libraries
+from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
@@ -412,7 +412,7 @@ class Operation:
 
     def note_warning(self, warning: warnings.WarningMessage) -> None:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
-        if torch_warnings.raises_errors():
+        if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
         self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
@@ -522,7 +522,8 @@ class Operation:
         items: list[Value] = []
         for at, example in enumerate(examples):
             if example is None or not isinstance(example, (torch.Tensor, list, tuple)):
-                items.append(ConstantValue(example))
+                is_place = isinstance(example, torch.device) and self.tensors  # `_parse_to(tensor)`
+                items.append(ConstantValue(device if is_place else example))
                 continue
             item = graph.call("call_function", operator.getitem, (node, at), {})
             graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)

@@ -21,6 +21,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.metadata import default_device
+from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import ConstantValue, ListValue, SymbolicNumber, TensorValue, TupleValue, Value
@@ -46,10 +47,17 @@ def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
 def new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """`x.new([1, 2])`. Its other forms take sizes, or tensors whose memory they share."""
     like, *given = map(machine.realize, arguments)
+    if len(given) == 1 and not keywords and is_size_of_no_dimension(machine, given[0]):
+        return apply_method(machine, torch.Tensor.new_empty, [like, *given], {})
     is_filled = len(given) == 1 and not keywords and isinstance(like, TensorValue) and isinstance(given[0], ListValue)
     if not is_filled or not is_of_numbers(machine, given[0], kinds_taken(like.example.dtype)):
         return apply_method(machine, torch.Tensor.new, list(arguments), keywords)
     return tensor_like(machine, like, given[0], {})
+
+
+def is_size_of_no_dimension(machine: Machine, value: Value) -> bool:
+    """In a graph it would be an empty tuple, which says that there are no elements."""
+    return value.python_type is torch.Size and not elements(machine, value)
 
 
 @meaning(torch.Tensor)

@@ -237,13 +237,10 @@ def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
         return value if dim is None else body.row(value, dim)
 
     rows = rebuilt(machine, TupleValue(tuple(given)), dims, opened)
-    named = {name: rebuilt(machine, value, 0, opened) for name, value in keywords.items()}
     if not body.inputs:
         raise body.cannot("nothing is mapped over")
-    in_dims_of_inputs = tuple(dims_of(machine, TupleValue(tuple(given)), dims)) + tuple(
-        dim for value in keywords.values() for dim in dims_of(machine, value, 0)
-    )
-    result = body.follow(function, list(rows.items), named)
+    in_dims_of_inputs = tuple(dims_of(machine, TupleValue(tuple(given)), dims))
+    result = body.follow(function, list(rows.items), keywords)  # what is given by name is not mapped over
     outs: list[Any] = []
     results: list[TensorValue] = []
     rebuilt(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data
+from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data, tensor_flags
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
     instance_attribute,
@@ -166,7 +166,9 @@ def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str,
 def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
     """`nn.Module.__setattr__` of something that is no parameter or module: the instance's dictionary, or a buffer."""
     item = machine.realize(item)
-    if module.object is None or isinstance(item, InstanceValue) or issubclass(item.python_type, torch.nn.Parameter):
+    if module.object is None or isinstance(item, InstanceValue):
+        return False
+    if isinstance(item, TensorValue) and any(tensor_flags.is_instance(machine, item, cls) for cls in tensor_flags.FLAGS):
         return False
     entry = lookup(module.cls, name)
     if entry is not MISSING and is_data_descriptor(entry):  # a property of the class, as parametrizations make them

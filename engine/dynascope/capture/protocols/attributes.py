@@ -157,8 +157,10 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
         return bind(machine, value, name, entry)
     if isinstance(value, InstanceValue):
         own = instance_attribute(machine, value, name)
-        if own is not None:
-            return own
+    else:
+        own = attribute_outside(machine, value, name)
+    if own is not None:
+        return own
     if (written := written_in_class(machine, cls, name)) is not None:
         guard_not_shadowed(machine, value, name)
         return written
@@ -201,6 +203,18 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
         is_there(machine, source)
         return machine.outside.lazy(dictionary[name], source)
     return None
+
+
+def attribute_outside(machine: Machine, value: Value, name: str) -> Value | None:
+    """The entry of the dictionary beside a container from outside, as an OrderedDict has one. Setting one is a break."""
+    whole = getattr(value, "object", None)
+    if whole is None or value.source is None or type(whole).__dictoffset__ == 0:
+        return None
+    dictionary = object.__getattribute__(whole, "__dict__")
+    if name not in dictionary:
+        return None
+    is_there(machine, source := DictionaryAttributeSource(value.source, name))
+    return machine.outside.lazy(dictionary[name], source)
 
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:

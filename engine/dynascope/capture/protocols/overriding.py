@@ -301,4 +301,19 @@ def with_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
         return torch.Tensor.as_subclass(tensor, cls)
 
 
-__all__ = ["Overriding", "State", "answer", "holding", "modes_at_entry", "of_class", "plain"]
+SWITCHES = (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction)
+"""Contexts in C that turn asking off, and keep for themselves how it was before."""
+
+
+def switch(cls: Any, *outer: Any) -> Any:
+    """Such a context as it is inside its block, which was entered in the state `outer`; without one, as it is before."""
+    context = cls()
+    if outer:
+        now = torch._C._get_torch_function_state()
+        torch._C._set_torch_function_state(*outer)
+        context.__enter__()
+        torch._C._set_torch_function_state(now)
+    return context
+
+
+__all__ = ["Overriding", "State", "answer", "holding", "modes_at_entry", "of_class", "plain", "switch", "with_class"]

@@ -16,7 +16,7 @@ def given_as(value: Value, keys: Iterable[Any]) -> Any:
     """What a set of Python's is given in place of `value`, whose items have the `keys`. None where its order is not known."""
     if isinstance(value, SetValue):
         return value.recipe
-    if isinstance(value, DictValue):
+    if isinstance(value, DictValue) and value.cls is dict and value.instance is None:  # others are read item by item
         return SetRecipe(as_dictionary, (tuple(keys),))
     if isinstance(value, DictViewValue):
         return SetRecipe(as_keys_view, (tuple(keys),))
