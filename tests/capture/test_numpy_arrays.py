@@ -183,3 +183,31 @@ def test_errors_are_numpys():
 
     with pytest.raises(RuntimeError, match="requires grad"), dynascope.expected("torch-call-fails", required=False):
         dynascope.compile(taken)(X.clone().requires_grad_())
+
+
+def test_arrays_made_of_parts_of_arrays():
+    """NumPy is asked on ones what it gives: the contents of such an array are not what it answers."""
+
+    def program(a):
+        (one, other), row = a[0, :2], a[1]
+        made = np.array((one * 2, other, 1, 2.5), dtype=np.float64)
+        nested = np.array([[one, 1], [other, 2.5]]), np.array([row, row + 1])
+        return made, *nested, np.asarray((one, 3), dtype=np.float32), np.array([one > 1, True])
+
+    call = dynascope.compile(program, fullgraph=True)
+    assert_alike(call(FLOATS), program(FLOATS))
+    assert_alike(call(FLOATS * 3), program(FLOATS * 3))
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda a: np.array([a[0, 0], a[0, 1]], dtype=np.int64),
+        lambda a: np.full((2,), fill_value=a[0, 0]),
+        lambda a: np.linspace(0, stop=a[0, 1], num=3),
+        lambda a: np.zeros((a.argmax(), 2)),
+    ],
+)
+def test_arrays_of_numbers_that_only_the_run_knows_are_numpys(program):
+    assert_alike(dynascope.compile(program)(FLOATS), program(FLOATS))

@@ -115,6 +115,13 @@ def base_of(source: Source) -> Source | None:
     return getattr(source, "base", None)
 
 
+def is_beyond(value: IteratorValue) -> bool:
+    """Whether it has given items that its list, which is from outside, gets when the effects are replayed: until then an iterator of
+    Python's can stand no further than at the end of what is there."""
+    items = value.items
+    return isinstance(items, ListValue) and items.source is not None and value.position > len(items.original)
+
+
 def iterator_at(iterable: Any, position: int) -> Any:
     """An iterator that has given `position` items."""
     iterator = iter(iterable)
@@ -135,6 +142,8 @@ class Rebuilder:
         self.making: set[int] = set()
         self.waiting_cells: dict[int, list[CellValue]] = {}
         self.keep: list[Any] = []
+        self.beyond: list[IteratorValue] = []
+        """Iterators to be put in place once more, when the lists that they go over have grown."""
         self.count = 0
 
     def new_temporary(self) -> str:
@@ -399,11 +408,16 @@ class Rebuilder:
             self.builder.load_constant(value.position)
             self.builder.call(1)
             self.builder.pop()
+            self.place_later(value)
         else:
             again = AGAIN.get(value.cls, iter)
             self.builder.load_function(again)
             self.builder.build_tuple(self.load_all(value.items[value.position :]))
             self.builder.call(1)
+
+    def place_later(self, value: IteratorValue) -> None:
+        if is_beyond(value):
+            self.beyond.append(value)
 
     def make_zip(self, value: ZipValue) -> None:
         self.builder.load_function(value.cls)

@@ -21,6 +21,7 @@ from dynascope.capture.calls.numpy_arrays import (
     converted,
     dtype_of,
     foreign,
+    kind_of,
     of_tensor,
     permuted,
     to_tensor,
@@ -311,6 +312,8 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
     def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
             return of_one(machine, function, arguments, keywords)
+        if any(holds_elements(machine, each) for each in (*arguments, *keywords.values())):
+            return of_parts(machine, function, arguments, keywords)
         kept = of_varying(machine, function, arguments, keywords) or by_items(machine, function, arguments, keywords)
         if kept is None:
             arguments = [fixed(machine, each) for each in arguments]
@@ -352,6 +355,33 @@ def as_value(known: Any) -> Value:
         items = [as_value(item) for item in known]
         return ListValue(items) if isinstance(known, list) else TupleValue(tuple(items))
     return ConstantValue(known)
+
+
+def holds_elements(machine: Machine, value: Value) -> bool:
+    """Whether what is in it is known to the run of the graph alone: NumPy, asked on ones, would say ones."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_elements(machine, item) for item in value.items)
+    return isinstance(value, (ArrayValue, TensorValue))
+
+
+def of_parts(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """`np.array((a[0], b, 2.0))`: parts of one type and shape, stacked."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype"} or function not in (numpy.array, numpy.asarray):
+        raise foreign(machine)
+    like = answer(machine, function, arguments, keywords)
+    return wrapped(machine, stacked(machine, machine.realize(arguments[0]), like.dtype), like)
+
+
+def stacked(machine: Machine, part: Value, dtype: Any) -> TensorValue:
+    if not isinstance(part, (ListValue, TupleValue)):
+        if not numpy.can_cast(numpy.dtype(kind_of(machine, part)), dtype, "same_kind"):
+            raise foreign(machine, "it converts what it is given")
+        return converted(machine, part, dtype)
+    parts: list[Value] = [stacked(machine, machine.realize(item), dtype) for item in part.items]
+    made = apply_function(machine, torch.stack, [ListValue(parts)], {})
+    assert isinstance(made, TensorValue)
+    return made
 
 
 def of_one(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
