@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -470,6 +471,9 @@ class Rebuilder:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
     def make_array(self, value: ArrayValue) -> None:
+        if value.turned is not None:
+            self.call_constant(operator.getitem, value.turned[0], ConstantValue(value.turned[1]))
+            return
         self.call_constant(number_of_array if value.is_number else torch.Tensor.numpy, value.tensor)
 
     def load_array(self, source: ArraySource) -> None:

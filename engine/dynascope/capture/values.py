@@ -122,12 +122,17 @@ class TensorValue(Value):
 
 
 class ArrayValue(Value):
-    """An array of NumPy's, whose memory is the tensor's; or, with `is_number`, one of its numbers, which nobody can write to."""
+    """An array of NumPy's, whose memory is the tensor's; or, with `is_number`, one of its numbers, which nobody can write to.
 
-    __slots__ = ("is_number", "tensor")
+    `turned` is (array, key, version) of one that goes backwards over the memory of another (`a[::-1]`), which no tensor does: it is
+    `array[key]`, and `tensor` a copy of that, as long as nobody writes to either.
+    """
+
+    __slots__ = ("is_number", "tensor", "turned")
 
     def __init__(self, tensor: TensorValue, is_number: bool = False) -> None:
         self.tensor, self.is_number, self.source = tensor, is_number, None
+        self.turned: tuple[ArrayValue, Any, int] | None = None
 
     @property
     def python_type(self) -> type:
