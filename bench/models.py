@@ -25,14 +25,19 @@ from typing import Any
 import dynascope
 import library_programs
 import model_programs
+import picture_programs
+import sense_programs
+import text_programs
 import torch
+import training_programs
 from dynascope import recording
 from model_programs import Program
 from results import write_section
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-FAMILIES = {family.__name__.removeprefix("of_"): family for family in (*model_programs.FAMILIES, *library_programs.FAMILIES)}
+_PROGRAMS = (model_programs, library_programs, text_programs, sense_programs, picture_programs, training_programs)
+FAMILIES = {family.__name__.removeprefix("of_"): family for programs in _PROGRAMS for family in programs.FAMILIES}
 COLUMNS = ["program", "our graphs", "breaks", "answer", "torch.compile's graphs", "breaks", "answer"]
 KERNEL_COLUMNS = ["program", "graphs", "graphs without kernels", "breaks", "answer"]
 

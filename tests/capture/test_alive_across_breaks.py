@@ -472,3 +472,42 @@ def test_a_lock_is_not_met_anew_at_each_call(make):
         recording.use(before)
     assert state["calls"] == 12
     assert not recorder.report().notes  # of the limit of compilations
+
+
+def over_a_list_that_grew(items, iterator, x):
+    items.append(1)
+    for each in items:
+        found = next(iterator)
+        x = x + x.sum().is_nonzero() * each
+    return found, x
+
+
+def an_iterator_over_what_grew(items, iterator, x):
+    items.extend([1, 2, 3])
+    next(iterator)
+    known = next(iterator)
+    x = x + x.sum().is_nonzero()
+    items.append(4)
+    return known, list(iterator), x
+
+
+def an_iterator_over_what_grew_and_shrank(items, iterator, x):
+    items.extend([1, 2, 3])
+    at = iter(items)
+    next(at), next(at)
+    del items[1:]
+    x = x + x.sum().is_nonzero()
+    items.extend([4, 5, 6])
+    return list(at), x
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", [over_a_list_that_grew, an_iterator_over_what_grew, an_iterator_over_what_grew_and_shrank])
+def test_iterators_over_what_a_list_got_before_the_break(program):
+    """Python puts an iterator no further than at the end of its list, which gets its items when the effects are replayed."""
+    function = dynascope.compile(program, backend="eager")
+    for _ in range(2):
+        ours, theirs = [], []
+        assert_same(program(theirs, iter([7]) if program is over_a_list_that_grew else iter(theirs), X),
+                    function(ours, iter([7]) if program is over_a_list_that_grew else iter(ours), X))  # fmt: skip
+        assert ours == theirs

@@ -370,3 +370,29 @@ def test_a_view_that_it_returns_is_not_changed_where_gradients_would_go_past_it(
 
     with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
         dynascope.compile(program, backend="eager")(torch.ones(1, 2), torch.ones(2, requires_grad=True))
+
+
+class MaskedSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, mask):
+        hidden = ~mask.bool()
+        out = x.masked_fill(hidden, torch.tensor(torch.finfo(x.dtype).min)).softmax(-1).masked_fill(hidden, 0)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (out,) = ctx.saved_tensors
+        return torch._softmax_backward_data(gradient, out, -1, out.dtype), None
+
+
+def test_a_tensor_of_a_number_made_inside():
+    """It is made on the CPU, and the operators that meet it run on meta: a mask that is broadcast asks for one device."""
+    mask = torch.tensor([[[1, 1, 0, 1]]] * 2)
+    ours, theirs = (torch.linspace(-1, 1, 32).view(2, 4, 4).requires_grad_() for _ in range(2))
+    found = dynascope.compile(lambda x, mask: MaskedSoftmax.apply(x, mask), backend="eager", fullgraph=True)(ours, mask)
+    expected = MaskedSoftmax.apply(theirs, mask)
+    torch.testing.assert_close(found, expected)
+    for each in (found, expected):
+        each.square().sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -149,3 +150,23 @@ def test_class_methods_written_in_c_are_bound_to_the_class_they_are_asked_for_th
     x = torch.arange(3.0)
     for _ in range(2):
         assert repr(dispatch(x)) == repr(program(x))
+
+
+def test_an_ordered_dictionary_has_attributes():
+    row = torch.ones(2)
+
+    def program(x, given):
+        made = collections.OrderedDict(a=x + 1)
+        made.extra, made.more = 5, [x]
+        given.seen = made.extra + given.before
+        return made, made.extra, hasattr(made, "other"), getattr(given, "other", 3), given.seen, collections.OrderedDict(b=x).copy()
+
+    ours, theirs = (collections.OrderedDict(c=row) for _ in range(2))
+    ours.before = theirs.before = 2
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    found, expected = call(row, ours), program(row, theirs)
+    assert repr(found) == repr(expected)
+    assert repr(vars(found[0])) == repr(vars(expected[0]))
+    assert vars(ours) == vars(theirs) == {"before": 2, "seen": 7}
+    ours.other = theirs.other = 4
+    assert call(row, ours)[3] == program(row, theirs)[3] == 4

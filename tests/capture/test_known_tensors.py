@@ -198,3 +198,13 @@ def test_loss_scaling_leaves_a_step_out():
 
     with dynascope.expected("data-dependent-value"):
         assert trained(dynascope.compile) == trained(lambda step: step)
+
+
+def test_operators_of_numbers_make_tensors():
+    """`torch.ops.aten.add(4, 3.3)` is a tensor of no dimensions."""
+
+    def program(x, a, b):
+        return x + torch.ops.aten.add(a, b), torch.ops.aten.div(a, 2), torch.ops.aten.sqrt(b)
+
+    ours, theirs = dynascope.compile(program, backend="eager", fullgraph=True)(X, 4, 3.3), program(X, 4, 3.3)
+    assert repr(ours) == repr(theirs)

@@ -103,3 +103,48 @@ def test_inference_tensors_have_no_version():
 
     with torch.inference_mode():
         assert dynascope.compile(program, backend="eager")(torch.ones(2)) == program(torch.ones(2))
+
+
+OF_ONE = {
+    "view of an input": lambda x, y: x.transpose(0, 1).reshape(-1, 4, 1),
+    "mask": lambda x, y: (y != 0)[:, :, None, None].type_as(x).masked_fill(y[:, :, None, None] > 3, 1.0),
+    "view of it": lambda x, y: (y * 2)[:, :, None, None].transpose(1, 2).reshape(2, 6, 1).view(2, 3, 2, 1).permute(3, 0, 1, 2),
+    "factory": lambda x, y: torch.ones(3, 1).expand(3, 4)[:, :1],
+    "numbers": lambda x, y: torch.arange(6).view(6, 1) * 2,
+    "part": lambda x, y: x[:1],
+    "column": lambda x, y: x[:, :1][None],
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_strides_of_dimensions_of_one_element(name):
+    def program(x, y):
+        return OF_ONE[name](x, y).stride()
+
+    y = torch.arange(12).view(2, 6)
+    for x in (torch.rand(4, 3), torch.rand(3, 4).t(), torch.rand(1, 4).t(), torch.rand(4, 6)[:, 2:3], torch.rand(4, 1).expand(4, 3)):
+        assert dynascope.compile(program, backend="eager", fullgraph=True)(x, y) == program(x, y)
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_strides_of_dimensions_of_one_element_that_only_kernels_know():
+    def program(x):
+        return (x.t() + 1).relu().stride()
+
+    assert dynascope.compile(program, backend="eager")(torch.rand(1, 3)) == program(torch.rand(1, 3))
+
+
+def test_overlapping_chunks_of_a_number_of_tensors():
+    """As Longformer cuts its rows: sizes by `torch.div`, strides asked of the tensor, and given by name."""
+
+    def program(x, window):
+        chunks = torch.div(x.size(1), window, rounding_mode="trunc") - 1
+        padded = torch.nn.functional.pad(x, (0, 0, window, window), value=-1)
+        along, step, inside = padded.stride()
+        size = (x.size(0), chunks + 1, 3 * window, x.size(2))
+        return padded.as_strided(size=size, stride=(along, window * step, step, inside))
+
+    x = torch.rand(2, 6, 1)
+    ours = dynascope.compile(program, backend="eager", fullgraph=True)(x, 2)
+    torch.testing.assert_close(ours, program(x, 2))
+    assert ours.stride() == program(x, 2).stride()

@@ -325,3 +325,41 @@ def test_members_that_a_loop_over_them_will_find():
 
     wanted = program(nn.Sequential(nn.ReLU()), [])
     assert dynascope.compile(program, backend="eager")(nn.Sequential(nn.ReLU()), []) == wanted and len(wanted) == 2
+
+
+def normed():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def averaged_by_state(target, policy, x):
+    """As deep Q-learning moves its target network."""
+    kept, new = target.state_dict(), policy.state_dict()
+    for key in new:
+        kept[key] = new[key] * 0.5 + kept[key] * 0.5
+    said = target.load_state_dict(kept)
+    return target(x), said, str(said), f"{said}", said.missing_keys
+
+
+def best_of_state(target, policy, x):
+    return {name: value.clone() for name, value in target.state_dict().items()}, target.state_dict()._metadata
+
+
+def loaded_in_part(target, policy, x):
+    try:
+        target.load_state_dict({"other": x})
+    except RuntimeError as error:
+        return str(error), target.load_state_dict({"0.weight": x[:4]}, strict=False)
+
+
+@pytest.mark.parametrize("program", [averaged_by_state, best_of_state, loaded_in_part])
+def test_state_dictionaries(program):
+    (target, policy), (same, other) = (normed(), normed()), (normed(), normed())
+    x = torch.linspace(-1, 1, 15).view(5, 3)
+    with torch.no_grad():
+        for parameter in (*policy.parameters(), *other.parameters()):
+            parameter.add_(1)
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert repr(call(target, policy, x)) == repr(program(same, other, x))
+        assert repr(target.state_dict()) == repr(same.state_dict())

@@ -260,3 +260,116 @@ def test_arrays_made_of_arrays(program):
     compiled = dynascope.compile(program, backend="eager")
     for x in (np.arange(3.0) + 2, np.arange(3.0) * 5, np.arange(4)[:3]):
         np.testing.assert_array_equal(compiled(x), program(x))
+
+
+def test_arrays_made_of_parts_of_arrays():
+    """NumPy is asked on ones what it gives: the contents of such an array are not what it answers."""
+
+    def program(a):
+        (one, other), row = a[0, :2], a[1]
+        made = np.array((one * 2, other, 1, 2.5), dtype=np.float64)
+        nested = np.array([[one, 1], [other, 2.5]]), np.array([row, row + 1])
+        return made, *nested, np.asarray((one, 3), dtype=np.float32), np.array([one > 1, True])
+
+    call = dynascope.compile(program, fullgraph=True)
+    assert_alike(call(FLOATS), program(FLOATS))
+    assert_alike(call(FLOATS * 3), program(FLOATS * 3))
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda a: np.array([a[0, 0], a[0, 1]], dtype=np.int64),
+        lambda a: np.full((2,), fill_value=a[0, 0]),
+        lambda a: np.linspace(0, stop=a[0, 1], num=3),
+        lambda a: np.zeros((a.argmax(), 2)),
+    ],
+)
+def test_arrays_of_numbers_that_only_the_run_knows_are_numpys(program):
+    assert_alike(dynascope.compile(program)(FLOATS), program(FLOATS))
+
+
+BACKWARDS = {
+    "computed": lambda a: (a[::-1] * 2, a[::-1].cumsum()[::-1].copy(), len(a[::-1]), a[::-2].copy(), a[5:1:-2] + 1, a[::-1].max()),
+    "as it is": lambda a: (a[::-1], a),
+    "into torch": lambda a: (torch.from_numpy(a[::-1].copy()), torch.as_tensor(a[::-1].cumsum()[::-1].copy())),
+    "items": lambda a: (a[::-1][0], [x for x in a[::-1]], a[::-1][1:3] * 2, a[::-1][:-1].copy()),  # noqa: C416
+    "matrices": lambda a: (a.reshape(2, 3)[:, ::-1] + 0, a.reshape(2, 3)[::-1, ::-1] * 1, a.reshape(2, 3)[1, ::-1] - 1),
+    "with others": lambda a: (np.where(a[::-1] > 0, a, a[::-1]), np.stack([a, a[::-1]]), np.concatenate([a[::-1], [1.0], a])),
+    "rounded": lambda a: ((np.arange(0, 4) * 5).round()[::-1].copy().astype(np.int64), np.round(a), a.round()[::-1].astype(np.float32)),
+    "of known elements": lambda a: np.interp(np.linspace(0, 2, 3)[::-1], np.arange(0, 3), np.array([1.0, 4.0, 9.0])),
+}
+ROW = np.linspace(-1, 2, 6)
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_arrays_that_go_backwards(name):
+    assert_alike(dynascope.compile(BACKWARDS[name], backend="eager", fullgraph=True)(ROW), BACKWARDS[name](ROW))
+
+
+def test_an_array_that_goes_backwards_is_the_memory_of_the_other():
+    def program(a):
+        b = a[::-1]
+        c = b + 1
+        a[0] = 7
+        return b, c
+
+    ours, theirs = ROW.copy(), ROW.copy()
+    found, expected = dynascope.compile(program, backend="eager", fullgraph=True)(ours), program(theirs)
+    assert_alike(found, expected)
+    assert_alike(ours, theirs)
+    assert np.shares_memory(found[0], ours) and found[0].strides == expected[0].strides
+
+
+def written(a):
+    b = a[::-1]
+    b[0] = 7
+    return b
+
+
+def read_when_the_other_was_written(a):
+    b = a[::-1]
+    a[0] = 7
+    return b + 1, b
+
+
+def written_in_place(a):
+    b = a[::-1]
+    b += 1
+    return b
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("program", [written, read_when_the_other_was_written, written_in_place])
+def test_writes_beside_an_array_that_goes_backwards_are_numpys(program):
+    ours, theirs = ROW.copy(), ROW.copy()
+    assert_alike(dynascope.compile(program, backend="eager")(ours), program(theirs))
+    assert_alike(ours, theirs)
+
+
+def test_a_loop_over_rewards():
+    """Discounted returns, as scripts compute them."""
+
+    def program(rewards):
+        found, total = [], 0.0
+        for reward in rewards[::-1]:
+            total = reward + 0.9 * total
+            found.insert(0, total)
+        return torch.tensor(found, dtype=torch.float32), torch.tensor(found)
+
+    assert_alike(dynascope.compile(program, fullgraph=True)(ROW), program(ROW))
+
+
+def test_a_schedule_of_known_steps():
+    """As samplers make it: numbers that only NumPy's arrays hold decide in the loop."""
+
+    def program(x, count):
+        steps = (np.arange(0, count) * (20 // count)).round()[::-1].copy().astype(np.int64)
+        for step in torch.from_numpy(steps):
+            if step - 5 >= 0:
+                x = x + 1
+            x = x * step
+        return x
+
+    assert_alike(dynascope.compile(program, backend="eager", fullgraph=True)(X, 4), program(X, 4))

@@ -96,6 +96,9 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
     """Writes the instructions. Every value was prepared before."""
     for value in effects.objects:
         WRITERS[type(value)](rebuilder, value)
+    for value in rebuilder.beyond:
+        rebuilder.call_constant(set_position_in, value, ConstantValue(value.position), value.items)
+        rebuilder.builder.pop()
     for owner, name, value in effects.globals:
         rebuilder.load(value)
         if isinstance(owner, type):
@@ -282,11 +285,21 @@ def write_iterator(rebuilder: Rebuilder, value: IteratorValue) -> None:
         rebuilder.call_constant(leave, value, ConstantValue(len(value.items) - value.position))
     else:
         rebuilder.call_constant(set_position, value, ConstantValue(value.position))
+        rebuilder.place_later(value)
     rebuilder.builder.pop()
 
 
 def set_position(iterator: Any, position: int) -> None:
     iterator.__setstate__(position)
+
+
+def set_position_in(iterator: Any, position: int, items: list) -> None:
+    """Python puts an iterator no further than at the end of its list, which may have been longer when the item was taken."""
+    missing = [None] * (position - len(items))
+    list.extend(items, missing)
+    iterator.__setstate__(position)
+    if missing:
+        list.__delitem__(items, slice(len(items) - len(missing), None))
 
 
 def leave(iterator: Any, left: int) -> None:

@@ -148,6 +148,8 @@ class GraphBuilder:
 
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
+        if torch.is_inference_mode_enabled():
+            node.meta["in_inference"] = True
         node.meta["example_value"] = example
         node.meta["device"] = device
 

@@ -49,15 +49,68 @@ def are_known(tensor: TensorValue) -> bool:
     return True
 
 
+def say_all(tensor: TensorValue) -> bool:
+    """Whether strides of dimensions of one element or none are the kernels' too, of which they say nothing: in views of inputs, and
+    of what operators make that lay their result out as `torch.empty` does, from operands that lie so."""
+    pending, seen = [tensor.node], set()
+    while pending:
+        node = pending.pop()
+        if node in seen or node.op == "placeholder":
+            continue
+        seen.add(node)
+        laid_out_by = _laid_out_by(node)
+        if not is_view(node) and not _is_laid_out_anew(node, laid_out_by):
+            return False
+        pending += laid_out_by
+    return True
+
+
+def _laid_out_by(node: fx.Node) -> list[fx.Node]:
+    """The operands whose layout matters: `x.new_zeros(3)` and `y.type_as(x)` ask `x` for its type alone."""
+    name = getattr(node.target, "__name__", str(node.target))
+    if name.startswith("new_"):
+        return []
+    return node.all_input_nodes[:1] if name == "type_as" else node.all_input_nodes
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether the result lies in the memory of its one operand, as that is."""
+    read, made = node.all_input_nodes, node.meta.get("example_value")
+    given = read[0].meta.get("example_value") if len(read) == 1 else None
+    if not isinstance(made, torch.Tensor) or not isinstance(given, torch.Tensor):
+        return False
+    return made.untyped_storage()._cdata == given.untyped_storage()._cdata
+
+
+def _is_laid_out_anew(node: fx.Node, laid_out_by: list[fx.Node]) -> bool:
+    examples = [each.meta.get("example_value") for each in (node, *laid_out_by)]
+    if node.op == "get_attr" or not all(isinstance(each, torch.Tensor) and _is_usual(each) for each in examples):
+        return False
+    called = _operators_of(node)
+    return called is not None and all(_is_pointwise(each) or each.overloadpacket.__name__ in LAID_OUT_ANEW for each in called)
+
+
+def _is_usual(example: torch.Tensor) -> bool:
+    """Laid out as `torch.empty` does, or with strides that all say something."""
+    return all(size > 1 for size in example.shape) or example.stride() == torch.empty(example.shape, device="meta").stride()
+
+
+_LAID_OUT_ANEW = """
+    empty zeros ones full arange new_empty new_zeros new_ones new_full empty_like zeros_like ones_like full_like scalar_tensor
+    lift_fresh clone _to_copy copy_ fill_ zero_ constant_pad_nd view _unsafe_view unsqueeze squeeze expand alias detach permute
+    transpose slice select empty_permuted
+"""
+LAID_OUT_ANEW = frozenset(_LAID_OUT_ANEW.split())
+"""Besides pointwise operators, and with the views that are part of a call (`expand` in `masked_fill`)."""
+
+
 def _keeps_known(node: fx.Node) -> bool:
     """Whether the strides of a node's result follow, as on meta, from those of its operands."""
     if node.op == "get_attr" or node.target in (operator.getitem, getattr):
         return True
     if isinstance(node.target, HOLDS_GRAPH):
         return False
-    target = getattr(torch.Tensor, str(node.target)) if node.op == "call_method" else node.target
-    arguments, keywords = fx.map_arg((node.args, node.kwargs), lambda each: each.meta.get("example_value"))
-    called = operators_called(target, tuple(arguments), dict(keywords))
+    called = _operators_of(node)
     if called is None:
         return True  # how many elements it has only the run knows: `late_numbers` says what is known of it
     operands = [each.meta.get("example_value") for each in node.all_input_nodes]
@@ -68,6 +121,12 @@ def _keeps_known(node: fx.Node) -> bool:
     if all(each.is_contiguous() for each in tensors):
         return True
     return not names & UNUSUAL_OPERANDS and not (_is_promoted(tensors) and any(map(_is_pointwise, called)))
+
+
+def _operators_of(node: fx.Node) -> list[Any] | None:
+    target = getattr(torch.Tensor, str(node.target)) if node.op == "call_method" else node.target
+    arguments, keywords = fx.map_arg((node.args, node.kwargs), lambda each: each.meta.get("example_value"))
+    return operators_called(target, tuple(arguments), dict(keywords))
 
 
 def _is_promoted(tensors: list[torch.Tensor]) -> bool:

@@ -83,6 +83,10 @@ def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
 
 
+def _parts_of_array(value: ArrayValue) -> Iterable[Value]:
+    return (value.tensor,) if value.turned is None else (value.turned[0],)
+
+
 def _parts_of_method(value: MethodValue) -> Iterable[Value]:
     """A method in C works on an object of its class alone, not on what stands for one."""
     instance = value.instance
@@ -124,7 +128,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ],
     PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
-    ArrayValue: lambda value: (value.tensor,),
+    ArrayValue: _parts_of_array,
     DescriptorValue: lambda value: value.parts,
     InstanceDictionaryValue: lambda value: (value.owner,),
     CellValue: lambda value: () if value.content is None else (value.content,),

@@ -56,6 +56,8 @@ class Plan:
     """Puts torch's own state back to what it was at the start, where the graph itself changes it."""
     is_unseen: bool = False
     """Whether function modes are on when it starts: what they say is in the graph."""
+    is_inference: bool = False
+    """Whether the graph is called in inference mode."""
 
     def roots(self) -> Iterable[Value]:
         """Every value that the new code must have."""
@@ -82,6 +84,14 @@ def write(
 def unseen(graph: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunction():
+            return graph(*arguments)
+
+    return call
+
+
+def in_inference_mode(graph: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with torch._C._InferenceMode(True):
             return graph(*arguments)
 
     return call
@@ -139,6 +149,7 @@ class PlanWriter:
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
+        graph_callable = in_inference_mode(graph_callable) if self.plan.is_inference else graph_callable
         callable, arguments = loading_call(graph_callable, graph.sources)
         self.rebuilder.share_prefixes(arguments)
         self.builder.load_function(callable)

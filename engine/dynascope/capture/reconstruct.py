@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -115,6 +116,13 @@ def base_of(source: Source) -> Source | None:
     return getattr(source, "base", None)
 
 
+def is_beyond(value: IteratorValue) -> bool:
+    """Whether it has given items that its list, which is from outside, gets when the effects are replayed: until then an iterator of
+    Python's can stand no further than at the end of what is there."""
+    items = value.items
+    return isinstance(items, ListValue) and items.source is not None and value.position > len(items.original)
+
+
 def iterator_at(iterable: Any, position: int) -> Any:
     """An iterator that has given `position` items."""
     iterator = iter(iterable)
@@ -135,6 +143,8 @@ class Rebuilder:
         self.making: set[int] = set()
         self.waiting_cells: dict[int, list[CellValue]] = {}
         self.keep: list[Any] = []
+        self.beyond: list[IteratorValue] = []
+        """Iterators to be put in place once more, when the lists that they go over have grown."""
         self.count = 0
 
     def new_temporary(self) -> str:
@@ -404,11 +414,16 @@ class Rebuilder:
             self.builder.load_constant(value.position)
             self.builder.call(1)
             self.builder.pop()
+            self.place_later(value)
         else:
             again = AGAIN.get(value.cls, iter)
             self.builder.load_function(again)
             self.builder.build_tuple(self.load_all(value.items[value.position :]))
             self.builder.call(1)
+
+    def place_later(self, value: IteratorValue) -> None:
+        if is_beyond(value):
+            self.beyond.append(value)
 
     def make_zip(self, value: ZipValue) -> None:
         self.builder.load_function(value.cls)
@@ -461,6 +476,9 @@ class Rebuilder:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
     def make_array(self, value: ArrayValue) -> None:
+        if value.turned is not None:
+            self.call_constant(operator.getitem, value.turned[0], ConstantValue(value.turned[1]))
+            return
         self.call_constant(number_of_array if value.is_number else torch.Tensor.numpy, value.tensor)
 
     def load_array(self, source: ArraySource) -> None:

@@ -38,6 +38,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     distances,
     function_overrides,
+    inference_mode,
     introspection,
     iterators,
     known_functions,
@@ -228,6 +229,7 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
                 options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier
     finally:
+        inference_mode.leave_all(session.machine)
         session.state_at_entry.restore()
         assert torch.get_default_dtype() is default_dtype
         # The parts of a capture know each other; the program's objects must not wait for the garbage collector.
@@ -378,6 +380,7 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
+        inference_mode.check_left(machine)
         written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())
@@ -386,6 +389,7 @@ class Session:
         plan = Plan(self.region, (), effects, result, without_the_unread(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
+        is_inference = inference_mode.runs_in_inference_mode(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
             raise CaptureAgain(makes_leaves=False)
@@ -402,7 +406,7 @@ class Session:
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
-        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, bool(self.modes))
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, bool(self.modes), is_inference)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(

@@ -14,6 +14,7 @@ Values that Python code can change are compared by identity, as their objects ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
@@ -121,12 +122,17 @@ class TensorValue(Value):
 
 
 class ArrayValue(Value):
-    """An array of NumPy's, whose memory is the tensor's; or, with `is_number`, one of its numbers, which nobody can write to."""
+    """An array of NumPy's, whose memory is the tensor's; or, with `is_number`, one of its numbers, which nobody can write to.
 
-    __slots__ = ("is_number", "tensor")
+    `turned` is (array, key, version) of one that goes backwards over the memory of another (`a[::-1]`), which no tensor does: it is
+    `array[key]`, and `tensor` a copy of that, as long as nobody writes to either.
+    """
+
+    __slots__ = ("is_number", "tensor", "turned")
 
     def __init__(self, tensor: TensorValue, is_number: bool = False) -> None:
         self.tensor, self.is_number, self.source = tensor, is_number, None
+        self.turned: tuple[ArrayValue, Any, int] | None = None
 
     @property
     def python_type(self) -> type:
@@ -637,6 +643,8 @@ def constant_of(value: Value) -> Any:
         value = value.realize()
     if isinstance(value, ConstantValue):
         return value.value
+    if isinstance(value, TupleValue) and has_own_text(value.cls):
+        return NotConstant(value)
     if isinstance(value, (TupleValue, ListValue)):
         items = [constant_of(item) for item in value.items]
         for item in items:
@@ -656,6 +664,13 @@ def constant_of(value: Value) -> Any:
             return value.recipe.made()
         return unknown or value.cls(items)
     return NotConstant(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def has_own_text(cls: type) -> bool:
+    """Whether the class of a tuple says in Python what its text is (`collections.namedtuple`'s own way aside)."""
+    entries = (vars(base).get(name) for base in cls.__mro__ for name in ("__repr__", "__str__", "__format__"))
+    return any(isinstance(entry, FunctionType) and entry.__module__ != "collections" for entry in entries)
 
 
 def make_tuple(cls: type, items: list[Any]) -> tuple:

@@ -42,7 +42,7 @@ from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import of_constant
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import DebuggerCall, ForeignCall, ProgramRaises, is_report
+from dynascope.capture.reasons import DebuggerCall, ForeignCall, ForeignValue, ProgramRaises, is_report
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
@@ -270,10 +270,20 @@ def call_operator(machine: Machine, operator: Any, arguments: Arguments, keyword
     """An operator of torch's own without tensors among its arguments: it makes one, on a device that it is told, or a number."""
     overloads = [operator] if isinstance(operator, OpOverload) else [getattr(operator, n) for n in operator.overloads()]
     if any(computes_numbers(each) and len(each._schema.arguments) == len(arguments) for each in overloads):
-        return fold(machine, operator, arguments, keywords)
+        return as_tensor_inside(machine, fold(machine, operator, arguments, keywords))
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
     return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
+
+
+def as_tensor_inside(machine: Machine, made: Value) -> Value:
+    """`torch.ops.aten.add(4, 3.3)` is a tensor of no dimensions: the graph makes it."""
+    known = constant_of(made)
+    if not isinstance(known, torch.Tensor):
+        return made
+    if known.dim() or known.device.type != "cpu" or known.dtype.is_complex:
+        raise Break(ForeignValue("Tensor", machine.expression()))
+    return apply_function(machine, torch.full, [TupleValue(()), ConstantValue(known.item())], {"dtype": ConstantValue(known.dtype)})
 
 
 def computes_numbers(operator: OpOverload) -> bool:

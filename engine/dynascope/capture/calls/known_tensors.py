@@ -71,6 +71,8 @@ def behind(node: fx.Node) -> list[fx.Node]:
 def is_known(node: fx.Node) -> bool:
     """Whether an operator gives the same elements for the same operands, and nobody has written there since."""
     example, device = node.meta.get("example_value"), node.meta.get("device")
+    if example is None and node.op in ("call_function", "call_method"):  # `x.unbind()`: each of its tensors is a node, which is asked
+        return {"late", "size", "sizes", "written"}.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
     if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes", "written"}.isdisjoint(node.meta):
         return False
     if example._version or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
@@ -137,7 +139,9 @@ def on_cpu(argument: Any) -> Any:
 
 
 def is_as_described(found: Any, node: fx.Node) -> bool:
-    example = node.meta["example_value"]
+    example = node.meta.get("example_value")
+    if example is None:
+        return isinstance(found, (list, tuple)) and all(isinstance(each, torch.Tensor) for each in found)
     return isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (example.shape, example.dtype)
 
 

@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     Value,
     boolean,
     constant_of,
+    has_own_text,
 )
 from dynascope.report.reason import Reason
 
@@ -111,7 +112,7 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
     value = machine.known(value)
     if conversion is None:
         return value
-    if isinstance(value, InstanceValue):
+    if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         return instance_text(machine, conversion, value)
     known = constant_of(value)
     if type(known) is NotConstant:
@@ -125,11 +126,11 @@ def _no_text(machine: Machine, value: Value) -> Reason:
     return ForeignValue(value.python_type.__name__, machine.expression())
 
 
-def instance_text(machine: Machine, conversion: str, value: InstanceValue) -> Value:
+def instance_text(machine: Machine, conversion: str, value: InstanceValue | TupleValue) -> Value:
     for name in ("__str__", "__repr__") if conversion == "str" else ("__repr__",):
         if isinstance(lookup(value.cls, name), types.FunctionType):
             return as_text(machine, machine.call_now(member(machine, value.cls, name, value), [value]))
-    if issubclass(value.cls, BaseException) and value.object is None:
+    if isinstance(value, InstanceValue) and issubclass(value.cls, BaseException) and value.object is None:
         known = [constant_of(each) for each in value.arguments]
         if not any(type(each) is NotConstant for each in known):
             return compute(machine, CONVERSIONS[conversion], (value.cls(*known),))
@@ -146,7 +147,7 @@ def as_text(machine: Machine, value: Value) -> Value:
 
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     value = machine.known(value)
-    if isinstance(value, InstanceValue):
+    if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         if isinstance(lookup(value.cls, "__format__"), types.FunctionType):
             made = machine.call_now(member(machine, value.cls, "__format__", value), [value, specification])
             return as_text(machine, made)

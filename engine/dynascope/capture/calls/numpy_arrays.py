@@ -62,13 +62,18 @@ def of_tensor(machine: Machine, value: Value) -> ArrayValue:
 def to_tensor(machine: Machine, value: Value) -> TensorValue:
     """`torch.from_numpy(a)`: the same memory, another tensor."""
     array = machine.realize(value)
-    if not isinstance(array, ArrayValue) or array.is_number:
+    if not isinstance(array, ArrayValue) or array.is_number or array.turned:
         raise foreign(machine)
     return apply_method(machine, torch.Tensor.detach, [array.tensor], {})
 
 
 def twin(value: ArrayValue) -> Any:
     """An array of ones that NumPy takes for the value."""
+    if value.turned is not None:
+        array, key, version = value.turned
+        if array.tensor.example._version != version:
+            raise Break(ForeignCall("[::-1]", "the array was written since"))
+        return twin(array)[key]
     example = value.tensor.example
     made = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype).fill_(1).numpy()
     return made[()] if value.is_number else made
@@ -192,6 +197,8 @@ def binary(machine: Machine, op: Any, left: Value, right: Value) -> Any:
     if op.in_place_method is None or not isinstance(left, ArrayValue) or left.is_number:
         return universal(machine, function, [left, right], {})
     given = twin(left)
+    if left.turned:
+        raise foreign(machine)
     asked(machine, function, given, as_numpy(machine, right), out=given)
     apply_method(machine, torch.Tensor.copy_, [left.tensor, computed(machine, function, [left, right])], {})
     return left
@@ -226,12 +233,63 @@ def item(machine: Machine, array: ArrayValue, key: Value) -> ArrayValue:
     """Numbers and slices give a part of the same memory, or a number; arrays of places and masks a copy, as in torch."""
     key = machine.realize(key)
     given = twin(array)
+    if (backwards := turned(machine, array, key)) is not None:
+        return backwards
     mask = isinstance(key, ArrayValue) and key.tensor.example.dtype is torch.bool
     like = given[numpy.ones(0, int)] if mask else asked(machine, operator.getitem, given, index_of(machine, key))
     found = apply_function(machine, operator.getitem, [array.tensor, torch_key(machine, key)], {})
     if isinstance(like, numpy.generic):
         found = apply_method(machine, torch.Tensor.clone, [found], {})
+    elif array.turned is not None:
+        return part_of_turned(machine, array, key, found, like)
     return wrapped(machine, found, like, checks_shape=not mask)
+
+
+def part_of_turned(machine: Machine, array: ArrayValue, key: Value, found: Value, like: Any) -> ArrayValue:
+    """`a[::-1][1:]`, which goes backwards too."""
+    place = constant_of(key)
+    if type(place) is NotConstant or not isinstance(like, numpy.ndarray):
+        raise foreign(machine, "it is a part of an array that goes backwards")
+    value = wrapped(machine, found, like, checks_shape=False)
+    if tuple(value.tensor.example.shape) != like.shape:
+        raise foreign(machine)
+    value.turned = array, place, array.tensor.example._version
+    return value
+
+
+def turned(machine: Machine, array: ArrayValue, key: Value) -> ArrayValue | None:
+    """`a[::-1]`, `a[:, ::-1]`: a copy stands for what goes backwards over the same memory; None for other keys."""
+    parts = key.items if isinstance(key, TupleValue) else (key,)
+    known = [constant_of(part) for part in parts]
+    if not all(isinstance(part, slice) or type(part) is int for part in known):
+        return None
+    backwards = [at for at, part in enumerate(known) if isinstance(part, slice) and type(part.step) is int and part.step < 0]
+    if not backwards:
+        return None
+    place, given = tuple(known), twin(array)
+    like = asked(machine, operator.getitem, given, place)
+    sizes = zip(known, given.shape, strict=False)
+    ahead = TupleValue(tuple(ConstantValue(part) if type(part) is int else ahead_of(part, size) for part, size in sizes))
+    found = apply_function(machine, operator.getitem, [array.tensor, ahead], {})
+    along = (at - sum(type(part) is int for part in known[:at]) for at in backwards)
+    reversed_along = TupleValue(tuple(map(ConstantValue, along)))
+    value = ArrayValue(machine.realize(apply_function(machine, torch.flip, [found, reversed_along], {})))
+    if tuple(value.tensor.example.shape) != like.shape:
+        raise foreign(machine)
+    value.turned = array, place, array.tensor.example._version
+    return value
+
+
+def ahead_of(part: slice, size: int) -> SliceValue:
+    """The slice that takes the same items in the order of the memory."""
+    taken = range(size)[part]
+    if part.step is None or part.step > 0:
+        first, end, step = taken.start, taken.stop, taken.step
+    elif not taken:
+        first, end, step = 0, 0, 1
+    else:
+        first, end, step = taken[-1], taken[0] + 1, -taken.step
+    return SliceValue((ConstantValue(first), ConstantValue(end), ConstantValue(step)))
 
 
 def index_of(machine: Machine, key: Value) -> Any:
@@ -266,7 +324,7 @@ def torch_key(machine: Machine, key: Value) -> Value:
 
 def set_item(machine: Machine, array: ArrayValue, key: Value, value: Value) -> None:
     given = twin(array)
-    if array.is_number or not is_operand(machine, value):
+    if array.is_number or array.turned or not is_operand(machine, value):
         raise foreign(machine)
     kind = kind_of(machine, value)
     weak = numpy.result_type(given.dtype, kind(0) if kind is int or kind is float else kind)
@@ -300,7 +358,7 @@ def attribute(machine: Machine, array: ArrayValue, name: str) -> Value | None:
         return ConstantValue(getattr(twin(array), name))
     if name == "size" and not machine.extents.vary:
         return ConstantValue(example.numel())
-    if name == "T":
+    if name == "T" and not array.turned:
         return wrapped(machine, permuted(machine, array, tuple(range(example.dim()))[::-1]), twin(array).T)
     if name == "real":
         return array

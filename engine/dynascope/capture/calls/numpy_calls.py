@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import late_numbers
+from dynascope.capture.calls import known_tensors, late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
 from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.numpy_arrays import (
@@ -21,6 +21,7 @@ from dynascope.capture.calls.numpy_arrays import (
     converted,
     dtype_of,
     foreign,
+    kind_of,
     of_tensor,
     permuted,
     to_tensor,
@@ -33,7 +34,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.calls.tensors_of_numbers import from_parts
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import IS_THERE, numpy
+from dynascope.capture.numpy_numbers import IS_THERE, TYPES, numpy
 from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
@@ -55,9 +56,11 @@ def call(machine: Machine, function: Any, arguments: Arguments, keywords: Keywor
     if function in UNIVERSAL:
         return universal(machine, function, arguments, keywords)
     row = ROWS.get(function)
-    if row is None:
-        raise foreign(machine)
-    return row(machine, function, arguments, keywords)
+    if row is not None:
+        return row(machine, function, arguments, keywords)
+    if (known := of_known(machine, function, arguments, keywords)) is not None:
+        return known
+    raise foreign(machine)
 
 
 def answer(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Any:
@@ -65,11 +68,62 @@ def answer(machine: Machine, function: Any, arguments: Arguments, keywords: Keyw
     return asked(machine, function, *[as_numpy(machine, each) for each in arguments], **known)
 
 
+def array_with_strides(machine: Machine, arguments: Arguments) -> ArrayValue:
+    """One whose views are the tensor's."""
+    array = first_array(machine, arguments)
+    if array.turned:
+        raise foreign(machine, "it is a view of an array that goes backwards")
+    return array
+
+
 def first_array(machine: Machine, arguments: Arguments) -> ArrayValue:
     array = machine.realize(arguments[0]) if arguments else None
     if not isinstance(array, ArrayValue):
         raise foreign(machine)
     return array
+
+
+def of_known(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """What NumPy makes of arrays whose elements are the same at each call (`known_tensors`), in memory of its own; None where
+    they are not, or where it cannot be part of a graph."""
+    if function not in OF_KNOWN:
+        return None
+    given = [known_operand(machine, each) for each in arguments]
+    named = {name: known_operand(machine, each) for name, each in keywords.items()}
+    if any(each is None for each in (*given, *named.values())):
+        return None
+    told = [each() for each in given if each is not None]
+    made = asked(machine, function, *told, **{name: each() for name, each in named.items() if each is not None})
+    if type(made) in TYPES:
+        return ConstantValue(made)
+    if not isinstance(made, numpy.ndarray) or dtype_of(made.dtype) is None or not made.flags.c_contiguous:
+        return None
+    if any(isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told):
+        return None
+    found = contents(made)
+    if found is None:
+        return None
+    options = {"dtype": ConstantValue(dtype_of(made.dtype)), "device": ConstantValue(CPU)}
+    return wrapped(machine, apply_function(machine, found[0], list(map(as_value, found[1])), options), made)
+
+
+def known_operand(machine: Machine, value: Value) -> Callable[[], Any] | None:
+    """How to make the operand, with its elements; None where they are not known."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        parts = [known_operand(machine, item) for item in value.items]
+        if any(part is None for part in parts):
+            return None
+        kind = list if isinstance(value, ListValue) else tuple
+        return lambda: kind(part() for part in parts if part is not None)
+    if not isinstance(value, ArrayValue):
+        known = as_numpy(machine, value) if not isinstance(value, SymbolicNumber) else None
+        return None if isinstance(value, SymbolicNumber) else lambda: known
+    twin(value)  # an array that goes backwards is to be as it was
+    elements = known_tensors.elements_of(machine, value.tensor)
+    if elements is None:
+        return None
+    return lambda: elements.numpy()[()] if value.is_number else elements.numpy()
 
 
 # Of one array
@@ -127,7 +181,7 @@ def numbers_of(machine: Machine, arguments: Arguments) -> list[Value]:
 
 
 def reshape(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
     if keywords or array.is_number:
         raise foreign(machine)
     shape = numbers_of(machine, arguments[1:])
@@ -136,7 +190,7 @@ def reshape(machine: Machine, called: Any, arguments: Arguments, keywords: Keywo
 
 
 def transpose(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
     rank = array.tensor.example.dim()
     order = [machine.object_of(each) for each in numbers_of(machine, arguments[1:])]
     if keywords or None in order:
@@ -148,7 +202,7 @@ def same_method(method: Callable[..., Any], most: int) -> Row:
     """torch's method of the same meaning, which takes the same numbers."""
 
     def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
-        array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+        array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
         if not keywords.keys() <= {"axis"} or len(arguments) + len(keywords) - 1 > most or array.is_number:
             raise foreign(machine)
         found = apply_method(machine, method, [array.tensor, *arguments[1:], *keywords.values()], {})
@@ -158,7 +212,7 @@ def same_method(method: Callable[..., Any], most: int) -> Row:
 
 
 def ravel(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
     if keywords or len(arguments) > 1 or array.is_number:
         raise foreign(machine)
     return wrapped(machine, apply_method(machine, torch.Tensor.reshape, [array.tensor, ConstantValue(-1)], {}), like)
@@ -189,6 +243,14 @@ def astype(machine: Machine, called: Any, arguments: Arguments, keywords: Keywor
     return wrapped(machine, apply_method(machine, torch.Tensor.to, [array.tensor], options), like)
 
 
+def rounded(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """To whole numbers, in memory of its own."""
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) > 1 or like.dtype != twin(array).dtype or like.dtype.kind not in "iuf":
+        raise foreign(machine)
+    return wrapped(machine, apply_function(machine, torch.round, [array.tensor], {}), like)
+
+
 def clip(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
     array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
     if keywords or len(arguments) != 3 or array.is_number or like.dtype != twin(array).dtype:
@@ -213,7 +275,7 @@ def item(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords
 
 
 def itself(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    array = first_array(machine, arguments)
+    array = array_with_strides(machine, arguments)
     if keywords or len(arguments) > 1 or array.is_number:
         raise foreign(machine)
     return array
@@ -228,9 +290,9 @@ def joined(function: Callable[..., Any]) -> Row:
         given, axis = machine.realize(arguments[0]), argument(arguments, keywords, 1, "axis", ConstantValue(0))
         if len(arguments) > 2 or not keywords.keys() <= {"axis"} or not isinstance(given, (ListValue, TupleValue)):
             raise foreign(machine)
-        if is_none(machine.realize(axis)) or not all(isinstance(machine.realize(each), ArrayValue) for each in given.items):
+        if is_none(machine.realize(axis)):
             raise foreign(machine)
-        parts: list[Value] = [converted(machine, each, like.dtype) for each in given.items]
+        parts: list[Value] = [stacked(machine, machine.realize(each), like.dtype) for each in given.items]
         return wrapped(machine, apply_function(machine, function, [ListValue(parts), axis], {}), like)
 
     return row
@@ -271,8 +333,16 @@ def from_numpy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     return to_tensor(machine, arguments[0])
 
 
+def of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """A list that has numbers of arrays, each by itself; None for arrays."""
+    given = machine.realize(arguments[0]) if arguments else None
+    return from_parts(machine, arguments, keywords) if isinstance(given, (ListValue, TupleValue)) else None
+
+
 def as_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """The same memory where nothing is converted."""
+    if (made := of_numbers(machine, arguments, keywords)) is not None:
+        return made
     if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"} or not isinstance(machine.realize(arguments[0]), ArrayValue):
         raise foreign(machine)
     options = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
@@ -282,6 +352,8 @@ def as_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 
 def tensor_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """`torch.tensor(a)`: memory of its own."""
+    if (made := of_numbers(machine, arguments, keywords)) is not None:
+        return made
     made = as_tensor(machine, arguments, {name: value for name, value in keywords.items() if name != "requires_grad"})
     if not is_none(machine.realize(keywords.get("requires_grad", ConstantValue(None)))):
         raise foreign(machine)
@@ -311,8 +383,8 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
     def made(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if any(isinstance(machine.realize(each), (ArrayValue, TensorValue)) for each in arguments):
             return of_one(machine, function, arguments, keywords)
-        if any(holds_array(machine, each) for each in (*arguments, *keywords.values())):
-            raise foreign(machine)  # what stands for an array holds other numbers
+        if any(holds_elements(machine, each) for each in (*arguments, *keywords.values())):
+            return of_parts(machine, function, arguments, keywords)
         kept = of_varying(machine, function, arguments, keywords) or by_items(machine, function, arguments, keywords)
         if kept is None:
             arguments = [fixed(machine, each) for each in arguments]
@@ -328,13 +400,6 @@ def made_of_numbers(function: Any, maker: Callable[[Any], tuple[Callable[..., An
         told = [as_value(each) for each in values] if kept is None else [kept, *map(as_value, values[1:])]
         by_parts = from_parts(machine, told, options) if kept is not None and call is torch.tensor else None
         return wrapped(machine, by_parts or apply_function(machine, call, told, options), like)
-
-
-def holds_array(machine: Machine, value: Value) -> bool:
-    value = machine.realize(value)
-    if isinstance(value, (ListValue, TupleValue)):
-        return any(holds_array(machine, item) for item in value.items)
-    return isinstance(value, (ArrayValue, TensorValue))
 
 
 def of_varying(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
@@ -363,6 +428,33 @@ def as_value(known: Any) -> Value:
     return ConstantValue(known)
 
 
+def holds_elements(machine: Machine, value: Value) -> bool:
+    """Whether what is in it is known to the run of the graph alone: NumPy, asked on ones, would say ones."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        return any(holds_elements(machine, item) for item in value.items)
+    return isinstance(value, (ArrayValue, TensorValue))
+
+
+def of_parts(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """`np.array((a[0], b, 2.0))`: parts of one type and shape, stacked."""
+    if len(arguments) != 1 or not keywords.keys() <= {"dtype"} or function not in (numpy.array, numpy.asarray):
+        raise foreign(machine)
+    like = answer(machine, function, arguments, keywords)
+    return wrapped(machine, stacked(machine, machine.realize(arguments[0]), like.dtype), like)
+
+
+def stacked(machine: Machine, part: Value, dtype: Any) -> TensorValue:
+    if not isinstance(part, (ListValue, TupleValue)):
+        if not numpy.can_cast(numpy.dtype(kind_of(machine, part)), dtype, "same_kind"):
+            raise foreign(machine, "it converts what it is given")
+        return converted(machine, part, dtype)
+    parts: list[Value] = [stacked(machine, machine.realize(item), dtype) for item in part.items]
+    made = apply_function(machine, torch.stack, [ListValue(parts)], {})
+    assert isinstance(made, TensorValue)
+    return made
+
+
 def of_one(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value:
     """`np.asarray(x)` and `np.array(a)`."""
     given = machine.realize(arguments[0])
@@ -387,6 +479,8 @@ WRITTEN = (
 )  # fmt: skip
 """Which make an array of numbers alone: it is part of the graph by its contents."""
 OF_SHAPES: tuple[Any, ...] = ()
+OF_KNOWN: frozenset[Any] = frozenset()
+"""Functions that only compute, in memory of their own: NumPy is asked them where elements are known."""
 ROWS: dict[Any, Row] = {}
 
 if IS_THERE:
@@ -411,6 +505,7 @@ if IS_THERE:
         "ravel": ravel,
         "copy": copied,
         "clip": clip,
+        "round": rounded,
         "dot": dot,
     }
     ROWS |= {getattr(numpy, name): row for name, row in _BY_NAME.items()}
@@ -421,12 +516,21 @@ if IS_THERE:
     ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
     ROWS |= {numpy.zeros_like: filled_like(0), numpy.ones_like: filled_like(1)}
 
+    _COMPUTED = """
+        interp round around sort argsort argmax argmin unique searchsorted diff repeat tile roll outer cross convolve concatenate
+        stack vstack hstack column_stack append insert delete polyval polyfit gradient percentile quantile median average histogram
+        digitize triu tril diag trace kron flatnonzero copy isin
+    """.split()  # noqa: SIM905
+    OF_KNOWN = frozenset(getattr(numpy, name) for name in _COMPUTED if hasattr(numpy, name))
+    OF_KNOWN |= {getattr(numpy.ndarray, name) for name in ("argsort", "repeat", "searchsorted", "trace")}
+    ROWS |= {numpy.around: rounded}
+
     def _method(function: Any) -> None:
         @meaning(function)
         def by_row(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
             return call(machine, function, arguments, keywords)
 
-    for _function in list(ROWS):
+    for _function in (*ROWS, *OF_KNOWN):
         if getattr(_function, "__objclass__", None) is not None:
             _method(_function)
     OF_SHAPES = (numpy.zeros, numpy.ones)

@@ -122,12 +122,13 @@ def operation(
         if not isinstance(signal.reason, (DataDependentValue, DataDependentShape)):
             raise
         machine.journal.rollback(mark)
-        known = known_tensors.with_numbers(machine, arguments)
+        known = known_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
         if known is None:
             raise
-    return Operation(machine, kind, target, name, known, keywords).run()
+        keywords = dict(zip(keywords, known[len(arguments) :], strict=False))
+    return Operation(machine, kind, target, name, known[: len(arguments)], keywords).run()
 
 
 def look_at(machine: Machine, values: Iterable[Value]) -> None:

@@ -24,7 +24,15 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import ConstantValue, ListValue, SymbolicNumber, TensorValue, TupleValue, Value
+from dynascope.capture.values import (
+    ArrayValue,
+    ConstantValue,
+    ListValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -137,12 +145,14 @@ def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     shape = shape_of(machine, arguments[0])
     if shape is None or (not shape and isinstance(numbers[0], TensorValue)):
         return None  # `torch.tensor(x)` copies it, of whatever shape
-    varying = [each for each in numbers if isinstance(each, SymbolicNumber | TensorValue) or each.python_type in numpy_numbers.TYPES]
+    unknown = SymbolicNumber | TensorValue | ArrayValue
+    varying = [each for each in numbers if isinstance(each, unknown) or each.python_type in numpy_numbers.TYPES]
     types = [type_of(each) for each in numbers]
     if not varying or not all(types):
         return None
     options = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
-    if "dtype" in options and any(isinstance(each, TensorValue) for each in varying):
+    held = [each for each in varying if isinstance(each, TensorValue | ArrayValue)]
+    if "dtype" in options and held and not all(holds_any(machine, each, options["dtype"]) for each in held):
         return None  # a number that the type does not hold is an error there, and wraps around here
     options.setdefault("dtype", ConstantValue(functools.reduce(torch.promote_types, types)))
     parts = [part(machine, each, options) for each in numbers]
@@ -154,13 +164,20 @@ def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     return apply_method(machine, torch.Tensor.view, [row, *map(ConstantValue, shape)], {})
 
 
+def holds_any(machine: Machine, number: Value, dtype: Value) -> bool:
+    """Whether the type has what the number may be, rounded."""
+    return isinstance(number, ArrayValue) and machine.object_of(dtype) in (torch.float32, torch.float64)
+
+
 def type_of(number: Value) -> torch.dtype | None:
     """What `torch.tensor` makes of the number by itself. A tensor's element keeps its type; with a gradient torch warns, and what has
     dimensions is a list to it."""
     if isinstance(number, TensorValue):
         example = number.example
         return None if example.dim() or example.requires_grad or example.is_complex() else example.dtype
-    if not isinstance(number, ConstantValue | SymbolicNumber):
+    if isinstance(number, ArrayValue) and not number.is_number:
+        return None
+    if not isinstance(number, ConstantValue | SymbolicNumber | ArrayValue):
         return None
     kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype(), **numpy_numbers.TENSOR_TYPES}
     return kinds.get(number.python_type)
@@ -168,7 +185,8 @@ def type_of(number: Value) -> torch.dtype | None:
 
 def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:
     """A tensor without dimensions."""
-    if isinstance(number, TensorValue):
+    if isinstance(number, TensorValue | ArrayValue):
+        number = number.tensor if isinstance(number, ArrayValue) else number
         return apply_method(machine, torch.Tensor.to, [number], {"device": ConstantValue(default_device()), **options})
     if machine.object_of(options["dtype"]).is_floating_point and number.python_type is int:
         number = machine.call_now(ConstantValue(float), [number])

@@ -28,6 +28,7 @@ from dynascope.capture.protocols.classes import (
     lookup,
     member,
 )
+from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
 from dynascope.capture.protocols.slots import is_set, slot
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     """`value.name = item`: None, or the frame of a setter whose result is dropped."""
-    value = machine.realize(value)
+    value = with_attributes(machine, machine.realize(value))
     if issubclass(value.python_type, OPAQUE):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if isinstance(value, FunctionValue) and value.object is None:
@@ -193,7 +194,7 @@ def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
 
 
 def delete(machine: Machine, value: Value, name: str) -> Any:
-    value = machine.realize(value)
+    value = with_attributes(machine, machine.realize(value))
     if not isinstance(value, InstanceValue) or issubclass(value.cls, OPAQUE):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     entry = lookup(value.cls, "__delattr__")

@@ -33,6 +33,7 @@ from dynascope.capture.protocols.classes import (
     member,
     member_source,
 )
+from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
     is_absent,
@@ -150,15 +151,13 @@ def plain(machine: Machine, value: Value, name: str) -> Any:
 def own_attribute(machine: Machine, value: Value, name: str) -> Any:
     """What the object's dictionary and its class have; None where they have nothing."""
     cls = value.python_type
+    holder = with_attributes(machine, value) if may_have(value, name) else value
     if name == "__class__":
         return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
     entry = lookup(cls, name)
     if entry is not MISSING and is_data_descriptor(entry) and hasattr(type(entry), "__get__"):
         return bind(machine, value, name, entry)
-    if isinstance(value, InstanceValue):
-        own = instance_attribute(machine, value, name)
-    else:
-        own = attribute_outside(machine, value, name)
+    own = instance_attribute(machine, holder, name) if isinstance(holder, InstanceValue) else attribute_outside(machine, value, name)
     if own is not None:
         return own
     if (written := written_in_class(machine, cls, name)) is not None:
@@ -168,6 +167,12 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
         guard_not_shadowed(machine, value, name)
         return bind(machine, value, name, entry)
     return None
+
+
+def may_have(value: Value, name: str) -> bool:
+    """Whether a container has attributes, of which one has the name."""
+    held = isinstance(value, DictValue) and (value.instance is not None or name in getattr(value.object, "__dict__", ()))
+    return held and not isinstance(value, InstanceDictionaryValue)
 
 
 def written_in_class(machine: Machine, cls: type, name: str) -> Value | None:

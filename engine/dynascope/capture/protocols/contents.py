@@ -39,6 +39,17 @@ def longest(contents: ListValue) -> int | None:
     return instance.arguments[0].value if instance.object is None else instance.object.maxlen
 
 
+def with_attributes(machine: Machine, value: Value) -> Value:
+    """The object that an OrderedDict is, where a dict has no attributes: `state_dict._metadata = ...`. Others as they are."""
+    if type(value) is not DictValue or value.cls is not collections.OrderedDict:
+        return value
+    if value.instance is None:
+        instance = InstanceValue(value.cls, value.source, value.object)
+        instance.contents = value
+        machine.journal.set(value, "instance", instance)
+    return value.instance
+
+
 def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
     """None for what is no instance of a subclass of dict or list."""
     if not isinstance(value, InstanceValue):

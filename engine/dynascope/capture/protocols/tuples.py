@@ -1,6 +1,6 @@
 """Which classes of tuples are tuples with a name: their operators are a tuple's own, and an instance is its items.
 
-is_plain(Point)      True for `namedtuple("Point", "x y")`, methods and properties of its own included
+is_plain(Point)      True for `namedtuple("Point", "x y")`, methods, properties and a text of its own included
 is_plain(Pair)       False where the class has an operator, `__iter__`, `__len__` or attribute access of its own
 
 An instance of the others is an object like any other: Python's protocols ask its class.
@@ -14,7 +14,7 @@ import types
 from dynascope.capture.protocols.classes import lookup
 
 OWN = ("getitem", "iter", "len", "contains", "bool", "hash", "eq", "ne", "lt", "le", "gt", "ge", "add", "radd", "iadd")
-OWN += ("mul", "rmul", "imul", "repr", "str", "format", "getattribute", "setattr", "index", "reversed", "init", "del")
+OWN += ("mul", "rmul", "imul", "getattribute", "setattr", "index", "reversed", "init", "del")
 OWN += ("sub", "mod", "matmul", "and", "or", "xor", "truediv", "floordiv", "pow", "call", "length_hint")
 
 

@@ -1,0 +1,151 @@
+"""`torch.inference_mode` inside: what is an inference tensor in eager is one here, in one graph where that can be."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+
+LAYERS = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def whole(x):
+    with torch.inference_mode():
+        return LAYERS(x).argmax(-1), LAYERS(x)
+
+
+@torch.inference_mode()
+def decorated(x):
+    return LAYERS(x) * 2, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+
+def after_something(x):
+    y = x * 2
+    with torch.inference_mode():
+        z = LAYERS(y)
+    return z, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+
+def views_and_writes(x):
+    with torch.inference_mode():
+        part = x[0]
+        x.add_(1)
+        made = x * 1
+    return part, made
+
+
+def without_gradients(x):
+    with torch.no_grad():
+        with torch.inference_mode():
+            y = LAYERS(x)
+        return y
+
+
+def left_by_an_exception(x):
+    try:
+        with torch.inference_mode():
+            y = LAYERS(x)
+            raise KeyError
+    except KeyError:
+        pass
+    return y
+
+
+def nested(x):
+    with torch.inference_mode():
+        with torch.inference_mode():
+            y = x * 2
+        return y + 1
+
+
+def computed_on(x):
+    with torch.inference_mode():
+        y = x * 2
+    return y + 1
+
+
+def made_outside(x):
+    y = x * 2
+    with torch.inference_mode():
+        z = y + 1
+    return z, y
+
+
+def view_of_what_was_made_outside(x):
+    y = x * 2
+    with torch.inference_mode():
+        z = y[0]
+    return z
+
+
+def broken_inside(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        if y.sum().is_nonzero():
+            y = y * 2
+    return y
+
+
+def switched_off(x):
+    with torch.inference_mode(False):
+        return LAYERS(x)
+
+
+def trained_before(x):
+    p = x.clone().requires_grad_()
+    (p * 2).sum().backward()
+    with torch.inference_mode():
+        y = LAYERS(x)
+    return y, p.grad
+
+
+IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
+IN_PARTS = [computed_on, made_outside, view_of_what_was_made_outside, broken_inside, switched_off, trained_before]
+
+
+def seen(result):
+    if isinstance(result, torch.Tensor):
+        return result.is_inference(), result.requires_grad, result.dtype, result.stride()
+    return tuple(map(seen, result)) if isinstance(result, tuple) else result
+
+
+def calls(function):
+    for _ in range(2):
+        x = torch.tensor([[0.5, -1.0, 2.0], [1.0, 2.0, 3.0], [0.0, 1.0, 1.0]])
+        result = function(x)
+        yield result, seen(result), x.tolist(), x._version, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+
+
+def assert_same(function, program):
+    for mine, expected in zip(calls(function), calls(program), strict=True):
+        assert mine[1:] == expected[1:]
+        for one, other in zip(tensors(mine[0]), tensors(expected[0]), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def tensors(result):
+    return [each for each in (result if isinstance(result, tuple) else (result,)) if isinstance(each, torch.Tensor)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("program", IN_ONE_GRAPH)
+def test_in_one_graph(program, backend):
+    assert_same(dynascope.compile(program, backend=backend, fullgraph=True), program)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", IN_PARTS)
+def test_in_parts(program):
+    assert_same(dynascope.compile(program, backend="eager"), program)
+
+
+@pytest.mark.may_break
+def test_an_error_leaves_the_mode():
+    def program(x):
+        with torch.inference_mode():
+            return x[torch.tensor(7)]
+
+    with pytest.raises(IndexError):
+        dynascope.compile(program, backend="eager")(torch.ones(2))
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
