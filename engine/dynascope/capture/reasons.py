@@ -7,7 +7,7 @@ Python. Both are the same classes: where the state cannot be rebuilt, a break's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dynascope.capture.branch_advice import advice, question
 from dynascope.report.reason import Reason
@@ -118,11 +118,27 @@ class MissingMetaKernel(Reason):
     operation: str
     detail: str
 
+    is_of_torch: bool = False
+
     def message(self) -> str:
-        return f"The result sizes of `{self.operation}` cannot be computed without running it: {self.detail}"
+        told = "" if "Meta tensors" in self.detail or "fake impl" in self.detail else f": {self.detail.rstrip('.')}"
+        return f"The result sizes of `{self.operation}` cannot be computed without running it{told}."
 
     def remedy(self) -> str:
+        if "nested" in self.operation:
+            return NESTED_REMEDY
+        if self.is_of_torch:
+            return (
+                f"torch has no rule for what `{self.operation}` gives: call it outside the compiled function and pass its result in, or "
+                "leave it, and a graph goes on behind it."
+            )
         return f"Register a meta kernel for `{self.operation}` (`torch.library.register_fake`), or call it outside the compiled function."
+
+
+NESTED_REMEDY = (
+    "Keep a padded tensor and its mask: `torch.nn.TransformerEncoder` does with `enable_nested_tensor=False`, your own code with "
+    "`x.to_padded_tensor(0.0)`."
+)
 
 
 @dataclass(frozen=True)
@@ -368,11 +384,25 @@ class TensorAttribute(Reason):
 class BackwardCall(Reason):
     code: ClassVar[str] = "backward-call"
     expression: str
+    begins: Literal["inside", "at a break", "at the call"] = "inside"
+    """Where the history begins that it leads through."""
 
     def message(self) -> str:
+        if self.begins == "at a break":
+            return f"`{self.expression}` leads through what was computed before an earlier break, so the graph ends before it."
         return f"`{self.expression}` runs more of autograd than this graph holds, so the graph ends before it."
 
     def remedy(self) -> str:
+        if self.begins == "at a break":
+            return (
+                "Mend the break before it: then it is part of one graph with what leads to it. Nothing else has to be done; the backward "
+                "pass is compiled too."
+            )
+        if self.begins == "at the call":
+            return (
+                "What it leads through was computed before the call: compute that inside too, or differentiate where the compiled function "
+                "is called. The backward pass is compiled too."
+            )
         return (
             "Compute all that leads to the loss inside, without hooks; or differentiate it where the compiled function is called: "
             "its backward pass is compiled too."
@@ -403,6 +433,8 @@ class TensorSubclass(Reason):
         return f"`{self.expression}` is a {self.type_name}, a subclass of Tensor with behaviour of its own."
 
     def remedy(self) -> str:
+        if self.type_name == "nested tensor":
+            return NESTED_REMEDY
         if self.type_name.endswith(" tensor"):
             return "Compile the parts before and after it, which work on plain tensors (`dequantize`, `to_dense`)."
         make = SUBCLASS_REMEDIES.get(self.type_name)

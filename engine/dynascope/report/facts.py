@@ -80,6 +80,10 @@ class GuardFact:
     value: str = ""
 
 
+EMPTY = "no keys"
+"""What a dict was that had none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeFact:
     """What was different from an earlier compilation, so that another was made: `pos` was 5 and is 6, a number."""
@@ -88,6 +92,12 @@ class ChangeFact:
     cause: Cause
     before: str
     now: str
+
+    @property
+    def is_first_filling(self) -> bool:
+        """What the first call finds without a value gets one and keeps it: gradients, an optimizer's state, a table of metrics."""
+        is_gradient = self.cause == "none" and self.before == "None" and self.expression.endswith(".grad")
+        return is_gradient or self.before == EMPTY
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,19 @@ def _extent(node: ast.expr) -> tuple[int, int]:
     return line - node.lineno, column - node.col_offset
 
 
+def following(span: Span, node: ast.stmt) -> list[ast.stmt]:
+    """The statements of the innermost function around a statement that come after it, in the text's order."""
+    functions = [
+        each
+        for nodes in _by_line(span.file).values()
+        for each in nodes
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.lineno <= node.lineno <= _last_line(each)
+    ]
+    inside = ast.walk(max(functions, key=lambda each: each.lineno)) if functions else ()
+    found = [each for each in inside if isinstance(each, ast.stmt) and each.lineno > _last_line(node)]
+    return sorted(found, key=lambda each: each.lineno)
+
+
 def statement_lines(file: str) -> set[int]:
     """The lines on which a statement inside a function begins, docstrings left out."""
     return {

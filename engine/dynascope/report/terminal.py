@@ -19,7 +19,8 @@ import linecache
 import os
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -225,8 +226,12 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
     lines: list[Line] = [[("", "")]]
     shown = report.functions[:FUNCTIONS_SHOWN]
     names = max(len(function.name) for function in shown)
+    rows = Counter((function.name, function_line(function)) for function in shown)
     for function in shown:
-        lines += _function_rows(report, function, names, page.width)
+        place = function_line(function)
+        is_one_of_several = rows[function.name, place] > 1 and function.compiled_at is not None
+        place = function.compiled_at if is_one_of_several and function.compiled_at is not None else place
+        lines += _function_rows(report, function, place, names, page.width)
     if len(report.functions) > len(shown):
         lines.append([(f"  and {counted(len(report.functions) - len(shown), 'more function')}", "dim")])
     lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
@@ -242,8 +247,8 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
     return lines
 
 
-def _function_rows(report: CompileReport, function: FunctionFact, names: int, width: int) -> Iterator[Line]:
-    place = function_line(function)
+def _function_rows(report: CompileReport, function: FunctionFact, place: Span, names: int, width: int) -> Iterator[Line]:
+    """`place` tells apart what was compiled several times by several calls of `torch.compile`."""
     graphs, breaks, kernels = function_totals(report, function)
     told = [counted(graphs, "graph"), counted(breaks, "break") if breaks else "", counted(len(kernels), "kernel")]
     uncompiled = all(entry.status == "uncompiled" for entry in function.entries)
@@ -253,10 +258,11 @@ def _function_rows(report: CompileReport, function: FunctionFact, names: int, wi
     variants = variants_of(function, min(entry.place for entry in function.entries))
     if len(variants) < 2:
         return
-    for variant in variants[:VARIANTS_SHOWN]:
-        text = f"variant {variant.number} of {variant.total}: {variant.label}"
+    heads = [f"variant {variant.number} of {variant.total}: " for variant in variants]
+    labels = fitted_labels([variant.label for variant in variants], max(20, width - 18) - max(map(len, heads)))
+    for variant, head, label in list(zip(variants, heads, labels, strict=True))[:VARIANTS_SHOWN]:
         calls = f"  ({counted(variant.entry.calls, 'call')})" if variant.entry.calls else ""
-        yield [(f"    {whole_parts(text, max(20, width - 18))}", ""), (calls, "dim")]
+        yield [(f"    {head}{label}", ""), (calls, "dim")]
     if len(variants) > VARIANTS_SHOWN:
         yield [(f"    and {counted(len(variants) - VARIANTS_SHOWN, 'more variant')}", "dim")]
 
@@ -316,13 +322,40 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
     return {stage: totals[stage] for stage in in_flow(totals)}
 
 
+SEPARATOR = " · "
+
+
+def fitted_labels(labels: Sequence[str], width: int) -> list[str]:
+    """Labels in so much room, each other than the others as long as they are: first goes what all have in common, then parts at the
+    end, and of a single long part the beginning that says the same in all."""
+    if all(len(label) <= width for label in labels):
+        return list(labels)
+    rows = [label.split(SEPARATOR) for label in labels]
+    common = set(rows[0]).intersection(*rows[1:])
+    own = [SEPARATOR.join([part for part in row if part not in common] + [part for part in row if part in common]) for row in rows]
+    shown = [whole_parts(label, width) for label in own]
+    if len(set(shown)) == len(set(labels)) and all(not _is_cut_inside(one, label) for one, label in zip(shown, own, strict=True)):
+        return shown
+    prefix = os.path.commonprefix(own).rstrip()
+    start = max(map(prefix.rfind, ".[ "))
+    return [_cut(f"…{label[start:].lstrip()}" if start > 1 else label, width) for label in own]
+
+
+def _is_cut_inside(shown: str, label: str) -> bool:
+    return shown != label and not shown.endswith(f"{SEPARATOR}...")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
 def whole_parts(text: str, width: int) -> str:
     """As many of the parts as there is room for, each whole: half of one (`training = ...`) says nothing."""
-    parts, room = text.split(" · "), width - len(" · ...")
-    kept = list(itertools.takewhile(lambda many: len(" · ".join(parts[:many])) <= room, range(1, len(parts))))
+    parts, room = text.split(SEPARATOR), width - len(f"{SEPARATOR}...")
+    kept = list(itertools.takewhile(lambda many: len(SEPARATOR.join(parts[:many])) <= room, range(1, len(parts))))
     if len(text) <= width:
         return text
-    return " · ".join((*parts[: kept[-1]], "...")) if kept else textwrap.shorten(text, width, placeholder=" ...")
+    return SEPARATOR.join((*parts[: kept[-1]], "...")) if kept else textwrap.shorten(text, width, placeholder=" ...")
 
 
 def _short(file: str) -> str:

@@ -441,7 +441,7 @@ class Operation:
             return DataDependentShape(self.name, self.machine.expression())
         if self.name in VALUE_METHODS or "item()" in text:
             return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
-        return MissingMetaKernel(self.name, text)
+        return MissingMetaKernel(self.name, text, "aten::" in text)
 
     def undeclared_writes(self) -> list[TensorValue]:
         """What is written without a new version: by own operators, `out=` of composite operators, statistics, and some
