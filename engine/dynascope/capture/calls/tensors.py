@@ -82,7 +82,11 @@ from dynascope.capture.values import (
 )
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import ABSENT, look_up
-from dynascope.meta_kernels import autocast, torch_warnings
+from dynascope.meta_kernels import (
+    autocast,
+    sampling,  # noqa: F401 (it registers them)
+    torch_warnings,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
