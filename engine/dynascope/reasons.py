@@ -155,6 +155,8 @@ def _size(change: ChangeFact) -> str:
 
 
 def _none(change: ChangeFact) -> str:
+    if "[" not in change.before + change.now:  # no tensor
+        return f"`{change.expression}` with a value and without are two compilations, each made once: leave it."
     return (
         f"`{change.expression}` with a value and without are two compilations, each made once: leave it. To have one, give it an empty "
         "tensor in place of None from the start."

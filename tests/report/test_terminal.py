@@ -4,10 +4,11 @@ import re
 
 import pytest
 from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GuardFact, ProgramFact
+from dynascope.report.labels import fitted_labels, whole_parts
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
-from dynascope.report.terminal import Page, fitted_labels, report_text, whole_parts
+from dynascope.report.terminal import Page, report_text
 from dynascope.report.user_files import shown_path
 
 

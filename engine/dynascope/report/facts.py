@@ -53,7 +53,7 @@ class ValueFact:
     """A tensor that a line of the user's makes: `description` reads `f32[8, 64]` (sizes in elements) and device.
 
     `name` is the node's in the graph; `variable` is what the user's line calls it, where it gives it a name. `part` is the value's
-    own expression where the line goes on with it: `model(x)` of `y = model(x).squeeze(-1)`.
+    own expression where the line goes on with it: `model(x)` of `y = model(x).squeeze(-1)`; empty where the line gives it to nobody.
     """
 
     name: str

@@ -14,20 +14,20 @@ what became of each line is in `annotated.py`.
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import os
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.findings import Finding, findings, function_line
-from dynascope.report.lines import function_totals, ranked
+from dynascope.report.labels import fitted_labels
+from dynascope.report.lines import breaks_of, function_totals, ranked
 from dynascope.report.span import Span, UserStack
 from dynascope.report.times import in_flow
 from dynascope.report.user_files import LIBRARY_FOLDERS, same_file, shown_path
@@ -274,7 +274,7 @@ def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
     uncompiled = sum(finding.kind == "uncompiled" for finding in found)
     told = [
         counted(len(report.graphs), "graph"),
-        counted(sum(finding.kind == "break" and is_shown(finding) for finding in found), "break"),
+        counted(breaks_of(entries), "break"),
         counted(len(report.kernels), "kernel"),
         counted(guards, "guard"),
         counted(sum(entry.recompiled is not None for entry in entries), "recompilation"),
@@ -320,42 +320,6 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
             for stage, seconds in entry.seconds.items():
                 totals[stage] = totals.get(stage, 0.0) + seconds
     return {stage: totals[stage] for stage in in_flow(totals)}
-
-
-SEPARATOR = " · "
-
-
-def fitted_labels(labels: Sequence[str], width: int) -> list[str]:
-    """Labels in so much room, each other than the others as long as they are: first goes what all have in common, then parts at the
-    end, and of a single long part the beginning that says the same in all."""
-    if all(len(label) <= width for label in labels):
-        return list(labels)
-    rows = [label.split(SEPARATOR) for label in labels]
-    common = set(rows[0]).intersection(*rows[1:])
-    own = [SEPARATOR.join([part for part in row if part not in common] + [part for part in row if part in common]) for row in rows]
-    shown = [whole_parts(label, width) for label in own]
-    if len(set(shown)) == len(set(labels)) and all(not _is_cut_inside(one, label) for one, label in zip(shown, own, strict=True)):
-        return shown
-    prefix = os.path.commonprefix(own).rstrip()
-    start = max(map(prefix.rfind, ".[ "))
-    return [_cut(f"…{label[start:].lstrip()}" if start > 1 else label, width) for label in own]
-
-
-def _is_cut_inside(shown: str, label: str) -> bool:
-    return shown != label and not shown.endswith(f"{SEPARATOR}...")
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-def whole_parts(text: str, width: int) -> str:
-    """As many of the parts as there is room for, each whole: half of one (`training = ...`) says nothing."""
-    parts, room = text.split(SEPARATOR), width - len(f"{SEPARATOR}...")
-    kept = list(itertools.takewhile(lambda many: len(SEPARATOR.join(parts[:many])) <= room, range(1, len(parts))))
-    if len(text) <= width:
-        return text
-    return SEPARATOR.join((*parts[: kept[-1]], "...")) if kept else textwrap.shorten(text, width, placeholder=" ...")
 
 
 def _short(file: str) -> str:
