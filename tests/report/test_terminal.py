@@ -74,6 +74,14 @@ def test_variants_cut_to_a_narrow_terminal_stay_apart(labels, width):
     assert width < 60 or shown == labels or all(label.endswith("...") for label in shown)
 
 
+def test_the_parts_that_tell_labels_apart_come_first():
+    """The second part says what the first says."""
+    labels = [f"x f32[{n}, 32] · y i64[{n}] · best_loss {best}" for n, best in ((16, "= inf"), (16, "f32[]"), (8, "f32[]"))]
+    assert fitted_labels(labels, 40) == [
+        "x f32[16, 32] · best_loss = inf · ...", "x f32[16, 32] · best_loss f32[] · ...", "x f32[8, 32] · best_loss f32[] · ...",
+    ]  # fmt: skip
+
+
 def test_the_beginning_that_says_the_same_is_cut_off():
     labels = ["optimizer.param_groups[0]['params'][0].grad = None", "optimizer.param_groups[0]['params'][0].grad f32[16, 3, 3, 3]"]
     assert fitted_labels(labels, 30) == ["….grad = None", "….grad f32[16, 3, 3, 3]"]

@@ -22,8 +22,7 @@ def fitted_labels(labels: Sequence[str], width: int) -> list[str]:
     rows = [label.split(SEPARATOR) for label in labels]
     common = set(rows[0]).intersection(*rows[1:])
     if len(set(map(len, rows))) == 1:
-        columns = sorted(zip(*rows, strict=True), key=lambda column: -len(set(column)))  # what differs most says most
-        own = [SEPARATOR.join(row) for row in zip(*columns, strict=True)]
+        own = [SEPARATOR.join(row) for row in zip(*_by_what_they_tell(list(zip(*rows, strict=True))), strict=True)]
     else:
         own = [SEPARATOR.join(sorted(row, key=common.__contains__)) for row in rows]
     shown = [whole_parts(label, width) for label in own]
@@ -32,6 +31,15 @@ def fitted_labels(labels: Sequence[str], width: int) -> list[str]:
     prefix = os.path.commonprefix(own).rstrip()
     start = max(map(prefix.rfind, ".[ "))
     return [_cut(f"…{label[start:].lstrip()}" if start > 1 else label, width) for label in own]
+
+
+def _by_what_they_tell(columns: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The parts of all labels, first those that set most labels apart, each beside those before it."""
+    left, chosen = list(columns), []
+    while left:
+        chosen.append(max(left, key=lambda column: len(set(zip(*chosen, column, strict=True)))))
+        left.remove(chosen[-1])
+    return chosen
 
 
 def _is_cut_inside(shown: str, label: str) -> bool:
