@@ -405,3 +405,12 @@ def test_what_draws_numbers_of_python_s_is_read_at_the_call(program, prover):
     text = f"import random\n{HEAD}def f(x, p):\n{body}\n\nfor _ in range(3):\n    f(torch.ones(3), 0.5)\n"
     mended = mend(program(text), prover)
     assert "f(torch.ones(3), 0.5, random_2=random.random())" in str(mended.texts) or "=random.random())" in str(mended.texts)
+
+
+def test_what_a_branch_keeps_in_an_attribute_is_chosen(program, prover):
+    """A number at first, and a tensor from then on."""
+    body = "    loss = x.square().mean()\n    if loss < best.loss:\n        best.loss = loss.detach()\n    return loss\n"
+    calls = "".join(f"f(torch.ones(3) * {scale})\n" for scale in (3, 5, 2))
+    head = f"import types\n{HEAD}def f(x):\n{body}\n\nbest = types.SimpleNamespace(loss=float('inf'))\n"
+    mended = mend(program(f"{head}{calls}print(best.loss.item())\n"), prover)
+    assert "best.loss = torch.where(loss < best.loss, loss.detach(), best.loss)" in str(mended.texts) and not mended.left

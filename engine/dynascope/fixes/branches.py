@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
-from dynascope.fixes.source import Source, end_of
+from dynascope.fixes.source import Source, dotted, end_of
 
 Rows = list[tuple[str, ast.expr]]
-"""Names and what they become, in order."""
+"""Names, or attributes of names (`self.best`), and what they become, in order."""
 TITLE = "Choose with torch.where"
 
 
 def chosen_values(site: Site) -> Fix | None:
-    """Branches that give values to variables."""
+    """Branches that give values to variables and attributes."""
     source = site.source
     statement = deciding(site)
     indentation = source.indentation(statement) if statement is not None else None
@@ -151,10 +151,10 @@ def _assignments(body: Sequence[ast.stmt]) -> Rows | None:
     rows: Rows = []
     for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                rows.append((name, value))
-            case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                rows.append((name, ast.BinOp(ast.Name(name), operator, value)))
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value) if dotted(target):
+                rows.append((dotted(target), value))
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value) if dotted(target):
+                rows.append((dotted(target), ast.BinOp(ast.Name(dotted(target)), operator, value)))
             case ast.Pass():
                 continue
             case _ if tells(statement) and not rows:
@@ -179,9 +179,8 @@ def _told_first(source: Source, statement: ast.If, indentation: str, torch: str)
 
 
 def _assigned(statement: ast.If) -> list[str]:
-    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)][
-        : 2 if not statement.orelse else None
-    ]
+    stored = [node for node in ast.walk(statement) if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return [dotted(node) for node in stored][: 2 if not statement.orelse else None]
 
 
 def truth(test: ast.expr, torch: str) -> ast.expr:
