@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
+
 from dynascope.capture.branch_advice import advice, question
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span
@@ -227,6 +229,23 @@ LOG_METHODS = frozenset({"log", "debug", "info", "warning", "warn", "error", "ex
 LOGGERS = ("log", "warnings")
 BARS = ("tqdm", "pbar", "progress", "bar.update")
 
+OTHERWISE_CALLED = {"take_along_axis": "take_along_dim", "digitize": "bucketize"}
+"""What torch calls a function of NumPy's where the names differ."""
+
+
+def _numpy_remedy(name: str) -> str:
+    """With the function of torch's that does nearly the same, where there is one."""
+    short = name.partition(".")[2]
+    twin = OTHERWISE_CALLED.get(short, short)
+    found: object = torch
+    for part in twin.split("."):
+        found = getattr(found, part, None)
+    outside = f"call `{name}` before or after the compiled function"
+    if name.startswith("torch.") or not callable(found):
+        return f"{outside[0].upper()}{outside[1:]}, or compute the same with torch's own functions."
+    return f"Write `torch.{twin}` on tensors where its dtypes and the order of equal elements do as well, or {outside}."
+
+
 TWINS_OF_MATH = frozenset({"isnan", "isinf", "isfinite"})
 """What `math` answers with a truth, and torch with a tensor."""
 CALL_REMEDIES = (
@@ -246,9 +265,7 @@ CALL_REMEDIES = (
     ),
     (
         lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
-        lambda name: (
-            f"Call `{name}` before or after the compiled function, or compute the same with torch's own functions."
-        ),
+        lambda name: _numpy_remedy(name),
     ),
     (
         lambda name: name.startswith("time.") or name in ("perf_counter", "monotonic"),
