@@ -14,10 +14,10 @@ import torch
 from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import type_of
 from dynascope.guards.global_state import GlobalStateIs
-from dynascope.guards.guard import Equals, Guard, IdentityIs, LengthIs, TruthIs, TypeIs, short_repr
+from dynascope.guards.guard import DictionaryKeysAre, Equals, Guard, IdentityIs, LengthIs, TruthIs, TypeIs, short_repr
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
-from dynascope.report.facts import Cause, ChangeFact
+from dynascope.report.facts import EMPTY, Cause, ChangeFact
 
 
 def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
@@ -48,6 +48,8 @@ def expected_value(guard: Guard) -> str:
             return "true" if predicate.truth else "false"
         case LengthIs():
             return f"{predicate.length} items"
+        case DictionaryKeysAre():
+            return f"{len(predicate.keys)} keys" if predicate.keys else EMPTY
         case GlobalStateIs():
             return "on" if predicate.grad_mode else "off"
         case IdentityIs() if predicate.target() is None:

@@ -62,6 +62,13 @@ class CellReport:
         return html_fragment(self.report, f"cell-{self.number}-")
 
 
+def _number(shell: Any) -> int:
+    """That of the cell that runs. Newer shells count on before they run it, and say in its result which it is."""
+    result = getattr(getattr(shell, "displayhook", None), "exec_result", None)
+    number = getattr(result, "execution_count", None)
+    return number if isinstance(number, int) else shell.execution_count
+
+
 class Cells:
     """Each cell is a file by its number, whose text `linecache` knows: so its lines have a place."""
 
@@ -75,7 +82,7 @@ class Cells:
         options = _options(line)
         if options is None:
             return
-        number = self._shell.execution_count
+        number = _number(self._shell)
         file = f"cell_{number}.py"
         recorder = recording.Recorder(file)
         recorder.program_asks(True)

@@ -94,8 +94,13 @@ class GuardFailed(Reason):
     def remedy(self) -> str:
         if self.change.expression.startswith("for "):
             return f"Remove the break inside the loop `{self.change.expression}`; then all its turns are one graph."
+        if self.change.is_first_filling:
+            filled = self.change.expression
+            return f"The first call fills `{filled}`, and later ones find it so: two compilations, each made once. Leave it."
         if self.change.cause == "size" and self.dynamic is not False:
             return _varying_size(self.change) or _size(self.change)
+        if self.change.cause == "size":
+            return f"{_size(self.change)} Without `dynamic=False` one compilation serves all sizes."
         return REMEDIES[self.change.cause](self.change)
 
 
@@ -150,9 +155,11 @@ def _size(change: ChangeFact) -> str:
 
 
 def _none(change: ChangeFact) -> str:
+    if "[" not in change.before + change.now:  # no tensor
+        return f"`{change.expression}` with a value and without are two compilations, each made once: leave it."
     return (
-        f"With and without a value `{change.expression}` are two compilations, each made once. To have one, start with an empty "
-        "tensor in place of None."
+        f"`{change.expression}` with a value and without are two compilations, each made once: leave it. To have one, give it an empty "
+        "tensor in place of None from the start."
     )
 
 

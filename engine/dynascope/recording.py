@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dynascope.callers import OWN_FOLDER
 from dynascope.configuration import config
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
@@ -348,6 +349,10 @@ def _functions(accounts: list[Account]) -> tuple[FunctionFact, ...]:
         entry = replace(account.entry, calls=calls, last_use=last_use)
         key = (account.function, account.function_span, account.compiled_at)
         by_place.setdefault(key, []).append((account.region, entry))
+    for key, entries in list(by_place.items()):
+        # What calls a compiled module inside another function is ours, and computes nothing itself.
+        if key[1].file.startswith(OWN_FOLDER) and not any(entry.graph for _, entry in entries):
+            del by_place[key]
     return tuple(
         FunctionFact(f"f{i}", name, span, _numbered(f"f{i}", entries), compiled_at)
         for i, ((name, span, compiled_at), entries) in enumerate(by_place.items())

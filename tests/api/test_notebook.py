@@ -56,6 +56,15 @@ def shell(monkeypatch):
 
 
 @pytest.mark.compiler
+def test_a_shell_that_counts_before_it_runs_says_the_cell_s_own_number(shell):
+    """As IPython 9 does: inside the cell [7] it counts 8."""
+    shell.execution_count = 8
+    shell.displayhook = types.SimpleNamespace(exec_result=types.SimpleNamespace(execution_count=7))
+    shell.magics["cell", "dynascope"]("", "torch.compile(lambda x: x * 2)(torch.ones(2))\n")
+    assert shell.shown[0]._repr_mimebundle_()["application/vnd.dynascope.report+json"]["file"] == "cell_7.py"
+
+
+@pytest.mark.compiler
 @pytest.mark.expects("data-dependent-branch")
 def test_a_cell_is_compiled_and_told_of_on_its_lines(shell):
     theirs = torch.compile

@@ -168,6 +168,30 @@ def test_a_value_is_what_it_was_when_it_was_made():
     assert in_double(graph, [x], eager).made["mul"].dtype is torch.float64
 
 
+def test_what_draws_no_number_is_computed_in_float64_and_leads_its_gradient():
+    """By its name `normalize` might draw, and so might attention."""
+
+    class Attends(torch.nn.Module):
+        def forward(self, x):
+            unit = torch.nn.functional.normalize(x, dim=-1)
+            return torch.nn.functional.scaled_dot_product_attention(unit, unit, unit)
+
+    graph = torch.fx.symbolic_trace(Attends())
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    eager = in_eager(graph, [x])
+    double = in_double(graph, [x], eager)
+    assert not eager.drawn and double.gradients.keys() == eager.gradients.keys() == {0}
+    assert all(not torch.equal(double.made[name].float().double(), double.made[name]) for name in eager.made)
+
+
+def test_numbers_that_are_drawn_are_eager_s_in_float64_too():
+    graph = torch.fx.symbolic_trace(torch.nn.Dropout(0.5))
+    x = torch.randn(20)
+    eager = in_eager(graph, [x])
+    (name,) = eager.drawn
+    assert torch.equal(in_double(graph, [x], eager).made[name], eager.made[name].double())
+
+
 def test_distance():
     assert distance(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.2])) == pytest.approx(0.2 / 2.2)
     assert distance(torch.tensor([math.nan]), torch.tensor([1.0])) == math.inf

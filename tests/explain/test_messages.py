@@ -109,6 +109,40 @@ CASES = {
 
         f(torch.ones(2))
     """,
+    "if that leaves a training step": """
+        w = torch.ones(2, requires_grad=True)
+
+        def f(x):
+            loss = (w * x).sum()
+            if not torch.isfinite(loss):
+                return None
+            loss.backward()
+            return loss.detach()
+
+        f(torch.ones(2))
+    """,
+    "conditional expression of a count": """
+        def f(x):
+            rows = x[x > 9]
+            return rows.mean() if len(rows) > 0 else x.sum()
+
+        f(torch.ones(2))
+    """,
+    "backward of what came with the call": """
+        def f(loss):
+            loss.backward()
+            return loss.detach() * 2
+
+        f((torch.ones(2, requires_grad=True) * 2).sum())
+    """,
+    "an operator of torch without a rule": """
+        def f(x):
+            kept = torch.ones(1, 2, dtype=torch.bool)
+            rows = torch._nested_tensor_from_mask(x, kept)
+            return rows.to_padded_tensor(0.0)
+
+        f(torch.ones(1, 2, 3))
+    """,
     "math.isnan": """
         import math
 
@@ -199,6 +233,26 @@ CASES = {
         state = {}
         for _ in range(3):
             f(torch.ones(2), state)
+    """,
+    "again: a first training step": """
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def f(x):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+        for _ in range(2):
+            f(torch.ones(1, 2))
+    """,
+    "again: sizes that were to be fixed": """
+        def g(x):
+            return x * 2
+
+        compiled = dynascope.compile(g, backend="eager", dynamic=False)
+        for size in (2, 3):
+            compiled(torch.ones(size))
     """,
     "what a break left is of a class of its own": """
         from torch.testing._internal.two_tensor import TwoTensor

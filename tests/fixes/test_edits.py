@@ -1,7 +1,7 @@
 """Edits of a text, in the columns of Python's grammar."""
 
 import pytest
-from dynascope.fixes.edits import Edit, apply, are_apart
+from dynascope.fixes.edits import Edit, apply, are_apart, line_before
 from dynascope.fixes.source import Source
 from dynascope.report.span import Span
 
@@ -40,3 +40,8 @@ def test_the_smallest_expression_around_a_place():
     node = source.expression_at(Span("m.py", 1, 6, 1, 11))
     assert source.text_of(node) == "a + b"
     assert source.expression_at(Span("m.py", 1)) is None
+
+
+def test_a_line_of_the_edited_text_was_another_before():
+    before, after = "a\nprint(1)\nb\nc\n", "a\nif x:\n    print(1)\nb\nd = c\n"
+    assert [line_before(before, after, line) for line in range(1, 6)] == [1, 2, 2, 3, 4]

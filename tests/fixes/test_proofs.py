@@ -331,3 +331,86 @@ def test_the_command_without_a_file_or_with_one_that_fails(program, tmp_path):
     program("raise ValueError('no data')\n")
     answer = command(tmp_path, "program.py")
     assert (answer.returncode, answer.stdout) == (0, "") and "there is no break to mend" in answer.stderr
+
+
+def test_a_shortcut_that_no_call_takes_stays(program, prover):
+    """What would be left out shows nothing of what it does: then nothing is proved."""
+    body = "    kept = x.abs() + 1 > 0\n    if kept.sum() == 0:\n        return x * 5\n    return x[kept] * 2\n"
+    assert not mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts
+
+
+def test_a_shortcut_where_nothing_is_selected_is_left_out_and_still_told(program, prover):
+    body = "    kept = x > 0\n    if not kept.any():\n        print('none')\n        return x[:0]\n    return x[kept] * 2\n"
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover)
+    (text,) = mended.texts.values()
+    assert not mended.left and "if not torch.compiler.is_compiling() and not kept.any():\n        print('none')\n    return x[kept]" in text
+
+
+def test_a_shortcut_that_gives_something_else_stays(program, prover):
+    body = "    kept = x > 0\n    if kept.sum() == 0:\n        return x * 0\n    return x[kept] * 2\n"
+    assert not mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts
+
+
+@pytest.mark.parametrize("turns", [16, 17])
+def test_a_loop_that_converges_takes_every_turn_of_a_few(program, prover, turns):
+    body = (
+        f"    y = x\n    for _ in range({turns}):\n        better = (y + x / y) / 2\n"
+        "        if (better - y).abs().max() < 1e-3:\n            break\n        y = better\n    return y\n"
+    )
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.tensor([4.0, 9.0]))\n"), prover)
+    assert ("y = torch.where(is_done, y, better)" in str(mended.texts)) is (turns == 16)
+
+
+def test_a_loop_whose_value_is_first_given_inside_stays(program, prover):
+    body = "    for _ in range(3):\n        y = x * 2\n        if y.sum() > 0:\n            break\n        x = y\n    return y\n"
+    assert not mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts
+
+
+def test_a_branch_may_tell_something_before_it_gives_values(program, prover):
+    body = "    if (x > 20).any() or x.isnan().any():\n        print('large', x.shape)\n        x = x.clamp(max=20)\n    return x * 2\n"
+    (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts.values()
+    assert "is_compiling() and ((x > 20).any() or x.isnan().any()):\n        print('large', x.shape)\n    x = torch.where(" in text
+
+
+def test_the_number_that_decides_is_a_tensor_again(program, prover):
+    body = "    if x.mean().item() < 0.1:\n        x = x + 1\n    return x * 2\n"
+    (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts.values()
+    assert "torch.where(x.mean().double() < 0.1, x + 1, x)" in text
+
+
+def test_a_chain_of_numbers_stays_numbers(program, prover):
+    body = "    if x.max() > 9:\n        dt = dt * 0.5\n    elif x.max() < 2:\n        dt = dt * 2\n    return x * dt, dt\n"
+    mended = mend(program(f"{HEAD}def f(x, dt):\n{body}\n\nf(torch.ones(3), 0.1)\nf(torch.ones(3) * 10, 0.1)\n"), prover)
+    assert not mended.left and mended.proof.calls == 2
+
+
+def test_an_error_of_the_same_class_is_not_told_as_another(program, prover):
+    body = "    if x.isnan().any():\n        raise RuntimeError('not a number')\n    return x * 2\n"
+    (fix,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).fixes
+    assert fix.fix.title == "Check inside the graph"
+
+
+@pytest.mark.parametrize("result", ["x.numpy() * 3", "x.numpy().sum() * 3", "np.float64(x.sum()) * 3"])
+def test_what_numpy_gives_is_compared_by_its_values(program, prover, result):
+    text = f"import numpy as np\n{HEAD}def f(x):\n    print('now')\n    return {result}\n\n\nf(torch.ones(3))\n"
+    there = program(text)
+    before, after = mend(there, prover).proof.breaks
+    assert after == before - 1
+    before, after = prover.tried(there, {}), prover.tried(there, {there.file: text.replace("* 3", "* 4")})
+    assert prover.compared(before, after)["why"]
+
+
+def test_what_draws_numbers_of_python_s_is_read_at_the_call(program, prover):
+    body = "    return x * 2 if random.random() < p else x\n"
+    text = f"import random\n{HEAD}def f(x, p):\n{body}\n\nfor _ in range(3):\n    f(torch.ones(3), 0.5)\n"
+    mended = mend(program(text), prover)
+    assert "f(torch.ones(3), 0.5, random_2=random.random())" in str(mended.texts) or "=random.random())" in str(mended.texts)
+
+
+def test_what_a_branch_keeps_in_an_attribute_is_chosen(program, prover):
+    """A number at first, and a tensor from then on."""
+    body = "    loss = x.square().mean()\n    if loss < best.loss:\n        best.loss = loss.detach()\n    return loss\n"
+    calls = "".join(f"f(torch.ones(3) * {scale})\n" for scale in (3, 5, 2))
+    head = f"import types\n{HEAD}def f(x):\n{body}\n\nbest = types.SimpleNamespace(loss=float('inf'))\n"
+    mended = mend(program(f"{head}{calls}print(best.loss.item())\n"), prover)
+    assert "best.loss = torch.where(loss < best.loss, loss.detach(), best.loss)" in str(mended.texts) and not mended.left

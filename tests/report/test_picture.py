@@ -69,3 +69,12 @@ def test_many_tensors_that_wait_stay_beside_each_other():
     steps += [step(f"e{n}", [tensor(f"t{n}"), tensor(f"t{59 - n}")], []) for n in range(60)]
     drawn = ElementTree.fromstring(picture(GraphFact("g0", 1, "dynascope", steps=tuple(steps)), "forward"))
     assert float(drawn.get("width")) < 1400
+
+
+def test_a_long_name_gives_way_to_the_type_not_the_type_to_its_first_comma():
+    """With the device it has two spaces."""
+    long = TensorFact("self_encoder_layers_0_linear_weight", "f32[10, 32] cpu", 1280, True)
+    graph = GraphFact("g0", 1, "dynascope", steps=(step("mm", [long], [tensor("out")]),))
+    texts = [each.text for each in ElementTree.fromstring(picture(graph, "forward")).iter() if each.text]
+    labels = [text for text in texts if "weight" in text and text.startswith("…")]
+    assert labels and all(label.endswith("weight f32[10, 32] 1.2 KiB") for label in labels)

@@ -125,6 +125,7 @@ def test_a_program_that_warns_when_it_is_compiled_can_be_read():
         ("y = model(x) if ready else x", "model(x)", None),
         ("a, b = (model(each) for each in x)", "model(each)", None),
         ("print(model(x).sum())", "model(x)", None),
+        ("optimizer.step()", "optimizer.step()", ""),
         ("y = model(first_argument, second_argument, third_argument).sum()", "model(first_argument, second_argument, third_argument)", "…"),
     ],
 )

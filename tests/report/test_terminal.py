@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GuardFact, ProgramFact
+from dynascope.report.labels import fitted_labels, whole_parts
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
-from dynascope.report.terminal import Page, report_text, whole_parts
+from dynascope.report.terminal import Page, report_text
 from dynascope.report.user_files import shown_path
 
 
@@ -55,3 +57,31 @@ def test_what_sets_a_variant_apart_is_told_whole_or_not_at_all():
     assert whole_parts(text, len(text) - 1) == "variant 2 of 2: gradients off · x f32[s0, 3] · ..."
     assert whole_parts(text, 40) == "variant 2 of 2: gradients off · ..."
     assert whole_parts(text, 25) == "variant 2 of 2: ..."
+
+
+@pytest.mark.parametrize("width", [90, 60, 40, 30, 22])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [f"optimizer.param_groups[0]['params'][0].grad {kind} · x f32[2]" for kind in ("= None", "f32[16, 3]")],
+        ["model.training = True · gradients on · x f32[s0, 3]", "model.training = True · gradients off · x f32[s0, 3]"],
+        ["a f32[4, 64] · temperature = 0.07", "a f32[4, 64] · temperature = 0.1"],
+    ],
+)
+def test_variants_cut_to_a_narrow_terminal_stay_apart(labels, width):
+    shown = fitted_labels(labels, width)
+    assert len(set(shown)) == len(labels) and all(len(label) <= width for label in shown)
+    assert width < 60 or shown == labels or all(label.endswith("...") for label in shown)
+
+
+def test_the_parts_that_tell_labels_apart_come_first():
+    """The second part says what the first says."""
+    labels = [f"x f32[{n}, 32] · y i64[{n}] · best_loss {best}" for n, best in ((16, "= inf"), (16, "f32[]"), (8, "f32[]"))]
+    assert fitted_labels(labels, 40) == [
+        "x f32[16, 32] · best_loss = inf · ...", "x f32[16, 32] · best_loss f32[] · ...", "x f32[8, 32] · best_loss f32[] · ...",
+    ]  # fmt: skip
+
+
+def test_the_beginning_that_says_the_same_is_cut_off():
+    labels = ["optimizer.param_groups[0]['params'][0].grad = None", "optimizer.param_groups[0]['params'][0].grad f32[16, 3, 3, 3]"]
+    assert fitted_labels(labels, 30) == ["….grad = None", "….grad f32[16, 3, 3, 3]"]

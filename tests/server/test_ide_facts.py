@@ -192,6 +192,36 @@ def test_hints_name_value_and_kernel(report):
     assert (hint.line, hint.label) == (reports.SOFTMAX_LINE, "  f32[8, 64] cpu · k0")
 
 
+def given_at_the_line(report, **changes):
+    """The report with its value as one that the line of the softmax gives."""
+    (graph,) = report.graphs
+    frame = UserFrame("f", Span(graph.values[0].span.file, reports.SOFTMAX_LINE))
+    values = tuple(dataclasses.replace(value, stack=(frame,), variable=None, **changes) for value in graph.values)
+    return dataclasses.replace(report, graphs=(dataclasses.replace(graph, values=values),))
+
+
+def test_a_long_hint_keeps_its_type(report):
+    """VS Code would cut off the end."""
+    (hint,) = hints(view_of(given_at_the_line(report, part="x.detach().cpu().numpy() * window")))
+    assert hint.label == "  … f32[8, 64] cpu · k0"
+
+
+def test_what_nobody_takes_has_no_type(report):
+    (hint,) = hints(view_of(given_at_the_line(report, part="")))
+    assert hint.label == "  k0"
+
+
+def test_what_was_made_in_a_library_before_its_call_broke_is_not_the_line_s(report):
+    function, *others = report.functions
+    entry, *rest = function.entries
+    (frame,) = given_at_the_line(report).graphs[0].values[0].stack
+    reason = Explanation("foreign-call", "warning", "It broke inside.", "", frame.span)
+    broken = dataclasses.replace(entry, exit="break", reason=reason)
+    made = given_at_the_line(report, span=Span("/usr/lib/python3/site-packages/torch/layer.py", 9))
+    made = dataclasses.replace(made, functions=(dataclasses.replace(function, entries=(broken, *rest)), *others))
+    assert "  k0" in [hint.label for hint in hints(view_of(made))]
+
+
 class TestDocuments:
     def test_addresses_come_back(self):
         address = Address(owner_of("/a/ein größeres modell #1.py"), "k0/x.cpp")

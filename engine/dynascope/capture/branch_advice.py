@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
-from dynascope.report.syntax import asking_node, assignments, condition
+from dynascope.report.syntax import asking_node, assignments, condition, following
 
 LOGS = frozenset({"print", "log", "debug", "info", "warning", "warn", "error", "exception", "critical", "write"})
 
@@ -31,7 +31,7 @@ def advice(place: Span, fallback: str) -> str:
     text = found.span.text() if found.span is not None else fallback.rstrip(":")
     text = as_tensor(test) if test is not None else text
     count = _count_asked(test)
-    if count is not None and isinstance(node, (ast.If, ast.While)):
+    if count is not None and isinstance(node, (ast.If, ast.IfExp, ast.While)):
         return _advice_for_count(node, count)
     match node:
         case ast.While():
@@ -50,7 +50,7 @@ def advice(place: Span, fallback: str) -> str:
         case ast.comprehension():
             return f"Select with a mask instead, `torch.where({text}, value, 0)`: then no element's truth is asked for."
         case ast.If():
-            return _advice_for_if(node, text)
+            return _advice_for_if(node, text, _effect_after(place, node))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
 
 
@@ -96,10 +96,12 @@ def _count_asked(test: ast.expr | None) -> str | None:
     return None
 
 
-def _advice_for_count(node: ast.If | ast.While, count: str) -> str:
+def _advice_for_count(node: ast.If | ast.IfExp | ast.While, count: str) -> str:
     known = f"How many elements there are (`{count}`) is known only at run time."
     if isinstance(node, ast.While):
         return f"{known} Leave the loop outside and compile its body, or keep all elements and a mask of those that are left."
+    if isinstance(node, ast.IfExp):
+        return f"{known} Keep all elements and a mask of those that count, so that there is something to compute also where it is none."
     never = ast.unparse(node.test.operand if isinstance(node.test, ast.UnaryOp) else _negated(node.test))
     return (
         f"{known} Where what follows does as well with none, leave out this `if`; where it never holds, say so before it with "
@@ -126,7 +128,7 @@ def _kept_in_loop(node: ast.While, text: str) -> str:
     return f"`{changed[0]} = torch.where({text}, {_kept(changed[1])}, {changed[0]})`"
 
 
-def _advice_for_if(node: ast.If, text: str) -> str:
+def _advice_for_if(node: ast.If, text: str, follows: str | None) -> str:
     sides = [*node.body, *node.orelse]
     if all(map(_is_log, sides)):
         return (
@@ -151,6 +153,11 @@ def _advice_for_if(node: ast.If, text: str) -> str:
             return f"In place of `continue`, keep what the turn changes with `torch.where({text}, value, ...)`."
         case ast.Return(value=value) if not _is_of_tensors(value):
             given = "nothing" if value is None else f"`{ast.unparse(value)}`"
+            if follows is not None:
+                return (
+                    f"What follows (`{follows}`) is not to be done where it holds, and only Python can leave it out: compile what comes "
+                    f"before and after in functions of their own, with `if {ast.unparse(node.test)}` between their calls."
+                )
             return f"Return `{text}` as another result, and let the caller take {given} where it holds."
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Tuple):
             return (
@@ -161,6 +168,18 @@ def _advice_for_if(node: ast.If, text: str) -> str:
         f"Compute both sides and choose each result with `torch.where({text}, a, b)`, or decide from something known beforehand, "
         "such as a shape or an argument."
     )
+
+
+EFFECTS = frozenset({"backward", "step"})
+
+
+def _effect_after(place: Span, node: ast.If) -> str | None:
+    """The first call behind an `if` that is there for what it does: `loss.backward()`."""
+    for statement in following(place, node):
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in EFFECTS:
+                return ast.unparse(part)
+    return None
 
 
 def _choice(text: str) -> str:

@@ -26,7 +26,7 @@ from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
 from dynascope.capture.outside import Outside
-from dynascope.capture.places import is_own
+from dynascope.capture.places import is_engine, is_own
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.overriding import Overriding
 from dynascope.capture.reasons import (
@@ -169,8 +169,8 @@ class Machine:
     # Where the program is
 
     def user_stack(self) -> UserStack:
-        """The frames that users see: those of libraries are left out, unless the region itself is a library's."""
-        own = [frame for frame in self.frames if is_own(frame.globals)] or self.frames[:1]
+        """The frames that users see: those of libraries and ours are left out, unless the region itself is one's."""
+        own = [frame for frame in self.frames if is_own(frame.globals) and not is_engine(frame.globals)] or self.frames[:1]
         if not own:
             return ()
         last = own[-1]

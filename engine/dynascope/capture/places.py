@@ -124,6 +124,12 @@ def is_own(globals: dict) -> bool:
     return not is_library(globals)
 
 
+def is_engine(globals: dict) -> bool:
+    """Whether code with these globals is ours, such as what calls a compiled module."""
+    name = globals.get("__name__", "")
+    return isinstance(name, str) and name.partition(".")[0] == "dynascope"
+
+
 def is_torch_operation(thing: Any) -> bool:
     """A function that becomes one node."""
     if isinstance(thing, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):

@@ -7,7 +7,9 @@ Python. Both are the same classes: where the state cannot be rebuilt, a break's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+import torch
 
 from dynascope.capture.branch_advice import advice, question
 from dynascope.report.reason import Reason
@@ -118,11 +120,27 @@ class MissingMetaKernel(Reason):
     operation: str
     detail: str
 
+    is_of_torch: bool = False
+
     def message(self) -> str:
-        return f"The result sizes of `{self.operation}` cannot be computed without running it: {self.detail}"
+        told = "" if "Meta tensors" in self.detail or "fake impl" in self.detail else f": {self.detail.rstrip('.')}"
+        return f"The result sizes of `{self.operation}` cannot be computed without running it{told}."
 
     def remedy(self) -> str:
+        if "nested" in self.operation:
+            return NESTED_REMEDY
+        if self.is_of_torch:
+            return (
+                f"torch has no rule for what `{self.operation}` gives: call it outside the compiled function and pass its result in, or "
+                "leave it, and a graph goes on behind it."
+            )
         return f"Register a meta kernel for `{self.operation}` (`torch.library.register_fake`), or call it outside the compiled function."
+
+
+NESTED_REMEDY = (
+    "Keep a padded tensor and its mask: `torch.nn.TransformerEncoder` does with `enable_nested_tensor=False`, your own code with "
+    "`x.to_padded_tensor(0.0)`."
+)
 
 
 @dataclass(frozen=True)
@@ -211,6 +229,23 @@ LOG_METHODS = frozenset({"log", "debug", "info", "warning", "warn", "error", "ex
 LOGGERS = ("log", "warnings")
 BARS = ("tqdm", "pbar", "progress", "bar.update")
 
+OTHERWISE_CALLED = {"take_along_axis": "take_along_dim", "digitize": "bucketize"}
+"""What torch calls a function of NumPy's where the names differ."""
+
+
+def _numpy_remedy(name: str) -> str:
+    """With the function of torch's that does nearly the same, where there is one."""
+    short = name.partition(".")[2]
+    twin = OTHERWISE_CALLED.get(short, short)
+    found: object = torch
+    for part in twin.split("."):
+        found = getattr(found, part, None)
+    outside = f"call `{name}` before or after the compiled function"
+    if name.startswith("torch.") or not callable(found):
+        return f"{outside[0].upper()}{outside[1:]}, or compute the same with torch's own functions."
+    return f"Write `torch.{twin}` on tensors where its dtypes and the order of equal elements do as well, or {outside}."
+
+
 TWINS_OF_MATH = frozenset({"isnan", "isinf", "isfinite"})
 """What `math` answers with a truth, and torch with a tensor."""
 CALL_REMEDIES = (
@@ -230,9 +265,7 @@ CALL_REMEDIES = (
     ),
     (
         lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
-        lambda name: (
-            f"Call `{name}` before or after the compiled function, or compute the same with torch's own functions."
-        ),
+        lambda name: _numpy_remedy(name),
     ),
     (
         lambda name: name.startswith("time.") or name in ("perf_counter", "monotonic"),
@@ -368,11 +401,25 @@ class TensorAttribute(Reason):
 class BackwardCall(Reason):
     code: ClassVar[str] = "backward-call"
     expression: str
+    begins: Literal["inside", "at a break", "at the call"] = "inside"
+    """Where the history begins that it leads through."""
 
     def message(self) -> str:
+        if self.begins == "at a break":
+            return f"`{self.expression}` leads through what was computed before an earlier break, so the graph ends before it."
         return f"`{self.expression}` runs more of autograd than this graph holds, so the graph ends before it."
 
     def remedy(self) -> str:
+        if self.begins == "at a break":
+            return (
+                "Mend the break before it: then it is part of one graph with what leads to it. Nothing else has to be done; the backward "
+                "pass is compiled too."
+            )
+        if self.begins == "at the call":
+            return (
+                "What it leads through was computed before the call: compute that inside too, or differentiate where the compiled function "
+                "is called. The backward pass is compiled too."
+            )
         return (
             "Compute all that leads to the loss inside, without hooks; or differentiate it where the compiled function is called: "
             "its backward pass is compiled too."
@@ -403,6 +450,8 @@ class TensorSubclass(Reason):
         return f"`{self.expression}` is a {self.type_name}, a subclass of Tensor with behaviour of its own."
 
     def remedy(self) -> str:
+        if self.type_name == "nested tensor":
+            return NESTED_REMEDY
         if self.type_name.endswith(" tensor"):
             return "Compile the parts before and after it, which work on plain tensors (`dequantize`, `to_dense`)."
         make = SUBCLASS_REMEDIES.get(self.type_name)

@@ -27,9 +27,10 @@ Taken = tuple[list[Any], list[torch.Tensor | None]]
 
 @dataclass
 class Values:
-    """`made`: what each node gave, copied at once. `gradients`: of the inputs, by their position."""
+    """`made`: what each node gave, copied at once. `drawn`: the nodes that moved a generator. `gradients`: of the inputs, by position."""
 
     made: dict[str, torch.Tensor] = field(default_factory=dict)
+    drawn: set[str] = field(default_factory=set)
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
     trouble: str = ""
 
@@ -85,28 +86,39 @@ def same_numbers() -> Iterator[None]:
         yield
 
 
+def _generators() -> list[torch.Tensor]:
+    """The states of the default generators in use."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
+
+
 class _Noting(fx.Interpreter):
     def __init__(self, module: fx.GraphModule, values: Values) -> None:
         super().__init__(module, garbage_collect_values=False)
         self.values = values
 
     def run_node(self, n: fx.Node) -> Any:
+        may_draw = draws_numbers(n)
+        before = _generators() if may_draw else []
         result = super().run_node(n)
+        # By its name `normalize` might draw normal numbers, and attention drops nothing where it is not asked to.
+        if may_draw and not all(map(torch.equal, before, _generators())):
+            self.values.drawn.add(n.name)
         if n.op not in ("placeholder", "output", "get_attr") and isinstance(result, torch.Tensor):
             self.values.made[n.name] = result.detach().clone()
         return result
 
 
 class _Double(_Noting):
-    """`drawn` are the random numbers of the eager run: there are none like them in float64."""
+    """Random numbers are those of the eager run: there are none like them in float64."""
 
-    def __init__(self, module: fx.GraphModule, values: Values, drawn: dict[str, torch.Tensor]) -> None:
+    def __init__(self, module: fx.GraphModule, values: Values, eager: Values) -> None:
         super().__init__(module, values)
-        self.drawn = drawn
+        self.eager = eager
 
     def run_node(self, n: fx.Node) -> Any:
-        if draws_numbers(n) and n.name in self.drawn and not _writes(n):
-            result = _doubled(self.drawn[n.name])
+        if n.name in self.eager.drawn and n.name in self.eager.made and not _writes(n):
+            result = _doubled(self.eager.made[n.name])
             self.values.made[n.name] = result.detach().clone()
             return result
         return super().run_node(n)
@@ -137,7 +149,7 @@ def in_double(module: fx.GraphModule, inputs: Sequence[Any], eager: Values) -> V
     default = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
-        _run(_Double(module, values, eager.made).run, taken(inputs, _leaf), values)
+        _run(_Double(module, values, eager).run, taken(inputs, _leaf), values)
     finally:
         torch.set_default_dtype(default)
     return values

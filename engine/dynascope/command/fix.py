@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.command.reasons import MissingFile
+from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
 from dynascope.report.json_format import to_json
@@ -80,12 +81,13 @@ def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
         else:
             print(_patch(file, before, text), end="")
     sys.stdout.flush()
-    for line in _summary(mended, is_written):
+    for line in _summary(mended, texts, is_written):
         print(f"dynascope: {line}", file=sys.stderr)
     return 0
 
 
-def _summary(mended: Mended, is_written: bool) -> list[str]:
+def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[str]:
+    """Lines are those of the files as they are then."""
     names = ", ".join(shown_path(file) for file in mended.texts)
     lines = []
     if mended.proof is not None:
@@ -94,7 +96,11 @@ def _summary(mended: Mended, is_written: bool) -> list[str]:
     elif not mended.left:
         lines.append("there is no break to mend.")
     for finding in mended.left:
-        where = f"{shown_path(finding.span.file)}:{finding.span.line}" if finding.span is not None else "?"
+        where = "?"
+        if (span := finding.span) is not None:
+            is_moved = not is_written and span.file in mended.texts
+            line = line_before(text_of(texts, span.file), mended.texts[span.file], span.line) if is_moved else span.line
+            where = f"{shown_path(span.file)}:{line}"
         lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
     if mended.proof is not None and not is_written:
         lines.append("`--write` makes these changes.")

@@ -38,9 +38,8 @@ def asserted_in_graph(site: Site) -> Fix | None:
         else f', "{ast.unparse(statement.test) if isinstance(statement, ast.Assert | ast.If) else ""}"'
     )
     text = f"{torch}._assert_async({condition}{words})"
-    return Fix(
-        f"Check inside the graph (RuntimeError in place of {error})", (*imports, source.replaced(statement, text))
-    )
+    other = f" (RuntimeError in place of {error})" if error != "RuntimeError" else ""
+    return Fix(f"Check inside the graph{other}", (*imports, source.replaced(statement, text)))
 
 
 def _raised(statement: ast.If) -> ast.Call | None:

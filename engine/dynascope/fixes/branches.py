@@ -15,21 +15,25 @@ from collections.abc import Sequence
 
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.source import Source, end_of
+from dynascope.fixes.reporting import tells
+from dynascope.fixes.source import Source, dotted, end_of
 
 Rows = list[tuple[str, ast.expr]]
-"""Names and what they become, in order."""
+"""Names, or attributes of names (`self.best`), and what they become, in order."""
 TITLE = "Choose with torch.where"
 
 
 def chosen_values(site: Site) -> Fix | None:
-    """Branches that give values to variables."""
+    """Branches that give values to variables and attributes."""
     source = site.source
     statement = deciding(site)
     indentation = source.indentation(statement) if statement is not None else None
     if statement is None or indentation is None:
         return None
     torch, imports = source.torch
+    told = _told_first(source, statement, indentation, torch)
+    if told is None:
+        return None
     names = _assigned(statement)
     conditions: list[tuple[str, ast.expr]] = []
     rows = _rows(statement, torch, source, conditions, len(names) > 1)
@@ -39,7 +43,8 @@ def chosen_values(site: Site) -> Fix | None:
     text = f"\n{indentation}".join(
         f"{name} = {ast.unparse(ast.fix_missing_locations(value))}" for name, value in written
     )
-    return Fix(TITLE, (*imports, source.replaced(statement, text)))
+    title = f"{TITLE}; what is told only where nothing is compiled" if told else TITLE
+    return Fix(title, (*imports, source.replaced(statement, told + text)))
 
 
 def chosen_result(site: Site) -> Fix | None:
@@ -146,28 +151,45 @@ def _assignments(body: Sequence[ast.stmt]) -> Rows | None:
     rows: Rows = []
     for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                rows.append((name, value))
-            case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                rows.append((name, ast.BinOp(ast.Name(name), operator, value)))
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value) if dotted(target):
+                rows.append((dotted(target), value))
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value) if dotted(target):
+                rows.append((dotted(target), ast.BinOp(ast.Name(dotted(target)), operator, value)))
             case ast.Pass():
+                continue
+            case _ if tells(statement) and not rows:
                 continue
             case _:
                 return None
     return rows
 
 
+def _told_first(source: Source, statement: ast.If, indentation: str, torch: str) -> str | None:
+    """What the branch tells before it gives values, with the same question in front; None where that cannot be written."""
+    told = [each for each in statement.body if tells(each)]
+    others = [node for each in statement.orelse for node in ast.walk(each) if isinstance(node, ast.stmt)]
+    if any(map(tells, others)) or any(source.indentation(each) is None for each in told):
+        return None
+    if not told:
+        return ""
+    test = source.operand(statement.test) if isinstance(statement.test, ast.BoolOp | ast.IfExp) else source.text_of(statement.test)
+    words = [source.text_of(each.value) for each in told if isinstance(each, ast.Expr)]
+    rows = [f"if not {torch}.compiler.is_compiling() and {test}:", *(f"    {text}" for text in words)]
+    return "".join(f"{row}\n{indentation}" for row in rows)
+
+
 def _assigned(statement: ast.If) -> list[str]:
-    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)][
-        : 2 if not statement.orelse else None
-    ]
+    stored = [node for node in ast.walk(statement) if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return [dotted(node) for node in stored][: 2 if not statement.orelse else None]
 
 
 def truth(test: ast.expr, torch: str) -> ast.expr:
     """The condition as a tensor of truth."""
     match test:
-        case ast.Compare():
-            return test
+        case ast.Compare(left=left, ops=operators, comparators=others):
+            return ast.Compare(_as_tensor(left), operators, [*map(_as_tensor, others)])
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return truth(tensor, torch)
         case ast.BoolOp(op=operator, values=values):
             name = "logical_and" if isinstance(operator, ast.And) else "logical_or"
             parts = [truth(value, torch) for value in values]
@@ -183,6 +205,16 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return truth(argument, torch)
         case _:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
+
+
+def _as_tensor(side: ast.expr) -> ast.expr:
+    """`x.item()` as a tensor of the number's own precision: `torch.where` takes no truth of Python's."""
+    match side:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return ast.Call(ast.Attribute(tensor, "double"), [], [])
+        case ast.Call(func=ast.Name(id="float"), args=[argument], keywords=[]) if not isinstance(argument, ast.Constant):
+            return ast.Call(ast.Attribute(argument, "double"), [], [])
+    return side
 
 
 def _where(torch: str, condition: ast.expr, then: ast.expr, otherwise: ast.expr) -> ast.expr:

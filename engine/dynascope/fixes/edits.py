@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,3 +52,12 @@ def are_apart(edits: Iterable[Edit]) -> bool:
         before.end <= after.start and before.start != after.start
         for before, after in zip(ordered, ordered[1:], strict=False)
     )
+
+
+def line_before(before: str, after: str, line: int) -> int:
+    """The line of the earlier text that a line of the later one is, or was made from. Both count from 1."""
+    rows = before.splitlines(), after.splitlines()
+    for what, first, last, start, end in SequenceMatcher(None, *rows, autojunk=False).get_opcodes():
+        if start < line <= end:
+            return first + line - start if what == "equal" else min(first + line - start, max(last, first + 1))
+    return line

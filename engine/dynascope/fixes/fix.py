@@ -22,10 +22,15 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """`title` reads as an order: "Choose with torch.where". Nothing is known yet of whether it is right."""
+    """`title` reads as an order: "Choose with torch.where". Nothing is known yet of whether it is right.
+
+    `witness`: edits of the same text with which the program does otherwise on some call that is compared, or else nothing is proved: of a
+    branch that is left out, a call must show what it does.
+    """
 
     title: str
     edits: tuple[Edit, ...]
+    witness: tuple[Edit, ...] = ()
 
 
 Kind = Callable[[Site], Fix | None]

@@ -10,7 +10,7 @@ else:
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dynascope.fixes.branches import deciding, truth
 from dynascope.fixes.fix import Fix, Site
@@ -21,33 +21,91 @@ TITLE = "Choose the numbers with torch.where, and take them out with .item()"
 INFINITE = frozenset({"math.inf", "np.inf", "numpy.inf", "torch.inf"})
 
 
+KindOf = Callable[[Source, ast.If, str], type | None]
+Side = tuple[str, dict[str, ast.expr]]
+"""What the condition of a side is called, and what it gives."""
+
+
 def chosen_numbers(site: Site) -> Fix | None:
     """Only names of which the text itself says that they hold numbers, from the first value on."""
+    return _chosen(site, _number)
+
+
+def chosen_floats(site: Site) -> Fix | None:
+    """Names of which the text does not say what they hold (`dt = dt * 0.5`). Where that is no float, the results are others."""
+    return _chosen(site, lambda source, statement, target: _number(source, statement, target) or float)
+
+
+def _chosen(site: Site, kind_of: KindOf) -> Fix | None:
     source = site.source
     statement = deciding(site)
     indentation = source.indentation(statement) if statement is not None else None
     if statement is None or indentation is None:
         return None
-    chosen, other_side = _assignments(statement.body), _assignments(statement.orelse)
-    if chosen is None or other_side is None:
-        return None
-    sides = chosen, other_side
     torch, imports = source.torch
-    condition = source.fresh("is_chosen")
-    rows = [f"{condition} = {_text(truth(statement.test, torch))}"]
-    targets = list({**sides[0], **sides[1]})
+    rows: list[str] = []
+    found = _sides(source, statement, rows)
+    if found is None:
+        return None
+    sides, last = found
+    targets = list(dict.fromkeys(name for _, side in (*sides, ("", last)) for name in side))
     for target in targets:
-        kind = _number(source, statement, target)
+        kind = kind_of(source, statement, target)
         itself = ast.parse(target, mode="eval").body
-        values = [side.get(target, itself) for side in sides]
+        values = [side.get(target, itself) for side in (*(side for _, side in sides), last)]
         if kind is None or any(_reads(value, other) for value in values for other in targets if other != target):
             return None
-        words = [_value(value, kind, torch) for value in values]
-        if None in words:
-            return None
-        first, second = _in_full(words, kind, torch)
-        rows.append(f"{target} = {torch}.where({condition}, {first}, {second}).item()")
+        words = _value(values[-1], kind, torch)
+        for (condition, _), value in reversed([*zip(sides, values[:-1], strict=True)]):
+            this = _value(value, kind, torch)
+            if words is None or this is None:
+                return None
+            first, second = _in_full([this, words], kind, torch)
+            words = f"{torch}.where({condition}, {first}, {second})", True
+        rows.append(f"{target} = {words[0] if words is not None else target}.item()")
     return Fix(TITLE, (*imports, source.replaced(statement, f"\n{indentation}".join(rows)))) if targets else None
+
+
+def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Side], dict[str, ast.expr]] | None:
+    """The sides of a chain of `elif`s, whose conditions are given names in `rows`, and what holds where none is chosen."""
+    sides: list[Side] = []
+    at = statement
+    while True:
+        given = _assignments(at.body)
+        if given is None:
+            return None
+        name = source.fresh("is_chosen" if not sides else f"is_chosen_{len(sides) + 1}")
+        rows.append(f"{name} = {_text(_condition(source, at))}")
+        sides.append((name, given))
+        match at.orelse:
+            case [ast.If() as following]:
+                at = following
+            case rest:
+                last = _assignments(rest)
+                return None if last is None else (sides, last)
+
+
+def _condition(source: Source, statement: ast.If) -> ast.expr:
+    """As a tensor: a name that a number of a tensor's was given is one again."""
+    torch, _ = source.torch
+    test = truth(statement.test, torch)
+    function = source.function(statement)
+    if not isinstance(test, ast.Compare) or function is None:
+        return test
+    taken = {
+        each.targets[0].id
+        for each in ast.walk(function)
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_taken_out(each.value)
+    }
+    left = test.left
+    if isinstance(left, ast.Name) and left.id in taken:
+        left = ast.parse(f"{torch}.tensor({left.id}, dtype={torch}.float64)", mode="eval").body
+    return ast.Compare(left, test.ops, test.comparators)
+
+
+def _is_taken_out(value: ast.expr) -> bool:
+    found = method_called(value)
+    return called_name(value) == "float" or (found is not None and found[1] == "item")
 
 
 def _assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:

@@ -15,12 +15,14 @@ from dynascope.fixes import (
     hoisting,
     indexing,
     kept_numbers,
+    loops,
     numpy_twins,
     own_operators,
     recompilations,
     reporting,
     safe_operands,
     sharing,
+    shortcuts,
 )
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import Source
@@ -48,6 +50,9 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
         kept_numbers.chosen_numbers,
+        kept_numbers.chosen_floats,
+        shortcuts.left_out,
+        loops.every_turn,
     ),
     "data-dependent-value": (
         *TOLD,

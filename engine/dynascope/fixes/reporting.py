@@ -46,7 +46,7 @@ def told_under_condition(site: Site) -> Fix | None:
 
 def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
     """The statement, where it only tells something; a clock's reading with all that the reading is used for."""
-    if _tells(statement):
+    if tells(statement):
         return [statement]
     function = source.function(statement)
     if function is None or not _reads_clock(statement):
@@ -64,7 +64,7 @@ def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
     return [each for each in found if each not in inside]
 
 
-def _tells(statement: ast.stmt) -> bool:
+def tells(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     function = statement.value.func
@@ -73,7 +73,7 @@ def _tells(statement: ast.stmt) -> bool:
 
 
 def _only_tells(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and not statement.orelse and all(map(_tells, statement.body))
+    return isinstance(statement, ast.If) and not statement.orelse and all(map(tells, statement.body))
 
 
 def _is_call(statement: ast.stmt) -> bool:

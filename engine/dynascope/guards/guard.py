@@ -229,10 +229,20 @@ class DictionaryKeysAre(Predicate):
 
     def failure(self, expression: str, value: Any) -> str:
         now = list(dict.keys(value)) if is_a(value, dict) else []
-        new = [key for key in now if key not in self.keys]
-        gone = [key for key in self.keys if key not in now]
-        changes = [f"new key {short_repr(key)}" for key in new] + [f"key {short_repr(key)} is gone" for key in gone]
-        return f"{expression} has other keys: {', '.join(changes) or 'their order changed'}"
+        new = [short_repr(key) for key in now if key not in self.keys]
+        gone = [short_repr(key) for key in self.keys if key not in now]
+        changes = [f"{what} {_folded(keys)}" for what, keys in (("new", new), ("gone", gone)) if keys]
+        return f"{expression} has other keys ({'; '.join(changes) or 'their order changed'})"
+
+
+KEYS_SHOWN = 4
+
+
+def _folded(keys: list[str]) -> str:
+    """`'step', 'lr'`; `a Parameter (20 times)`; of many the first."""
+    counted = [f"{key} ({times} times)" if times > 1 else key for key, times in collections.Counter(keys).items()]
+    rest = len(counted) - KEYS_SHOWN
+    return ", ".join(counted) if rest <= 1 else f"{', '.join(counted[:KEYS_SHOWN])} and {rest} more"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from dynascope.fixes.edits import Edit, apply, are_apart
+from dynascope.fixes.edits import Edit, apply, are_apart, line_before
 from dynascope.fixes.fix import Fix
 from dynascope.fixes.offers import Offer, offers
 from dynascope.proving.asking import Outcome, Program, Prover
@@ -67,7 +67,7 @@ class ProvedFix:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An edit that is part of the whole: what it does, and at which line it was wanted."""
+    """An edit that is part of the whole: what it does, and at which line of the text that was given it was wanted."""
 
     file: str
     line: int
@@ -101,6 +101,7 @@ class _State:
 class _Search:
     def __init__(self, program: Program, prover: Prover, texts: Texts, tell: Callable[[str], None]) -> None:
         self.program, self.prover, self.given, self.tell = program, prover, texts, tell
+        self._witnessed: dict[tuple[str, Fix], bool] = {}
         self._unsteady: frozenset[str] = frozenset()
         """What the program leaves behind that is another value in every run: a time, an address."""
 
@@ -150,10 +151,30 @@ class _Search:
             or (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
         ):
             return None
+        made = [replace(one, line=self._line_given(before, one)) for one in made]
         after = _State(texts, outcome, (*before.made, *made))
         comparison = self.prover.compared(before.outcome, outcome)
-        is_other = comparison["why"] or set(comparison["kept"]) - self._unsteady
-        return None if is_other or uncompiled(after.report) > uncompiled(before.report) else (after, comparison)
+        if self._is_other(comparison) or uncompiled(after.report) > uncompiled(before.report):
+            return None
+        is_shown = all(self._is_witnessed(before, file, fix) for file, fix, _ in chosen if fix.witness)
+        return (after, comparison) if is_shown else None
+
+    def _line_given(self, before: _State, one: Made) -> int:
+        """What was edited before has moved it."""
+        return line_before(text_of(self.given, one.file), text_of(before.texts, one.file), one.line)
+
+    def _is_other(self, comparison: Mapping[str, Any]) -> bool:
+        return bool(comparison["why"] or set(comparison["kept"]) - self._unsteady)
+
+    def _is_witnessed(self, before: _State, file: str, fix: Fix) -> bool:
+        """Whether a call that is compared gets to what the fix is about."""
+        if (file, fix) not in self._witnessed:
+            text = apply(text_of(before.texts, file), fix.witness)
+            outcome = self.prover.tried(self.program, {**before.texts, file: text}, is_captured=False)
+            is_otherwise = (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
+            other = is_otherwise or self._is_other(self.prover.compared(before.outcome, outcome))
+            self._witnessed[file, fix] = other
+        return self._witnessed[file, fix]
 
 
 def mend(
@@ -272,7 +293,7 @@ def _together(
 
 def _without_idle(search: _Search, before: _State, chosen: list[Chosen], after: _State, count: Count) -> _State:
     """An edit that mends nothing, and behind which nothing could be mended either, is not made."""
-    while len(chosen) > 1 and breaks(before.report) - breaks(after.report) < len({one[1].edits for one in chosen}):
+    while len({one[1].edits for one in chosen}) > 1 and breaks(before.report) - breaks(after.report) < len(chosen):
         for one in chosen:
             others = [each for each in chosen if each[1] != one[1]]
             proved = search.proved(before, others, count) if others else None

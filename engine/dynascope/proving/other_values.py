@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ RELATIVE, OF_LARGEST = 1e-3, 1e-4
 TIES = "ties"
 """Where many numbers are equal, the gradient of the larger of two is eager's choice, and nobody's result: that it is finite is asked."""
 WITH_TIES = frozenset({"zeros", "zero at the front"})
+DRAWS = "draws"
+"""What draws numbers of Python's or NumPy's may draw others when it is edited: only that what comes of it is finite is asked."""
 Answer = dict[str, list[torch.Tensor | None]]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
@@ -119,6 +123,8 @@ def is_another(before: Answer, after: Answer) -> bool:
         return False
     if "values" not in after or len(before["values"]) != len(after["values"]):
         return True
+    if DRAWS in before:
+        return not all(map(_is_finite, (*after["values"], *after["gradients"])))
     gradients = [*zip(before["gradients"], after["gradients"], strict=False)]
     if TIES in before:
         return not (all(map(_is_finite, after["gradients"])) and _are_close(zip(before["values"], after["values"], strict=True)))
@@ -159,12 +165,19 @@ def _answer(call: _Call, change: Change, is_differentiated: bool) -> Answer:
                 lambda leaf: _given(leaf, change, is_differentiated, leaves), (call.arguments, call.keywords)
             )
             torch.manual_seed(SEED)
+            drawn = _drawn_in_python()
             with torch.set_grad_enabled(call.is_differentiated):
-                return _asked(call.function, arguments, keywords, leaves)
+                answer = _asked(call.function, arguments, keywords, leaves)
+            return answer if _drawn_in_python() == drawn else answer | {DRAWS: []}
         except _TooLong:
             return {"too long": []}
         except BaseException:
             return {"error": []}
+
+
+def _drawn_in_python() -> tuple[Any, str]:
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), repr(numpy.random.get_state()) if numpy is not None else ""
 
 
 def _asked(function: Callable, arguments: tuple, keywords: dict[str, Any], leaves: list[torch.Tensor]) -> Answer:

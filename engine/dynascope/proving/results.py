@@ -7,6 +7,7 @@ compared(path, other)             ->  Comparison(calls=2, difference=0.0, why=""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -95,8 +96,21 @@ class Log:
             copy = value.detach().cpu().clone().requires_grad_(value.requires_grad)
             self._bytes += copy.numel() * copy.element_size()
             return copy
-        # An object is told by its type: its words may hold an address.
-        return (type(value).__name__, value) if isinstance(value, PLAIN) else (type(value).__name__, None)
+        return _told(value)
+
+
+def _told(value: Any) -> tuple[str, Any]:
+    """The name of its class, and what it is as a plain value or tensor: nothing else is read back from a file. Of other objects the class
+    says all, because their words may hold an address."""
+    kind = type(value).__name__
+    if kind in ("ndarray", "generic") or any(base.__module__ == "numpy" for base in type(value).__mro__):
+        with contextlib.suppress(TypeError, ValueError):
+            return f"{kind} {getattr(value, 'dtype', '')}", torch.from_numpy(sys.modules["numpy"].array(value))
+        return kind, None
+    base = next((each for each in PLAIN if isinstance(value, each)), None)
+    if base is None:
+        return kind, None
+    return kind, value if type(value) is base else base(value)
 
 
 def listen() -> Log:
@@ -160,6 +174,8 @@ def compared(first: Path, second: Path) -> Comparison:
 
 
 def _difference(a: Any, b: Any) -> float | str:
+    if isinstance(a, tuple) and isinstance(b, tuple) and a[0] == b[0] and isinstance(a[1], torch.Tensor) and isinstance(b[1], torch.Tensor):
+        return _difference(a[1], b[1])
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
             return f"{_kind(b)} in place of {_kind(a)}"
@@ -201,6 +217,6 @@ def _kind(value: Any) -> str:
         return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return (
         f"{value[0]} {value[1]!r}"
-        if isinstance(value, tuple) and value[1] is not None
+        if isinstance(value, tuple) and value[1] is not None and not isinstance(value[1], torch.Tensor)
         else f"{value[0] if value else value}"
     )

@@ -53,7 +53,7 @@ class ValueFact:
     """A tensor that a line of the user's makes: `description` reads `f32[8, 64]` (sizes in elements) and device.
 
     `name` is the node's in the graph; `variable` is what the user's line calls it, where it gives it a name. `part` is the value's
-    own expression where the line goes on with it: `model(x)` of `y = model(x).squeeze(-1)`.
+    own expression where the line goes on with it: `model(x)` of `y = model(x).squeeze(-1)`; empty where the line gives it to nobody.
     """
 
     name: str
@@ -80,6 +80,10 @@ class GuardFact:
     value: str = ""
 
 
+EMPTY = "no keys"
+"""What a dict was that had none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeFact:
     """What was different from an earlier compilation, so that another was made: `pos` was 5 and is 6, a number."""
@@ -88,6 +92,12 @@ class ChangeFact:
     cause: Cause
     before: str
     now: str
+
+    @property
+    def is_first_filling(self) -> bool:
+        """What the first call finds without a value gets one and keeps it: gradients, an optimizer's state, a table of metrics."""
+        is_gradient = self.cause == "none" and self.before == "None" and self.expression.endswith(".grad")
+        return is_gradient or self.before == EMPTY
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _recompilations(function: FunctionFact) -> Iterator[Finding]:
     for again in causes.values():
         explanation, change = again[-1]
         told = replace(_softened(explanation), message=_again(again))
-        expected = len(again) == 1 and change is not None and change.cause in ("grad-mode", "number")
+        expected = len(again) == 1 and change is not None and (change.cause in ("grad-mode", "number") or change.is_first_filling)
         found = _finding("recompile", told, function_line(function))
         yield replace(found, function=function.identifier, times=len(again), is_expected=expected, change=change)
 

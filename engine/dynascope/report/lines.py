@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
@@ -92,9 +93,19 @@ def shown_reason(report: CompileReport, entry: EntryFact) -> Explanation | None:
 def function_totals(report: CompileReport, function: FunctionFact) -> tuple[int, int, list[KernelFact]]:
     """Graphs, breaks and kernels of one function."""
     graphs = {entry.graph for entry in function.entries if entry.graph is not None}
-    breaks = {(e.reason.code, e.reason.span) for e in function.entries if e.exit == "break" and e.reason is not None}
     kernels = [kernel for kernel in report.kernels if kernel.graph in graphs]
-    return len(graphs), len(breaks), kernels
+    return len(graphs), breaks_of(function.entries), kernels
+
+
+def breaks_of(entries: Iterable[EntryFact]) -> int:
+    """Breaks by place: the same line that breaks in two entries is one break. A loop that goes on after one is none."""
+    return len(
+        {
+            (entry.reason.code, entry.reason.span)
+            for entry in entries
+            if entry.exit == "break" and entry.reason and entry.reason.severity in ("error", "warning")
+        }
+    )
 
 
 def short_operation(operation: str) -> str:

@@ -262,13 +262,18 @@ def _arrow_down(x: float, y: float) -> str:
     return f'<polygon points="{x:g},{y:g} {x - 3.5:g},{y - 7:g} {x + 3.5:g},{y - 7:g}"/>'
 
 
+SHORTEST_NAME = 5
+
+
 def _described(tensor: TensorFact, letters: int) -> str:
     """The name gives way first: `…ention_qkv_weight f32[48, 16] 3.0 KiB`."""
     moved = f" {readable_bytes(tensor.bytes)}" if tensor.bytes is not None else ""
     rest = f" {tensor.description}{moved}"
     if len(tensor.name) + len(rest) > letters:
-        rest = f" {tensor.description.split(' ')[0]}{moved}" if len(rest) + 6 <= letters else moved
-    room = max(5, letters - len(rest))
+        kind, bracket, _ = tensor.description.partition("]")  # without the device
+        shorter = f" {kind}{bracket}{moved}"
+        rest = shorter if len(shorter) + SHORTEST_NAME <= letters else moved
+    room = max(SHORTEST_NAME, letters - len(rest))
     name = tensor.name if len(tensor.name) <= room else f"…{tensor.name[1 - room :]}"
     return f"{name}{rest}"
 

@@ -113,8 +113,11 @@ TRANSPARENT = (ast.IfExp, ast.Tuple, ast.List, ast.Starred, ast.Await, ast.Named
 
 @lru_cache(maxsize=4096)
 def part_of_statement(span: Span) -> str | None:
-    """The expression at the place, where an assignment or a `return` goes on with it and does not give it as it is."""
+    """The expression at the place, where an assignment or a `return` goes on with it and does not give it as it is; empty where nobody
+    takes what the statement gives (`optimizer.step()`)."""
     nodes = list(_nodes_on(span))
+    if any(isinstance(each, ast.Expr) and _is_at(each.value, span) for each in nodes):
+        return ""
     node = next((each for each in nodes if isinstance(each, ast.expr) and _is_at(each, span)), None)
     whole = next((each for each in nodes if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return)) and _covers(each, span)), None)
     if node is None or whole is None or whole.value is None:
@@ -274,6 +277,19 @@ def _covers(node: ast.AST, span: Span) -> bool:
 def _extent(node: ast.expr) -> tuple[int, int]:
     line, column = _end(node)
     return line - node.lineno, column - node.col_offset
+
+
+def following(span: Span, node: ast.stmt) -> list[ast.stmt]:
+    """The statements of the innermost function around a statement that come after it, in the text's order."""
+    functions = [
+        each
+        for nodes in _by_line(span.file).values()
+        for each in nodes
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.lineno <= node.lineno <= _last_line(each)
+    ]
+    inside = ast.walk(max(functions, key=lambda each: each.lineno)) if functions else ()
+    found = [each for each in inside if isinstance(each, ast.stmt) and each.lineno > _last_line(node)]
+    return sorted(found, key=lambda each: each.lineno)
 
 
 def statement_lines(file: str) -> set[int]:

@@ -14,11 +14,11 @@ what became of each line is in `annotated.py`.
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import os
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,8 @@ from typing import TextIO
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
 from dynascope.report.findings import Finding, findings, function_line
-from dynascope.report.lines import function_totals, ranked
+from dynascope.report.labels import fitted_labels
+from dynascope.report.lines import breaks_of, function_totals, ranked
 from dynascope.report.span import Span, UserStack
 from dynascope.report.times import in_flow
 from dynascope.report.user_files import LIBRARY_FOLDERS, same_file, shown_path
@@ -225,8 +226,12 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
     lines: list[Line] = [[("", "")]]
     shown = report.functions[:FUNCTIONS_SHOWN]
     names = max(len(function.name) for function in shown)
+    rows = Counter((function.name, function_line(function)) for function in shown)
     for function in shown:
-        lines += _function_rows(report, function, names, page.width)
+        place = function_line(function)
+        is_one_of_several = rows[function.name, place] > 1 and function.compiled_at is not None
+        place = function.compiled_at if is_one_of_several and function.compiled_at is not None else place
+        lines += _function_rows(report, function, place, names, page.width)
     if len(report.functions) > len(shown):
         lines.append([(f"  and {counted(len(report.functions) - len(shown), 'more function')}", "dim")])
     lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
@@ -242,8 +247,8 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
     return lines
 
 
-def _function_rows(report: CompileReport, function: FunctionFact, names: int, width: int) -> Iterator[Line]:
-    place = function_line(function)
+def _function_rows(report: CompileReport, function: FunctionFact, place: Span, names: int, width: int) -> Iterator[Line]:
+    """`place` tells apart what was compiled several times by several calls of `torch.compile`."""
     graphs, breaks, kernels = function_totals(report, function)
     told = [counted(graphs, "graph"), counted(breaks, "break") if breaks else "", counted(len(kernels), "kernel")]
     uncompiled = all(entry.status == "uncompiled" for entry in function.entries)
@@ -253,10 +258,11 @@ def _function_rows(report: CompileReport, function: FunctionFact, names: int, wi
     variants = variants_of(function, min(entry.place for entry in function.entries))
     if len(variants) < 2:
         return
-    for variant in variants[:VARIANTS_SHOWN]:
-        text = f"variant {variant.number} of {variant.total}: {variant.label}"
+    heads = [f"variant {variant.number} of {variant.total}: " for variant in variants]
+    labels = fitted_labels([variant.label for variant in variants], max(20, width - 18) - max(map(len, heads)))
+    for variant, head, label in list(zip(variants, heads, labels, strict=True))[:VARIANTS_SHOWN]:
         calls = f"  ({counted(variant.entry.calls, 'call')})" if variant.entry.calls else ""
-        yield [(f"    {whole_parts(text, max(20, width - 18))}", ""), (calls, "dim")]
+        yield [(f"    {head}{label}", ""), (calls, "dim")]
     if len(variants) > VARIANTS_SHOWN:
         yield [(f"    and {counted(len(variants) - VARIANTS_SHOWN, 'more variant')}", "dim")]
 
@@ -268,7 +274,7 @@ def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
     uncompiled = sum(finding.kind == "uncompiled" for finding in found)
     told = [
         counted(len(report.graphs), "graph"),
-        counted(sum(finding.kind == "break" and is_shown(finding) for finding in found), "break"),
+        counted(breaks_of(entries), "break"),
         counted(len(report.kernels), "kernel"),
         counted(guards, "guard"),
         counted(sum(entry.recompiled is not None for entry in entries), "recompilation"),
@@ -314,15 +320,6 @@ def _seconds_by_stage(report: CompileReport) -> dict[str, float]:
             for stage, seconds in entry.seconds.items():
                 totals[stage] = totals.get(stage, 0.0) + seconds
     return {stage: totals[stage] for stage in in_flow(totals)}
-
-
-def whole_parts(text: str, width: int) -> str:
-    """As many of the parts as there is room for, each whole: half of one (`training = ...`) says nothing."""
-    parts, room = text.split(" · "), width - len(" · ...")
-    kept = list(itertools.takewhile(lambda many: len(" · ".join(parts[:many])) <= room, range(1, len(parts))))
-    if len(text) <= width:
-        return text
-    return " · ".join((*parts[: kept[-1]], "...")) if kept else textwrap.shorten(text, width, placeholder=" ...")
 
 
 def _short(file: str) -> str:

@@ -10,11 +10,12 @@ const CHANNEL = 'Dynascope Program';
 export function registerOutput(server: Server): vscode.Disposable & { show(): void } {
   const channel = vscode.window.createOutputChannel(CHANNEL);
   let current: RunState['run'] | undefined;
+  let speaking: RunState['run'] | undefined;
 
   const begin = (state: RunState) => {
-    current = state.run;
+    current = speaking = state.run;
     channel.clear();
-    channel.appendLine(`▸ ${vscode.workspace.asRelativePath(vscode.Uri.parse(state.uri))}\n`);
+    channel.appendLine(`▸ ${name(state.uri)}\n`);
     channel.show(true);
   };
 
@@ -22,11 +23,23 @@ export function registerOutput(server: Server): vscode.Disposable & { show(): vo
     if (state.state === 'starting' && state.run !== current) {
       begin(state);
     } else if (isOver(state)) {
-      channel.appendLine(`\n▸ ${ending(state)}`);
+      speaking = undefined;
+      channel.appendLine(`\n▸ ${name(state.uri)}: ${ending(state)}`);
     }
   });
-  const onOutput = server.onOutput(output => channel.append(text(output)));
+  const onOutput = server.onOutput(output => {
+    if (output.run !== speaking) {
+      // Another program was started while this one runs: whose words follow is said each time.
+      channel.appendLine(`\n▸ ${name(output.uri)}`);
+    }
+    speaking = output.run;
+    channel.append(text(output));
+  });
   return { show: () => channel.show(true), dispose: () => void vscode.Disposable.from(channel, onState, onOutput).dispose() };
+}
+
+function name(uri: string): string {
+  return vscode.workspace.asRelativePath(vscode.Uri.parse(uri));
 }
 
 function text(output: Output): string {

@@ -141,17 +141,6 @@ def entries(report: CompileReport) -> Iterator[tuple[FunctionFact, EntryFact]]:
     return ((function, entry) for function in report.functions for entry in function.entries)
 
 
-def breaks_of(entry_facts: Iterable[EntryFact]) -> int:
-    """Breaks by place: the same line that breaks in two entries is one break. A loop that goes on after one is none."""
-    return len(
-        {
-            (entry.reason.code, entry.reason.span)
-            for entry in entry_facts
-            if entry.exit == "break" and entry.reason and entry.reason.severity in ("error", "warning")
-        }
-    )
-
-
 def _facts_of(
     path: str, parts: tuple[Unit, ...], found: tuple[Problem, ...], columns: tuple[dict[str, ByLine], ...]
 ) -> FileFacts:

@@ -18,6 +18,8 @@ from dynascope_server.ide.file_facts import FileView
 MARGIN = "  "
 """Editors pad a hint by a few pixels only, which makes it look like code."""
 SHOWN = 3
+LONGEST = 43
+"""Characters of a hint that VS Code shows; it cuts the end off a longer one, where the tensor's type stands."""
 STALE = "stale"
 
 
@@ -37,26 +39,43 @@ def hints(view: FileView) -> Iterator[Hint]:
         if line is None:
             continue
         values, kernels = facts.values.get(old, []), facts.kernels.get(old, [])
-        parts = [_value_text(values, facts.path, old)] if values else []
         own = [kernel.identifier for kernel in kernels if kernel.phase == "forward"]
-        parts += [", ".join([*own[:SHOWN], *(["…"] if len(own) > SHOWN else [])])] if own else []
         rows = [f"{value.variable or value.name}: {value.description} ({value.operation})" for value in values]
         rows += [f"{kernel.identifier}: kernel {kernel.name} ({kernel.phase})" for kernel in kernels]
         stale = view.is_stale_line(old)
-        if any(parts):
-            label = " · ".join([*([STALE] if stale else []), *filter(None, parts)])
+        name, description = _value_text(values, facts.path, old) if values else ("", "")
+        if values and _broke_inside(view, values[-1], old):
+            name, description = "", ""
+        label = _fitted([STALE] if stale else [], name, description, own)
+        if description or own:
             rows = ["The text changed since this run.", *rows] if stale else rows
             yield Hint(line, MARGIN + label, "\n".join(dict.fromkeys(rows)))
 
 
-def _value_text(values: list[ValueFact], path: str, line: int) -> str:
+def _fitted(before: list[str], name: str, description: str, kernels: list[str]) -> str:
+    """All of it where there is room; else fewer kernels, then `…` in place of the expression whose type it is."""
+    several = [", ".join([*kernels[:many], *(["…"] if len(kernels) > many else [])]) for many in (SHOWN, 1)]
+    choices = [(first, last) for first in dict.fromkeys((name, name and "…")) for last in dict.fromkeys(several)]
+    made = [" · ".join(filter(None, [*before, f"{first} {description}".strip(), last])) for first, last in choices]
+    return next((label for label in made if len(MARGIN + label) <= LONGEST), made[-1])
+
+
+def _broke_inside(view: FileView, last: ValueFact, line: int) -> bool:
+    """Whether the line's call was left by a break in library code: what was made last there is nothing that the line gives."""
+    is_own = last.span is None or (last.span.file, last.span.line) == (view.facts.path, line)
+    return not is_own and any(problem.is_break and problem.span.line == line for problem in view.facts.problems)
+
+
+def _value_text(values: list[ValueFact], path: str, line: int) -> tuple[str, str]:
     """The last tensor, by its expression where the line goes on with it; where the line gives several names at once, all that are of
-    one kind."""
+    one kind. What is written to has no type of its own."""
     last = next((value for value in reversed(values) if "[" in value.description), values[-1])
     if last.variable is None:
         # Not beside the line that built a layer, which is another than the one that called it.
         place = next((frame.span for frame in reversed(last.stack) if is_user_file(frame.span.file)), None)
-        is_here = place is not None and (place.file, place.line) == (path, line)
-        return f"{last.part} {last.description}" if last.part is not None and is_here else last.description
+        is_here = place is not None and (place.file, place.line) == (path, line) and bool(last.description)
+        if last.part == "" and is_here:
+            return "", ""
+        return last.part if last.part is not None and is_here else "", last.description
     alike = dict.fromkeys(v.variable for v in values if v.variable and v.description == last.description)
-    return f"{', '.join(alike)} {last.description}" if 1 < len(alike) <= SHOWN + 1 else last.description
+    return ", ".join(alike) if 1 < len(alike) <= SHOWN + 1 else "", last.description

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.labels import whole_parts
+from dynascope.report.lines import breaks_of
 from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
 from dynascope_server.ide.cells import is_cell
-from dynascope_server.ide.file_facts import FileView, breaks_of, entries, graphs_of, kernels_of
+from dynascope_server.ide.file_facts import FileView, entries, graphs_of, kernels_of
 from dynascope_server.ide.findings_of_looks import function_cost
 from dynascope_server.ide.numbers import count
 from dynascope_server.ide.pytests import is_file_of_tests, pytests
@@ -107,7 +109,7 @@ def _variant_acts(view: FileView, unit: Unit) -> Iterator[Act]:
 
 
 def _shortened(title: str) -> str:
-    return title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1]}…"
+    return whole_parts(title, LABEL_LENGTH)
 
 
 def _line_with_value(view: FileView, unit: Unit) -> int | None:

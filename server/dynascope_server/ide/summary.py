@@ -12,6 +12,7 @@ from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
+from dynascope_server.ide.numbers import count
 
 Page = tuple[str, tuple[LineLink, ...]]
 Row = tuple[str, Span | None]
@@ -73,17 +74,25 @@ def _function_rows(function: FunctionFact) -> Iterator[Row]:
     yield from _heading(f"`{function.name}`", function.span)
     for entry in function.entries:
         seconds = sum(entry.seconds.values())
-        graph = f", graph `{entry.graph}`" if entry.graph else ""
-        what = f"- `{entry.identifier}` {entry.status}{graph}, ends with {entry.exit}, {len(entry.guards)} guards"
-        yield f"{what}, {seconds * 1000:.0f} ms", entry.span
+        told = [_part(entry), f"graph `{entry.graph}`" if entry.graph else "no graph", count(len(entry.guards), "guard")]
+        what = "runs uncompiled" if entry.status == "uncompiled" else ", ".join([*told, ENDS.get(entry.exit, f"ends with {entry.exit}")])
+        yield f"- {what}, {seconds * 1000:.0f} ms", entry.span
         if entry.recompiled is not None:
             yield from _explanation_rows("  - compiled again", entry.recompiled)
         if entry.reason is not None:
             yield from _explanation_rows("  - because", entry.reason)
 
 
+ENDS = {"break": "ends at a break", "return": "returns"}
+
+
+def _part(entry: EntryFact) -> str:
+    return f"from line {entry.span.line} on" if entry.region == "resume" else "from its start"
+
+
 def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
-    yield f"# What `{function.name}` assumes (`{entry.identifier}`)", None
+    part = f" {_part(entry)}" if entry.region == "resume" else ""
+    yield f"# What `{function.name}` assumes{part}", None
     yield "", None
     yield "This compilation serves a call only while all of these hold; otherwise another is made.", None
     yield "", None
@@ -93,6 +102,7 @@ def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
 
 def _explanation_rows(title: str, explanation: Explanation) -> Iterator[Row]:
     message, remedy = _one_line(explanation.message), _one_line(explanation.remedy)
+    message = message if not remedy or message.endswith((".", "!", "?", ":")) else f"{message}."
     yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), explanation.span
 
 

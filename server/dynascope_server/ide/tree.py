@@ -12,12 +12,13 @@ from typing import Any
 from dynascope.report.costs import beside_eager
 from dynascope.report.facts import EntryFact, FunctionFact, GraphFact, KernelFact
 from dynascope.report.findings import Finding, findings, function_line
+from dynascope.report.lines import breaks_of
 from dynascope.report.span import Span
 from dynascope.report.variants import variants_of
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
-from dynascope_server.ide.file_facts import FileView, breaks_of, graphs_of, kernels_of
+from dynascope_server.ide.file_facts import FileView, graphs_of, kernels_of
 from dynascope_server.ide.findings_of_looks import function_cost, kernel_cost
 from dynascope_server.ide.graph_choices import STAGES
 from dynascope_server.ide.numbers import count, size

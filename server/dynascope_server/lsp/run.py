@@ -9,10 +9,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dynascope.report.lines import breaks_of
 from dynascope.report.reason import Explanation
 
 from dynascope_server.events import Event, ReportWritten, Stage
-from dynascope_server.ide.file_facts import breaks_of, entries
+from dynascope_server.ide.file_facts import entries
 from dynascope_server.ide.findings_of_looks import found_out
 from dynascope_server.ide.lenses import summary
 from dynascope_server.ide.problems import machine_notes, problems

@@ -25,6 +25,7 @@ from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.values import FALSE, NONE, ConstantValue, ListValue, TensorValue, TupleValue, Value, boolean
+from dynascope.frame.resume import resume_origin
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource
 
@@ -164,7 +165,9 @@ def leaves_of(machine: Machine, tensors: list[Value]) -> list[TensorValue]:
     known = {id(value.example): value for value in given if isinstance(value, TensorValue)}
     found = {id(variable) for variable in variables_of(machine, tensors)}
     if not found <= known.keys():  # made inside as a leaf that may leave, or what stands for a history before this graph
-        raise cannot(machine)
+        is_resumed = resume_origin(machine.frames[0].function.code) is not None
+        begins = "inside" if not has_outside_history(machine, tensors) else "at a break" if is_resumed else "at the call"
+        raise Break(BackwardCall(machine.expression(), begins))
     return [value for identity, value in known.items() if identity in found]
 
 

@@ -42,7 +42,7 @@ from dynascope.guards.state_calls import CallReturns
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-def foreign(machine: Machine, why: str = "NumPy's meaning of it has no counterpart in torch") -> Break:
+def foreign(machine: Machine, why: str = "NumPy's meaning of it is not torch's") -> Break:
     return Break(ForeignCall(callee(machine.expression()) or machine.expression(), why))
 
 

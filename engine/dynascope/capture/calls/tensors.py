@@ -82,7 +82,11 @@ from dynascope.capture.values import (
 )
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import ABSENT, look_up
-from dynascope.meta_kernels import autocast, torch_warnings
+from dynascope.meta_kernels import (
+    autocast,
+    sampling,  # noqa: F401 (it registers them)
+    torch_warnings,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -447,7 +451,7 @@ class Operation:
             return DataDependentShape(self.name, self.machine.expression())
         if self.name in VALUE_METHODS or "item()" in text:
             return DataDependentValue(self.machine.expression(), self.name if self.name in VALUE_METHODS else "item")
-        return MissingMetaKernel(self.name, text)
+        return MissingMetaKernel(self.name, text, "aten::" in text)
 
     def undeclared_writes(self) -> list[TensorValue]:
         """What is written without a new version: by own operators, `out=` of composite operators, statistics, and some
