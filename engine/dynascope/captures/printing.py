@@ -15,7 +15,7 @@ def comparison_text(comparison: Comparison, graphs: bool = True) -> str:
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
     rows = [{**asdict(row), "is_sound": row.is_sound} for row in comparison.rows]
-    return {"function": comparison.function, "eager_seconds": comparison.eager_seconds, "rows": rows}
+    return {"function": comparison.function, "eager_seconds": comparison.eager_seconds, "notes": list(comparison.notes), "rows": rows}
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -23,6 +23,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     lines.append("| --- | --- | --- | --- | --- |")
     for row in comparison.rows:
         lines.append(f"| {' | '.join((row.system, *_cells(row)))} |")
+    lines += ["", *comparison.notes] if comparison.notes else []
     for row in comparison.rows:
         lines += ["", f"## {row.system}", ""]
         lines += [f"- {words}" for words in _details(row)]
@@ -38,6 +39,7 @@ def _lines(comparison: Comparison, graphs: bool) -> Iterator[str]:
     yield f"{comparison.function}, a call of eager's takes {comparison.eager_seconds * 1e6:.0f} us"
     for row in rows:
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from comparison.notes
     for row in comparison.rows:
         yield ""
         yield row.system
@@ -57,6 +59,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     overhead = "" if row.overhead is None else f"{round(row.overhead * 1e6) or 0:+d} us"
     wrong = sum(proof.found is not None and not proof.is_said for proof in row.proofs)
     refused = sum(proof.is_said for proof in row.proofs)
+    if not row.proofs:
+        return pieces, f"{row.seconds or 0:.3f} s", overhead, "not tried"
     holds = f"no: {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"
     return pieces, f"{row.seconds or 0:.3f} s", overhead, holds + (f", {refused} refused" if refused else "")
 

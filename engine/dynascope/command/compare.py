@@ -30,6 +30,7 @@ USAGE = 2
 HEAD = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
 EAGER = "eager"
 FELL_BACK = "backend-failed"
+UNKNOWN = "backend-unknown"
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess,
         "graphs": len(report.graphs),
         "breaks": sum(finding.kind == "break" and is_shown(finding) for finding in findings(report)),
         "kernels": len(report.kernels) if name == "dynascope" else max((m.kernels or 0 for m in measured), default=0) or None,
-        "same_output": same,
+        # A program that ended early printed less, whatever is right.
+        "same_output": same if done.returncode == 0 else None,
     }
     ran = [each for each in measured if not each.failure]
     if ran:
@@ -151,7 +153,8 @@ def _results(report: CompileReport, measured: list, done: subprocess.CompletedPr
     if failure:
         return f"not compared: {failure}", False
     if not measured:
-        return "nothing was compiled", False
+        why = next((note.message for note in report.notes if note.code == UNKNOWN), "nothing was compiled")
+        return why, False
     worst = max(each.difference or 0.0 for each in measured)
     if worst <= 1:
         return "equal", True
