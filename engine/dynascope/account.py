@@ -173,7 +173,7 @@ def _name_of_constant(value: Any) -> str | None:
     code = getattr(value, "__code__", None)
     if not isinstance(code, types.CodeType):
         return None
-    if code.co_filename.startswith("<bridge of"):
+    if code.co_filename.startswith(("<bridge of", "<parts of")):
         return "graph"
     if resume_origin(code) is None and not is_step_code(code):
         return None

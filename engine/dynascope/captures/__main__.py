@@ -1,4 +1,4 @@
-"""`python -m dynascope.captures FORMAT FUNCTION FILE ARGS`: runs the program, notes the calls of one function, and compares captures
+"""`python -m dynascope.captures FORMAT WIDTH FUNCTION FILE ARGS`: runs the program, notes the calls of one function, and compares captures
 of it. Nothing of the program is compiled. What `dynascope compare-captures` starts."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Enough(BaseException):
 
 
 def main() -> int:
-    form, wanted, file, *arguments = sys.argv[1:]
+    form, width, wanted, file, *arguments = sys.argv[1:]
     import torch
 
     import dynascope
@@ -39,7 +39,11 @@ def main() -> int:
         return 1
     del dynascope.compile
     comparison = compare_calls(noted.target, noted.calls)
-    forms = {"text": comparison_text, "markdown": comparison_markdown, "json": lambda each: json.dumps(as_json(each), indent=1)}
+    forms = {
+        "text": lambda each: comparison_text(each, width=int(width)),
+        "markdown": comparison_markdown,
+        "json": lambda each: json.dumps(as_json(each), indent=1),
+    }
     print(forms[form](comparison), file=output, flush=True)
     return 0
 
