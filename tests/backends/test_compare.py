@@ -123,6 +123,17 @@ def test_a_name_that_is_no_backends(tmp_path):
     assert "Did you mean 'onnxrt'?" in " ".join(done.stderr.split())
 
 
+def test_each_run_reads_the_same_input(tmp_path):
+    path, words = tmp_path / "asks.py", tmp_path / "words.txt"
+    path.write_text("import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\nprint(input())\n")
+    words.write_text("first\nsecond\n")
+    command = [sys.executable, "-m", "dynascope", "compare", "--output-format", "json", "--backends", "aot_eager", path]
+    with words.open() as given:
+        done = subprocess.run(command, stdin=given, capture_output=True, text=True, check=False)
+    rows = json.loads(done.stdout)
+    assert [row["results"] for row in rows] == ["equal", "equal"] and rows[1]["same_output"] is True
+
+
 def test_every_backend_has_a_state_and_a_way_to_install_it():
     states = {known.name: state for known, state in backend_states()}
     assert {"dynascope", "eager", "aot_eager", "inductor", "cudagraphs", "onnxrt", "openxla", "tensorrt", "tvm", "ipex"} <= set(states)

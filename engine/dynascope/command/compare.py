@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -73,8 +74,10 @@ def compare(options: argparse.Namespace) -> int:
         print(f"dynascope: there is no file {options.file}", file=sys.stderr)
         return USAGE
     names = list(dict.fromkeys([EAGER, *filter(None, (name.strip() for name in options.backends.split(",")))]))
-    found, printed = [], None
+    found, printed, start = [], None, _place_in_input()
     for name in names:
+        if start is not None:
+            os.lseek(0, start, os.SEEK_SET)  # each run reads the same
         comparison, output = _run_under(name, options, printed)
         printed = output if name == EAGER else printed
         found.append(comparison)
@@ -104,6 +107,14 @@ def compare_captures(options: argparse.Namespace) -> int:
     if done.returncode:
         print(done.stderr, end="", file=sys.stderr)
     return done.returncode
+
+
+def _place_in_input() -> int | None:
+    """Of standard input, where it is a file."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        return None
 
 
 def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> tuple[Comparison, str]:
