@@ -21,8 +21,8 @@ from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts, step_facts
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.costs import costs_of
+from dynascope.frame import hook
 from dynascope.frame.decompiling import decompiled
-from dynascope.frame.hook import LoadingCall
 from dynascope.frame.printing import print_code, print_side_by_side
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
@@ -166,12 +166,14 @@ def _code_texts(compilation: Compilation) -> Iterator[StageText]:
 
 def _name_of_constant(value: Any) -> str | None:
     """The graph, and what goes on after a break, by the line where that begins."""
-    if isinstance(value, LoadingCall):
+    if isinstance(value, hook.LoadingCall):
         return "graph"
+    if value is hook.AS_WRITTEN:
+        return "AS_WRITTEN"
     code = getattr(value, "__code__", None)
     if not isinstance(code, types.CodeType):
         return None
-    if code.co_filename.startswith("<bridge of"):
+    if code.co_filename.startswith(("<bridge of", "<parts of")):
         return "graph"
     if resume_origin(code) is None and not is_step_code(code):
         return None

@@ -103,6 +103,9 @@ def aot(
 
     if level not in ("aten", "core", "prims"):
         raise ValueError(f"level is aten, core or prims, not {level!r}")
+    for compiler in (forward_compiler, backward_compiler):
+        if compiler is not None and not callable(compiler):
+            raise TypeError(f"a compiler is a callable (graph, example_inputs) -> callable, not {compiler!r}")
     compilers = GraphCompilers(forward_compiler, backward_compiler or forward_compiler, level, dict(decompositions or {}))
     return compile(target, backend=compilers, fullgraph=fullgraph, dynamic=dynamic)
 

@@ -65,6 +65,19 @@ class BackendFailed(Reason):
 
 
 @dataclass(frozen=True)
+class BackendUnknown(Reason):
+    code = "backend-unknown"
+    severity = "error"
+    text: str
+
+    def message(self) -> str:
+        return f"Nothing is compiled: {self.text}"
+
+    def remedy(self) -> str:
+        return "`dynascope backends` lists the names, and what installs each. Leave out `--backend` for ours."
+
+
+@dataclass(frozen=True)
 class BackendInParts(Reason):
     code = "backend-in-parts"
     severity = "information"

@@ -44,7 +44,8 @@ def watch_folder(folder: str, options: Options | None = None) -> Reason | None:
     if not hook.is_native():
         note = hook.note()
         return None if note is None else FunctionsNotFound(note.message, note.remedy)
-    hook.watch(lambda function: _table_for(function, prefix, chosen))
+    unknown: set[str] = set()
+    hook.watch(lambda function: _table_for(function, prefix, chosen, unknown))
     return None
 
 
@@ -54,9 +55,9 @@ def _overruled_options() -> Options:
     return overruled_options(config)
 
 
-def _table_for(function: types.FunctionType, prefix: str, options: Options) -> Any:
+def _table_for(function: types.FunctionType, prefix: str, options: Options, unknown: set[str]) -> Any:
     """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it; nor is it
-    where the program has a `torch.py` of its own."""
+    where the program has a `torch.py` of its own. `unknown` are the words said of a backend that is not there."""
     if not hasattr(sys.modules.get("torch"), "_C") or not qualifies(function.__code__, prefix):
         return None
     if function.__code__ in _left_alone:
@@ -67,7 +68,7 @@ def _table_for(function: types.FunctionType, prefix: str, options: Options) -> A
         return None
     from dynascope.pipeline import make_table
 
-    return make_table(function, options, accepts=FirstCalls())
+    return make_table(function, options, accepts=_CallsForBackend(options.backend, unknown))
 
 
 def qualifies(code: types.CodeType, prefix: str) -> bool:
@@ -96,6 +97,39 @@ class FirstCalls:
         if self.without_tensors >= CALLS_WITHOUT_TENSORS:
             give_up()
         return False
+
+
+class _CallsForBackend(FirstCalls):
+    """Of these, none where the backend is not known when the first one comes: the program may register it until then."""
+
+    def __init__(self, backend: Any, unknown: set[str]) -> None:
+        super().__init__()
+        self.backend, self.unknown = backend, unknown
+
+    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool:
+        if not super().__call__(values, give_up):
+            return False
+        from dynascope.backends import DEFAULT, UnknownBackend, find_backend
+
+        if self.backend == DEFAULT:
+            return True
+        try:
+            find_backend(self.backend)
+        except UnknownBackend as error:
+            give_up()
+            _say_once(str(error), self.unknown)
+            return False
+        return True
+
+
+def _say_once(text: str, said: set[str]) -> None:
+    from dynascope import recording
+    from dynascope.reasons import BackendUnknown
+
+    recorder = recording.current()
+    if recorder is not None and text not in said:
+        said.add(text)
+        recorder.problem(BackendUnknown(text).explain())
 
 
 def holds_tensor(value: Any, depth: int) -> bool:

@@ -81,6 +81,59 @@ def test_a_program_that_ends_with_an_error(tmp_path):
     assert code == 1 and rows["eager"]["results"].startswith("the program ended with 3")
 
 
+CANCELLING = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = torch.compile(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.5)))
+net(torch.randn(4, 3, 12, 12)).sum().backward()
+"""
+
+
+@pytest.mark.compiler
+def test_a_gradient_made_of_roundings_alone_is_no_difference(tmp_path):
+    """That of a convolution's bias before a normalization is zero."""
+    path = tmp_path / "cancelling.py"
+    path.write_text(CANCELLING)
+    code, rows = compare("--backends", "dynascope", path)
+    assert code == 0 and rows["dynascope"]["results"] == "equal"
+
+
+def test_with_the_exact_values_what_is_as_far_as_eager_is_equal():
+    noise, zeros = torch.tensor([1e-8, -2e-8]), torch.zeros(2, dtype=torch.float64)
+    assert _difference([-noise], [noise]) > 1
+    assert _difference([-noise], [noise], [zeros]) == 1
+    assert _difference([noise + 1], [noise], [zeros]) > 1
+    a = torch.randn(8)
+    assert _difference([a * 1.01], [a], [a.double()]) > 1
+
+
+def test_a_name_that_is_no_backends(tmp_path):
+    asks, does_not = tmp_path / "asks.py", tmp_path / "does_not.py"
+    asks.write_text("import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\n")
+    does_not.write_text("import torch\ndef f(x): return x + 1\ndef g(x): return f(x) * 2\nprint(g(torch.ones(2)), f(torch.ones(3)))\n")
+    for path in (asks, does_not):
+        code, rows = compare("--backends", "nonsens", path)
+        assert code == 1 and "no backend is named 'nonsens'" in rows["nonsens"]["results"]
+        assert rows["nonsens"]["same_output"] in (None, True)
+    command = [sys.executable, "-m", "dynascope", "run", "--backend", "onnxr", does_not]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("tensor([4., 4.])") and done.stderr.count("backend-unknown") == 1 and "engine-error" not in done.stderr
+    assert "Did you mean 'onnxrt'?" in " ".join(done.stderr.split())
+
+
+def test_each_run_reads_the_same_input(tmp_path):
+    path, words = tmp_path / "asks.py", tmp_path / "words.txt"
+    path.write_text("import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\nprint(input())\n")
+    words.write_text("first\nsecond\n")
+    command = [sys.executable, "-m", "dynascope", "compare", "--output-format", "json", "--backends", "aot_eager", path]
+    with words.open() as given:
+        done = subprocess.run(command, stdin=given, capture_output=True, text=True, check=False)
+    rows = json.loads(done.stdout)
+    assert [row["results"] for row in rows] == ["equal", "equal"] and rows[1]["same_output"] is True
+
+
 def test_every_backend_has_a_state_and_a_way_to_install_it():
     states = {known.name: state for known, state in backend_states()}
     assert {"dynascope", "eager", "aot_eager", "inductor", "cudagraphs", "onnxrt", "openxla", "tensorrt", "tvm", "ipex"} <= set(states)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import subprocess
 import sys
 
@@ -165,6 +167,86 @@ def test_what_a_function_leaves_outside_is_looked_at():
         assert not rows[lost].is_sound and "outside" in rows[lost].proofs[0].found
     assert rows["dynascope"].is_sound and rows["dynascope"].captured
     assert calls == [] and latest == {}
+
+
+class Counter:
+    def __init__(self):
+        self.count, self.seen = 0, [[]]
+
+
+counter = Counter()
+
+
+def counting(x, log=None, **others):
+    counter.count += 1
+    counter.seen[0].append(x.shape[0])
+    return x * counter.count + sum(others.values()) + (0 if log is None else log["by"])
+
+
+@pytest.mark.compiler
+def test_each_run_finds_the_objects_of_the_program_as_the_first_one_did():
+    rows = rows_of(counting, torch.ones(3))
+    ours = rows["dynascope"]
+    assert ours.is_sound and ours.proofs and all(proof.found is None for proof in ours.proofs)
+    assert "outside" in rows["torch.jit.trace"].proofs[0].found
+    assert (counter.count, counter.seen) == (0, [[]])
+
+
+def by_chance(x):
+    mask = torch.rand_like(x) > 0.5
+    return x * mask if random.random() > 0.5 else x * ~mask
+
+
+def test_random_numbers_of_python_begin_alike():
+    state = random.getstate()
+    ours = rows_of(by_chance, torch.ones(64))["dynascope"]
+    assert ours.is_sound and ours.proofs and random.getstate() == state
+
+
+turns = itertools.count()
+
+
+def never_the_same(x):
+    return x + next(turns)
+
+
+@pytest.mark.compiler
+def test_where_eager_is_not_the_same_twice_nothing_is_proved():
+    comparison = dynascope.compare_captures(never_the_same, torch.ones(3))
+    assert "nothing is proved" in str(comparison) and not any(row.proofs for row in comparison.rows)
+    assert "not tried" in str(comparison) and "UNSOUND" not in str(comparison)
+
+
+def test_a_function_without_arguments():
+    ours = rows_of(lambda: torch.ones(3) * 2)["dynascope"]
+    assert ours.captured and ours.is_sound
+
+
+NAMED = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, **scales):
+        return x * scales.get("by", 1)
+
+def items(x):
+    yield x
+    yield x * 2
+
+model = Model()
+print(model(torch.ones(3), by=3), sum(items(torch.ones(2))))
+"""
+
+
+def test_a_class_is_its_forward_and_every_keyword_is_noted(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(NAMED)
+    comparison = json.loads(command(path, "--output-format", "json", f"{path}::Model").stdout)
+    assert comparison["function"] == "Model" and comparison["notes"] == []
+    rows = {row["system"]: row for row in comparison["rows"]}
+    assert rows["dynascope"]["is_sound"] and "x * 3" in rows["dynascope"]["pieces"][0]
+    missing = command(path, f"{path}::items")
+    assert missing.returncode == 1 and "was not called" in missing.stderr
 
 
 def test_numbers_in_words_may_differ_as_results_may():

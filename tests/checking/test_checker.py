@@ -198,3 +198,16 @@ def test_distance():
     assert distance(torch.tensor([math.nan, 1.0]), torch.tensor([math.nan, 1.0])) == 0
     assert distance(torch.ones(2), torch.ones(3)) == math.inf
     assert distance(torch.tensor([True]), torch.tensor([False])) > 0
+
+
+@pytest.mark.compiler
+def test_gradients_lead_through_a_dropout_in_float64_too(recorder):
+    torch.manual_seed(0)
+    w = torch.randn(6, 6, requires_grad=True)
+
+    def f(x):
+        return torch.dropout(torch.randn(6, 6) + x @ w, 0.5, True).sin()
+
+    dynascope.compile(f)(torch.randn(6, 6))
+    gradients = [fact for fact in checked(recorder)[0] if fact.kind == "gradient"]
+    assert len(gradients) == 1 and 0 < gradients[0].eager < 1e-6 and not gradients[0].differs

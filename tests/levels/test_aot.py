@@ -138,3 +138,9 @@ def test_a_decomposition_that_leads_back_to_its_operator():
     table = {aten.gelu.default: lambda x, approximate="none": aten.gelu.default(x * 2, approximate=approximate)}
     compiled = dynascope.aot(torch.nn.functional.gelu, decompositions=table)
     torch.testing.assert_close(compiled(torch.ones(3)), torch.nn.functional.gelu(torch.full((3,), 2.0)))
+
+
+@pytest.mark.parametrize("given", [{"forward_compiler": 3}, {"backward_compiler": "eager"}], ids=str)
+def test_what_is_no_compiler_is_refused_where_it_is_given(given):
+    with pytest.raises(TypeError, match="a compiler is a callable"):
+        dynascope.aot(torch.sin, **given)

@@ -1,9 +1,10 @@
-"""`python -m dynascope.captures FORMAT FUNCTION FILE ARGS`: runs the program, notes the calls of one function, and compares captures
+"""`python -m dynascope.captures FORMAT WIDTH FUNCTION FILE ARGS`: runs the program, notes the calls of one function, and compares captures
 of it. Nothing of the program is compiled. What `dynascope compare-captures` starts."""
 
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import runpy
@@ -12,6 +13,7 @@ import types
 from typing import Any
 
 MOST = 6
+PAUSES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class _Enough(BaseException):
@@ -19,7 +21,7 @@ class _Enough(BaseException):
 
 
 def main() -> int:
-    form, wanted, file, *arguments = sys.argv[1:]
+    form, width, wanted, file, *arguments = sys.argv[1:]
     import torch
 
     import dynascope
@@ -37,7 +39,11 @@ def main() -> int:
         return 1
     del dynascope.compile
     comparison = compare_calls(noted.target, noted.calls)
-    forms = {"text": comparison_text, "markdown": comparison_markdown, "json": lambda each: json.dumps(as_json(each), indent=1)}
+    forms = {
+        "text": lambda each: comparison_text(each, width=int(width)),
+        "markdown": comparison_markdown,
+        "json": lambda each: json.dumps(as_json(each), indent=1),
+    }
     print(forms[form](comparison), file=output, flush=True)
     return 0
 
@@ -72,8 +78,10 @@ class Calls:
         code = frame.f_code
         if event != "call" or os.path.abspath(code.co_filename) != self.file or code.co_name.startswith("<"):
             return
+        if not code.co_flags & inspect.CO_OPTIMIZED or code.co_flags & PAUSES:
+            return  # the body of a class; what is called at every step of it
         self.seen.add(code.co_qualname)
-        if self.wanted not in (code.co_qualname, code.co_qualname.rpartition(".")[2], ""):
+        if self.wanted not in (code.co_qualname, code.co_qualname.rpartition(".")[2], code.co_qualname.removesuffix(".forward"), ""):
             return
         self._note(frame, code)
         if len(self.calls) >= MOST:
@@ -86,8 +94,11 @@ class Calls:
 
         positional = [frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]]
         keywords = {name: frame.f_locals[name] for name in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]}
-        if code.co_flags & 0x04:
+        if code.co_flags & inspect.CO_VARARGS:
             positional += frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]]
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            variadic = bool(code.co_flags & inspect.CO_VARARGS)
+            keywords |= frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount + variadic]]
         is_module = positional and isinstance(positional[0], nn.Module) and code.co_name == "forward"
         target = positional.pop(0) if is_module else _function_of(code)
         if self.target is None:

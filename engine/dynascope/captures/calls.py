@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from dynascope.captures.surroundings import Surroundings, is_changed
+from dynascope.captures.surroundings import Surroundings, is_changed, same_numbers
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
@@ -118,8 +118,6 @@ def observed(
 def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed:
     call, lines = call.copied(), set()
     output = io.StringIO()
-    state = torch.get_rng_state()
-    torch.manual_seed(0)
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code is code:
@@ -127,7 +125,7 @@ def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed
         return trace
 
     try:
-        with contextlib.redirect_stdout(output):
+        with contextlib.redirect_stdout(output), same_numbers():
             if code is not None:
                 sys.settrace(trace)
             try:
@@ -136,8 +134,6 @@ def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed
                 sys.settrace(None)
     except Exception as error:
         return Observed(error=error, printed=output.getvalue(), lines=tuple(sorted(lines)))
-    finally:
-        torch.set_rng_state(state)
     return Observed(result, output.getvalue(), (call.arguments, call.keywords), None, tuple(sorted(lines)))
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from dynascope.captures.calls import Call, Observed, difference, observed, others
-from dynascope.captures.surroundings import Surroundings
+from dynascope.captures.surroundings import Surroundings, same_numbers
 from dynascope.captures.systems import SYSTEMS, Capture, Missing, quietly
 
 TIMES = 50
@@ -59,6 +59,7 @@ class Comparison:
     function: str
     rows: tuple[Row, ...]
     eager_seconds: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         from dynascope.captures.printing import comparison_text
@@ -73,12 +74,18 @@ def compare_captures(function: Callable, *arguments: Any, **keywords: Any) -> Co
 
 def compare_calls(function: Callable, calls: Sequence[Call]) -> Comparison:
     """The first call is captured. Those after it, and what is made from it, are what captures are tried on."""
+    with same_numbers():
+        return _compared(function, calls)
+
+
+def _compared(function: Callable, calls: Sequence[Call]) -> Comparison:
     first = calls[0]
     code = _code(function)
     tried = _that_run_otherwise(function, [*calls, *others(first)], code)
     eager = _warm(_fresh(function), first, Surroundings.of(function))
-    rows = tuple(_row(name, function, first, tried, eager) for name in SYSTEMS)
-    return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager)
+    rows = tuple(_row(name, function, first, tried, eager or 0.0) for name in SYSTEMS)
+    notes = () if tried else ("Eager itself gives something else when the same call is made again, so nothing is proved.",)
+    return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager or 0.0, notes)
 
 
 def _code(function: Callable) -> types.CodeType | None:
@@ -91,11 +98,13 @@ Tried = list[tuple[Call, Observed, tuple[int, ...]]]
 
 def _that_run_otherwise(function: Callable, calls: Sequence[Call], code: types.CodeType | None) -> Tried:
     """The first call again, and those of which eager says something else: another path, sizes or numbers. Where eager itself
-    cannot run a call that was made up, it proves nothing."""
+    cannot run a call that was made up, or gives something else when it runs it again, that proves nothing."""
     found: Tried = []
     for call in calls:
         seen = observed(_fresh(function), call, code, Surroundings.of(function))
         if seen.error is not None and found:
+            continue
+        if difference(observed(_fresh(function), call, None, Surroundings.of(function)), seen) is not None:
             continue
         before = found[0][1].lines if found else ()
         found.append((call, seen, tuple(line for line in seen.lines if found and line not in before)))

@@ -7,15 +7,17 @@ from dataclasses import asdict
 from typing import Any
 
 from dynascope.captures.comparing import Comparison, Proof, Row
+from dynascope.report.tables import table, wrapped
 
 
-def comparison_text(comparison: Comparison, graphs: bool = True) -> str:
-    return "\n".join(_lines(comparison, graphs))
+def comparison_text(comparison: Comparison, graphs: bool = True, width: int = 0) -> str:
+    """`width` of the terminal; 0: as wide as it is. Graphs are printed as they are."""
+    return "\n".join(_lines(comparison, graphs, width))
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
     rows = [{**asdict(row), "is_sound": row.is_sound} for row in comparison.rows]
-    return {"function": comparison.function, "eager_seconds": comparison.eager_seconds, "rows": rows}
+    return {"function": comparison.function, "eager_seconds": comparison.eager_seconds, "notes": list(comparison.notes), "rows": rows}
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -23,6 +25,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     lines.append("| --- | --- | --- | --- | --- |")
     for row in comparison.rows:
         lines.append(f"| {' | '.join((row.system, *_cells(row)))} |")
+    lines += ["", *comparison.notes] if comparison.notes else []
     for row in comparison.rows:
         lines += ["", f"## {row.system}", ""]
         lines += [f"- {words}" for words in _details(row)]
@@ -31,17 +34,19 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(comparison: Comparison, graphs: bool) -> Iterator[str]:
+def _lines(comparison: Comparison, graphs: bool, width: int) -> Iterator[str]:
     rows = [("", "captured", "to capture", "a call beyond eager's", "holds")]
     rows += [(row.system, *_cells(row)) for row in comparison.rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     yield f"{comparison.function}, a call of eager's takes {comparison.eager_seconds * 1e6:.0f} us"
-    for row in rows:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    for told in table(rows, width):
+        yield from told
+    for note in comparison.notes:
+        yield from wrapped(note, width)
     for row in comparison.rows:
         yield ""
         yield row.system
-        yield from (f"    {words}" for words in _details(row))
+        for words in _details(row):
+            yield from (f"    {line}" for line in wrapped(words, width and width - 4))
         if graphs:
             for number, piece in enumerate(row.pieces, 1):
                 yield f"    graph {number} of {len(row.pieces)}:"
@@ -57,6 +62,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     overhead = "" if row.overhead is None else f"{round(row.overhead * 1e6) or 0:+d} us"
     wrong = sum(proof.found is not None and not proof.is_said for proof in row.proofs)
     refused = sum(proof.is_said for proof in row.proofs)
+    if not row.proofs:
+        return pieces, f"{row.seconds or 0:.3f} s", overhead, "not tried"
     holds = f"no: {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"
     return pieces, f"{row.seconds or 0:.3f} s", overhead, holds + (f", {refused} refused" if refused else "")
 

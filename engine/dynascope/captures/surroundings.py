@@ -1,4 +1,4 @@
-"""What a function may change besides its arguments: what its names lead to, outside of it.
+"""What a function may change besides its arguments: what its names lead to, outside of it, and the states of random numbers.
 
     calls = []; def f(x): calls.append(1); ...
     outside = Surroundings.of(f)
@@ -9,8 +9,11 @@
 from __future__ import annotations
 
 import copy
+import random
+import sys
 import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,26 +30,30 @@ class Surroundings:
 
     names: tuple[tuple[dict[str, Any], str], ...] = ()
     cells: tuple[types.CellType, ...] = ()
+    own: str = ""
+    """The function's module: instances of its classes are looked into."""
 
     @classmethod
     def of(cls, function: Callable) -> Surroundings:
         target = function.forward if isinstance(function, nn.Module) else function
         names, cells = {}, {}
-        for each in _followed(getattr(target, "__func__", target)):
+        target = getattr(target, "__func__", target)
+        own = getattr(target, "__globals__", {}).get("__name__", "")
+        for each in _followed(target):
             for name in _names(each.__code__):
-                if _may_change(each.__globals__.get(name)) and name in each.__globals__:
+                if _may_change(each.__globals__.get(name), own) and name in each.__globals__:
                     names[id(each.__globals__), name] = (each.__globals__, name)
             for cell in each.__closure__ or ():
-                if _may_change(_held(cell)):
+                if _may_change(_held(cell), own):
                     cells[id(cell)] = cell
-        return cls(tuple(names.values()), tuple(cells.values()))
+        return cls(tuple(names.values()), tuple(cells.values()), own)
 
     def _objects(self) -> list[Any]:
         return [names.get(name) for names, name in self.names] + [_held(cell) for cell in self.cells]
 
     def contents(self) -> list[tuple[Any, Any]]:
         """Each object as it is, with a copy of what it holds."""
-        return [(each, _copied(each)) for each in self._objects()]
+        return [(each, _copied(vars(each) if _is_of(each, self.own) else each)) for each in self._objects()]
 
     def restore(self, before: list[tuple[Any, Any]]) -> None:
         """Of nested containers the outermost alone."""
@@ -84,8 +91,15 @@ def _held(cell: types.CellType) -> Any:
         return None
 
 
-def _may_change(thing: Any) -> bool:
-    return type(thing) in CONTAINERS or type(thing) in PLAIN or type(thing) is torch.Tensor
+def _may_change(thing: Any, own: str) -> bool:
+    return type(thing) in CONTAINERS or type(thing) in PLAIN or type(thing) is torch.Tensor or _is_of(thing, own)
+
+
+def _is_of(thing: Any, own: str) -> bool:
+    """An instance of a class of that module. Of a module of torch's the parameters are not replaced by others."""
+    if not own or type(thing).__module__ != own or isinstance(thing, (type, nn.Module)):
+        return False
+    return type(getattr(thing, "__dict__", None)) is dict
 
 
 def _copied(thing: Any) -> Any:
@@ -98,15 +112,37 @@ def _copied(thing: Any) -> Any:
 
 
 def _refilled(thing: Any, held: Any) -> Any:
+    """With a copy: what it holds is changed by the next run."""
     if isinstance(thing, list):
-        thing[:] = held
+        thing[:] = _copied(held)
     elif isinstance(thing, (dict, set)):
         thing.clear()
-        thing.update(held)
+        thing.update(_copied(held))
     elif isinstance(thing, torch.Tensor):
         with torch.no_grad():
             thing.data.copy_(held)
+    elif type(held) is dict:
+        vars(thing).clear()
+        vars(thing).update(_copied(held))
     return thing
+
+
+@contextmanager
+def same_numbers() -> Iterator[None]:
+    """Random numbers of torch, Python and NumPy begin alike, and go on after as if none had been drawn."""
+    numpy = sys.modules.get("numpy")
+    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
+    torch.manual_seed(0)
+    random.seed(0)
+    if numpy:
+        numpy.random.seed(0)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        random.setstate(before[1])
+        if numpy:
+            numpy.random.set_state(before[2])
 
 
 def _equal(a: Any, b: Any) -> bool:

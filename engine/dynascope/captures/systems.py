@@ -110,7 +110,7 @@ def by_dynascope(function: Callable, call: Call) -> Capture:
 
     copied = call.copied()
     with dynascope.expected(*_all_codes(), required=False):
-        explanation = dynascope.explain(function, *copied.arguments, **copied.keywords)
+        explanation = dynascope.explain(function)(*copied.arguments, **copied.keywords)
     reasons = [reason.message for reason in explanation.break_reasons]
     compiled = dynascope.compile(function)
     return Capture(compiled, tuple(graph.code.strip() for graph in explanation.graphs), tuple(dict.fromkeys(reasons)))

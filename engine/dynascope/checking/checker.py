@@ -5,16 +5,15 @@ recorder.check = Checker(recorder)      facts go to the recorder, the first line
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import fx
 
 from dynascope.callers import calling_stack
 from dynascope.capture import CapturedGraph
+from dynascope.checking.distances import differs_more, distance
 from dynascope.checking.runs import Values, compiled, in_double, in_eager, with_all_values
 from dynascope.frame import hook
 from dynascope.reasons import DiffersMore, NotChecked
@@ -24,12 +23,6 @@ from dynascope.report.span import Span
 from dynascope.report.syntax import assigned_names
 from dynascope.user_lines import UserLines
 
-FACTOR = 4.0
-"""How much further from float64 than eager compiled code may be: another order of additions is no defect."""
-FACTOR_OF_NOISE = 100.0
-NOISE = 0.01
-"""What eager itself gets no better is made of roundings alone, as a sum is whose terms cancel."""
-ROUNDINGS = 8
 Compile = Callable[[CapturedGraph], Callable[..., Sequence[Any]]]
 
 
@@ -111,30 +104,7 @@ def _gradients(
 
 def _fact(function, name, kind, eager, made, reference, span, stack) -> CheckFact:
     of_eager, of_made = distance(eager, reference), distance(made, reference)
-    if made.dtype.is_floating_point or made.dtype.is_complex:
-        factor = FACTOR if of_eager < NOISE else FACTOR_OF_NOISE
-        differs = of_made > max(factor * of_eager, ROUNDINGS * torch.finfo(made.dtype).eps)
-    else:
-        # What decides by a rounding, as `x > y` does, may be either; where eager is sure, so is compiled code.
-        differs = of_made > of_eager
-    return CheckFact(function, name, kind, of_eager, of_made, differs, span, stack)
-
-
-def distance(value: torch.Tensor, reference: torch.Tensor) -> float:
-    """The largest difference of an element, by the largest element; infinite where one is NaN or infinite and the other not."""
-    if value.shape != reference.shape:
-        return math.inf
-    if not value.numel():
-        return 0.0
-    kind = torch.complex128 if value.is_complex() else torch.float64
-    a, b = value.detach().to("cpu", kind), reference.detach().to("cpu", kind)
-    odd = ~torch.isfinite(a) | ~torch.isfinite(b)
-    if not torch.equal(torch.nan_to_num(a[odd].abs(), 1.5), torch.nan_to_num(b[odd].abs(), 1.5)):
-        return math.inf
-    apart, size = (a - b)[~odd].abs(), b[~odd].abs()
-    if not apart.numel() or not float(apart.max()):
-        return 0.0
-    return float(apart.max()) / max(float(size.max()), torch.finfo(torch.float32).tiny)
+    return CheckFact(function, name, kind, of_eager, of_made, differs_more(of_eager, of_made, made.dtype), span, stack)
 
 
 def _called(node: fx.Node, span: Span | None) -> str:

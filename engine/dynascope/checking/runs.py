@@ -31,6 +31,8 @@ class Values:
 
     made: dict[str, torch.Tensor] = field(default_factory=dict)
     drawn: set[str] = field(default_factory=set)
+    states: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Of the CPU's random numbers, before each node that draws some."""
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
     trouble: str = ""
 
@@ -100,6 +102,8 @@ class _Noting(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         may_draw = draws_numbers(n)
         before = _generators() if may_draw else []
+        if may_draw:
+            self.values.states[n.name] = torch.get_rng_state()
         result = super().run_node(n)
         # By its name `normalize` might draw normal numbers, and attention drops nothing where it is not asked to.
         if may_draw and not all(map(torch.equal, before, _generators())):
@@ -110,18 +114,23 @@ class _Noting(fx.Interpreter):
 
 
 class _Double(_Noting):
-    """Random numbers are those of the eager run: there are none like them in float64."""
+    """With the random numbers of the `eager` run, where there are none like them in float64."""
 
     def __init__(self, module: fx.GraphModule, values: Values, eager: Values) -> None:
         super().__init__(module, values)
         self.eager = eager
 
     def run_node(self, n: fx.Node) -> Any:
-        if n.name in self.eager.drawn and n.name in self.eager.made and not _writes(n):
-            result = _doubled(self.eager.made[n.name])
-            self.values.made[n.name] = result.detach().clone()
-            return result
-        return super().run_node(n)
+        if n.name not in self.eager.drawn or n.name not in self.eager.made or _writes(n):
+            return super().run_node(n)
+        drawn = _doubled(self.eager.made[n.name])
+        torch.set_rng_state(self.eager.states[n.name])
+        result = super().run_node(n)
+        # Gradients lead through a dropout, whose mask is the same in every precision.
+        if not isinstance(result, torch.Tensor) or not result.requires_grad or not _is_near(result, drawn):
+            result = drawn
+        self.values.made[n.name] = result.detach().clone()
+        return result
 
     def fetch_args_kwargs_from_env(self, n: fx.Node) -> tuple[tuple, dict]:
         args, kwargs = super().fetch_args_kwargs_from_env(n)
@@ -146,13 +155,21 @@ def in_eager(module: fx.GraphModule, inputs: Sequence[Any]) -> Values:
 
 def in_double(module: fx.GraphModule, inputs: Sequence[Any], eager: Values) -> Values:
     values = Values()
+    with doubled(module, eager, values) as (run, change):
+        _run(run, taken(inputs, change), values)
+    return values
+
+
+@contextmanager
+def doubled(module: fx.GraphModule, eager: Values, values: Values | None = None) -> Iterator[tuple[Callable, Callable]]:
+    """While it lasts: what runs the module in float64 with the random numbers of the eager run, and what makes its inputs of the
+    program's."""
     default = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
-        _run(_Double(module, values, eager).run, taken(inputs, _leaf), values)
+        yield _Double(module, values or Values(), eager).run, _leaf
     finally:
         torch.set_default_dtype(default)
-    return values
 
 
 def compiled(function: Callable[..., Sequence[Any]], inputs: Sequence[Any], names: Sequence[str]) -> Values:
@@ -205,6 +222,10 @@ def _run(call: Callable[..., Any], given: Taken, values: Values, left_out: int =
     except Exception as error:
         values.trouble = f"{type(error).__name__}: {error}".splitlines()[0]
         return []
+
+
+def _is_near(value: torch.Tensor, other: torch.Tensor) -> bool:
+    return value.shape == other.shape and torch.allclose(value.detach(), other, rtol=1e-2, atol=1e-3, equal_nan=True)
 
 
 def _weighed(value: torch.Tensor) -> torch.Tensor:

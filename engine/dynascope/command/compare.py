@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -23,13 +24,16 @@ from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import findings
 from dynascope.report.store import ReportUnreadable, read_report
+from dynascope.report.tables import table, width_of, wrapped
 from dynascope.report.terminal import is_shown
 
 DIFFERS = 1
 USAGE = 2
 HEAD = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
 EAGER = "eager"
+MOST_IN_A_CELL = 15
 FELL_BACK = "backend-failed"
+UNKNOWN = "backend-unknown"
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,18 @@ def compare(options: argparse.Namespace) -> int:
         print(f"dynascope: there is no file {options.file}", file=sys.stderr)
         return USAGE
     names = list(dict.fromkeys([EAGER, *filter(None, (name.strip() for name in options.backends.split(",")))]))
-    found, printed = [], None
+    found, printed, start = [], None, _place_in_input()
     for name in names:
+        if start is not None:
+            os.lseek(0, start, os.SEEK_SET)  # each run reads the same
         comparison, output = _run_under(name, options, printed)
         printed = output if name == EAGER else printed
         found.append(comparison)
     text = json.dumps([asdict(each) for each in found], indent=1)
     if options.json:
         Path(options.json).write_text(text, encoding="utf-8")
-    written = {"json": lambda: text, "text": lambda: comparison_text(found), "markdown": lambda: comparison_page(options.file, found)}
+    written = {"json": lambda: text, "text": lambda: comparison_text(found, width_of(sys.stdout))}
+    written["markdown"] = lambda: comparison_page(options.file, found)
     print(written[options.output_format]())
     return 0 if all(each.is_equal for each in found) else DIFFERS
 
@@ -89,7 +96,8 @@ def compare_captures(options: argparse.Namespace) -> int:
     if not Path(file).is_file() or not function:
         print(f"dynascope: compare-captures takes FILE::FUNCTION; there is no {'function' if not function else file}", file=sys.stderr)
         return USAGE
-    command = [sys.executable, "-m", "dynascope.captures", options.output_format, function, file, *options.arguments]
+    form = [options.output_format, str(width_of(sys.stdout))]
+    command = [sys.executable, "-m", "dynascope.captures", *form, function, file, *options.arguments]
     try:
         done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=options.timeout)
     except subprocess.TimeoutExpired:
@@ -99,6 +107,14 @@ def compare_captures(options: argparse.Namespace) -> int:
     if done.returncode:
         print(done.stderr, end="", file=sys.stderr)
     return done.returncode
+
+
+def _place_in_input() -> int | None:
+    """Of standard input, where it is a file."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        return None
 
 
 def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> tuple[Comparison, str]:
@@ -129,7 +145,8 @@ def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess,
         "graphs": len(report.graphs),
         "breaks": sum(finding.kind == "break" and is_shown(finding) for finding in findings(report)),
         "kernels": len(report.kernels) if name == "dynascope" else max((m.kernels or 0 for m in measured), default=0) or None,
-        "same_output": same,
+        # A program that ended early printed less, whatever is right.
+        "same_output": same if done.returncode == 0 else None,
     }
     ran = [each for each in measured if not each.failure]
     if ran:
@@ -142,8 +159,8 @@ def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess,
 
 def _results(report: CompileReport, measured: list, done: subprocess.CompletedProcess) -> tuple[str, bool]:
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no words"])[-1]
-        return f"the program ended with {done.returncode}: {last}", False
+        last = "".join(f": {line}" for line in done.stderr.strip().splitlines()[-1:])
+        return f"the program ended with {done.returncode}{last}", False
     fell_back = [note for graph in report.graphs for note in graph.notes if note.code == FELL_BACK]
     if fell_back:
         return f"ran operator by operator: {fell_back[0].message}", False
@@ -151,26 +168,25 @@ def _results(report: CompileReport, measured: list, done: subprocess.CompletedPr
     if failure:
         return f"not compared: {failure}", False
     if not measured:
-        return "nothing was compiled", False
+        why = next((note.message for note in report.notes if note.code == UNKNOWN), "nothing was compiled")
+        return why, False
     worst = max(each.difference or 0.0 for each in measured)
     if worst <= 1:
         return "equal", True
     return ("differ in type, size or kind" if worst == float("inf") else f"differ, {worst:.0f} times what rounding may"), False
 
 
-def comparison_text(found: list[Comparison]) -> str:
-    rows = [HEAD, *(_row(each) for each in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    widths[1] = min(widths[1], max([len("results"), *(len(r[1]) for r in rows if len(r[1]) < 16)]))
+def comparison_text(found: list[Comparison], width: int = 0) -> str:
+    """`width` of the terminal; 0: as wide as it is. What does not fit into a cell stands below the table."""
+    long = [each for each in found if len(each.results) > MOST_IN_A_CELL]
+    rows = [(*row[:1], "see below" if each in long else row[1], *row[2:]) for each in found for row in [_row(each)]]
     lines = []
-    for row, each in zip(rows, [None, *found], strict=True):
-        long = len(row[1]) > widths[1]
-        cells = [row[0].ljust(widths[0]), ("see below" if long else row[1]).ljust(max(widths[1], 9))]
-        cells += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
-        lines.append("   ".join(cells).rstrip())
+    for told, each in zip(table([HEAD, *rows], width, range(2, len(HEAD))), [None, *found], strict=True):
+        lines += told
         if each is not None and each.same_output is False:
-            lines.append(f"{'':{widths[0]}}   the program prints other words than under eager")
-    lines += [f"{each.backend}: {each.results}" for each in found if len(each.results) > widths[1]]
+            lines += wrapped("  the program prints other words than under eager", width)
+    for each in long:
+        lines += wrapped(f"{each.backend}: {each.results}", width)
     return "\n".join(lines)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
-from collections.abc import Callable, Iterator
-from types import CodeType
+import re
+from collections.abc import Callable, Collection, Iterator
+from types import BuiltinFunctionType, CodeType, MethodType
 from typing import Any
 
 from dynascope.frame.instructions import Instruction, decode
 
-MOST_FORKS = 12
+MOST_FORKS = 24
 PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
 Name = Callable[[Any], str | None]
 
@@ -30,24 +31,41 @@ def decompiled(code: CodeType, named: Name = lambda value: None) -> str | None:
     instructions = decode(code)
     reader = _Reader(instructions, named)
     try:
-        body = list(reader.read(0, [], 0))
+        body, _ = reader.block(0, [], 1)
     except (_Unknown, IndexError):
         return None
-    parameters = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    if code.co_kwonlyargcount and not code.co_flags & inspect.CO_VARARGS:
-        parameters.insert(code.co_argcount, "*")
-    rest = iter(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
-    if code.co_flags & inspect.CO_VARARGS:
-        parameters.insert(code.co_argcount, f"*{next(rest)}")
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        parameters.append(f"**{next(rest)}")
     name = code.co_name if code.co_name.isidentifier() else "function"
     handled = ["    # where the graph raises, the call runs once more as it was written"] if _repeats(instructions) else []
-    return "\n".join([f"def {name}({', '.join(parameters)}):", *handled, *body])
+    outer = [f"    {word} {', '.join(names)}" for word, names in _names_outside(code, instructions) if names]
+    return "\n".join([f"def {name}({', '.join(_parameters(code))}):", *outer, *handled, *body])
+
+
+def _parameters(code: CodeType) -> list[str]:
+    names = list(map(_identifier, code.co_varnames))
+    rest = iter(names[code.co_argcount + code.co_kwonlyargcount :])
+    parameters = names[: code.co_posonlyargcount]
+    parameters += ["/"] if parameters else []
+    parameters += names[code.co_posonlyargcount : code.co_argcount]
+    if code.co_flags & inspect.CO_VARARGS:
+        parameters.append(f"*{next(rest)}")
+    elif code.co_kwonlyargcount:
+        parameters.append("*")
+    parameters += names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return [*parameters, f"**{next(rest)}"] if code.co_flags & inspect.CO_VARKEYWORDS else parameters
+
+
+def _names_outside(code: CodeType, instructions: list[Instruction]) -> Iterator[tuple[str, list[str]]]:
+    stored = {i.operation: [j.value for j in instructions if j.operation == i.operation] for i in instructions}
+    yield "global", sorted({*stored.get("STORE_GLOBAL", ()), *stored.get("DELETE_GLOBAL", ())})
+    yield "nonlocal", sorted({*stored.get("STORE_DEREF", ())} & {*code.co_freevars})
 
 
 def _repeats(instructions: list[Instruction]) -> bool:
     return any(instruction.handler is not None for instruction in instructions)
+
+
+class _Constant(str):
+    """Words for what is the same whenever it is read."""
 
 
 class _Reader:
@@ -59,28 +77,39 @@ class _Reader:
         self.forks = 0
         self.temporaries = 0
 
-    def read(self, at: int, stack: list[str], depth: int) -> Iterator[str]:
-        indent = "    " * (depth + 1)
+    def block(self, at: int, stack: list[str], depth: int, until: int | None = None) -> tuple[list[str], list[str] | None]:
+        """The lines from `at` on, and the stack at `until`; None where every way ends before."""
+        lines: list[str] = []
+        indent = "    " * depth
         seen = set()
         while at < len(self.instructions):
+            if at == until:
+                return lines, stack
             if at in seen:
                 raise _Unknown
             seen.add(at)
             instruction = self.instructions[at]
             operation = instruction.operation
             if operation in ("RETURN_VALUE", "RERAISE", "RAISE_VARARGS"):
-                yield indent + self.ending(instruction, stack)
-                return
+                lines.append(indent + self.ending(instruction, stack))
+                return lines, None
             if operation in ("JUMP_FORWARD", "JUMP_BACKWARD"):
                 at = self.positions[id(instruction.target)]
-                continue
-            if operation in CONDITIONS:
-                yield from self.fork(instruction, at, stack, depth)
-                return
-            statement = self.statement(instruction, stack)
-            if statement is not None:
-                yield indent + statement
-            at += 1
+            elif operation in CONDITIONS:
+                told, at, stack = self.fork(at, stack, depth)
+                lines += told
+            else:
+                stored = self.stored_next(at, stack)
+                statement, end = stored if stored is not None else (self.statement(instruction, stack), at + 1)
+                if statement is not None:
+                    names = {_identifier(i.value) for i in self.instructions[at:end] if i.operation == "STORE_FAST"}
+                    own = 1 if operation == "COPY" else 0
+                    kept, top = stack[: len(stack) - own], stack[len(stack) - own :]
+                    lines += [indent + each for each in self.settled(kept, names)]
+                    lines.append(indent + statement)
+                    stack = [*kept, *top]
+                at = end
+        return lines, None
 
     def ending(self, instruction: Instruction, stack: list[str]) -> str:
         if instruction.operation == "RETURN_VALUE":
@@ -90,15 +119,48 @@ class _Reader:
             return f"raise {' from '.join(raised)}".rstrip()
         raise _Unknown
 
-    def fork(self, instruction: Instruction, at: int, stack: list[str], depth: int) -> Iterator[str]:
+    def fork(self, at: int, stack: list[str], depth: int) -> tuple[list[str], int, list[str]]:
+        """What runs where the jump is not taken stands below the `if`, if it ends there or leads to where the jump does; else what
+        runs where it is taken, to its end."""
         self.forks += 1
         if self.forks > MOST_FORKS:
             raise _Unknown
-        condition = CONDITIONS[instruction.operation].format(stack.pop())
-        indent = "    " * (depth + 1)
-        yield f"{indent}if {condition}:"
-        yield from self.read(self.positions[id(instruction.target)], list(stack), depth + 1)
-        yield from self.read(at + 1, stack, depth)
+        instruction, indent = self.instructions[at], "    " * depth
+        taken, not_taken = CONDITIONS[instruction.operation]
+        condition = stack.pop()
+        before = [indent + each for each in self.settled(stack, frozenset())]
+        target = self.positions[id(instruction.target)]
+        if target > at:
+            inside, rest = self.block(at + 1, list(stack), depth + 1, target)
+            if rest is None or rest == stack:
+                head = f"{indent}if {not_taken.format(condition)}:"
+                return [*before, head, *(inside or [f"{indent}    pass"])], target, stack
+        inside, _ = self.block(target, list(stack), depth + 1)
+        return [*before, f"{indent}if {taken.format(condition)}:", *inside], at + 1, stack
+
+    def stored_next(self, at: int, stack: list[str]) -> tuple[str, int] | None:
+        """A value that the next instructions give to locals: at once, with no name in between. With where they end."""
+        instruction = self.instructions[at]
+        if instruction.operation == "UNPACK_SEQUENCE":
+            count = instruction.argument or 0
+            names = [self.target(each) for each in self.instructions[at + 1 : at + 1 + count]]
+            if count and None not in names:
+                return f"{', '.join(filter(None, names))}{',' if count == 1 else ''} = {stack.pop()}", at + 1 + count
+        if instruction.operation == "COPY" and instruction.argument == 1 and self.instructions[at + 1].operation == "STORE_FAST":
+            name, text = _identifier(self.instructions[at + 1].value), stack[-1]
+            stack[-1] = name
+            return f"{name} = {text}", at + 2
+        return None
+
+    def target(self, instruction: Instruction) -> str | None:
+        return {"STORE_FAST": _identifier(instruction.value), "POP_TOP": "_"}.get(instruction.operation)
+
+    def settled(self, stack: list[str], stored: Collection[str]) -> Iterator[str]:
+        """A statement stands before what is still on the stack: that gets a name first, unless it is the same afterwards."""
+        for index, text in enumerate(stack):
+            if text in stored or not (isinstance(text, _Constant) or text.isidentifier()):
+                stack[index] = self.temporary()
+                yield f"{stack[index]} = {text}"
 
     def statement(self, instruction: Instruction, stack: list[str]) -> str | None:
         """What it does; None where it only moves expressions."""
@@ -136,7 +198,7 @@ class _Reader:
             names = [self.temporary() for _ in range(argument)]
             text = stack.pop()
             stack += reversed(names)
-            return f"{', '.join(names)}{',' if argument == 1 else ''} = {text}"
+            return f"{', '.join(names)}{',' if argument == 1 else ''} = {text}" if names else f"[] = {text}"
         raise _Unknown
 
     def temporary(self) -> str:
@@ -147,17 +209,25 @@ class _Reader:
         name = self.named(value)
         if name is not None:
             return name
-        if isinstance(value, PLAIN):
+        if isinstance(value, PLAIN) or type(value) is range:
             return repr(value)
         if isinstance(value, (tuple, frozenset)):
             inside = ", ".join(map(self.constant, value))
             return f"({inside}{',' if len(value) == 1 else ''})" if isinstance(value, tuple) else f"frozenset(({inside},))"
+        if isinstance(value, BuiltinFunctionType) and value.__module__ not in (None, "builtins"):
+            return f"{value.__module__}.{value.__name__}"  # pybind's qualified names are those of its own types
+        if isinstance(value, MethodType):
+            return f"{_snake_case(type(value.__self__).__name__)}.{value.__name__}"
         return getattr(value, "__qualname__", None) or f"<{type(value).__qualname__}>"
 
 
 def _identifier(name: Any) -> str:
     text = str(name)
-    return text if text.isidentifier() and not keyword.iskeyword(text) else f"local_{abs(hash(text)) % 1000}"
+    return text if text.isidentifier() and not keyword.iskeyword(text) else re.sub(r"\W", "_", f"local_{text}")
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _call(reader: _Reader, instruction: Instruction, stack: list[str], argument: int) -> None:
@@ -169,7 +239,7 @@ def _call(reader: _Reader, instruction: Instruction, stack: list[str], argument:
     callee = second if first == NULL else first
     if NULL not in (first, second):
         callee, texts = second, [first, *texts]
-    if callee == TAIL_CALL:
+    if callee.rpartition(".")[2] == TAIL_CALL:
         stack.append(f"{texts[0]}({', '.join(texts[1:])})")
         return
     stack.append(f"{callee}({', '.join(texts)})")
@@ -223,14 +293,15 @@ def _swap(reader: _Reader, instruction: Instruction, stack: list[str], argument:
     stack[-1], stack[-argument] = stack[-argument], stack[-1]
 
 
-NULL, TAIL_CALL = "NULL", "tail_call"
+NULL, TAIL_CALL = _Constant("NULL"), "tail_call"
 NOTHING = frozenset(["RESUME", "NOP", "NOT_TAKEN", "MAKE_CELL", "COPY_FREE_VARS", "CACHE", "PRECALL"])
 CONDITIONS = {
-    "POP_JUMP_IF_FALSE": "not {}",
-    "POP_JUMP_IF_TRUE": "{}",
-    "POP_JUMP_IF_NONE": "{} is None",
-    "POP_JUMP_IF_NOT_NONE": "{} is not None",
+    "POP_JUMP_IF_FALSE": ("not {}", "{}"),
+    "POP_JUMP_IF_TRUE": ("{}", "not {}"),
+    "POP_JUMP_IF_NONE": ("{} is None", "{} is not None"),
+    "POP_JUMP_IF_NOT_NONE": ("{} is not None", "{} is None"),
 }
+"""Where the jump is taken, and where not."""
 IN_PLACE = {"LIST_EXTEND": "extend", "LIST_APPEND": "append", "SET_UPDATE": "update", "SET_ADD": "add", "DICT_UPDATE": "update"}
 JOINED = {
     "LIST_EXTEND": "[*{0}, *{1}]", "LIST_APPEND": "[*{0}, {1}]", "SET_UPDATE": "{{*{0}, *{1}}}", "SET_ADD": "{{*{0}, {1}}}",
@@ -240,7 +311,7 @@ EXPRESSIONS: dict[str, Callable[[_Reader, Instruction, list[str], int], None]] =
     "LOAD_FAST": lambda r, i, s, a: s.append(_identifier(i.value)),
     "LOAD_DEREF": lambda r, i, s, a: s.append(_identifier(i.value)),
     "LOAD_CLOSURE": lambda r, i, s, a: s.append(_identifier(i.value)),
-    "LOAD_CONST": lambda r, i, s, a: s.append(r.constant(i.value)),
+    "LOAD_CONST": lambda r, i, s, a: s.append(_Constant(r.constant(i.value))),
     "LOAD_GLOBAL": _load_global,
     "LOAD_ATTR": _attribute,
     "PUSH_NULL": lambda r, i, s, a: s.append(NULL),

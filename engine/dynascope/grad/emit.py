@@ -25,7 +25,7 @@ from dynascope.grad.pair import (
 )
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
-from dynascope.grad.tape import NOWHERE, Layout, Number, Step, Tape, Value, names_of, replace
+from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Value, names_of, replace
 from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of
@@ -191,10 +191,11 @@ class _GraphWriter:
             self._remember(value, node)
 
     def step(self, step: Step) -> None:
-        name = getattr(step.target, "__name__", "step").split(".")[0].strip("_")
-        single = len(step.outputs) == 1 and not _returns_many(step.target)
+        name, returns_many = _named(step.target)
+        single = len(step.outputs) == 1 and not returns_many
         hint = (self.names.get(id(step.outputs[0])) if single else None) or name
-        arguments, keywords = replace(step.arguments, self._operand), replace(step.keywords, self._operand)
+        arguments = replace(step.arguments, self._operand)
+        keywords = replace(step.keywords, self._operand) if step.keywords else {}
         node = self.graph.create_node("call_function", step.target, arguments, keywords, name=hint)
         if step.reader:
             node.meta["reader"] = step.reader
@@ -275,6 +276,8 @@ class _GraphWriter:
         return graph_module(self.constants, self.graph, name)
 
     def _operand(self, leaf: Any) -> Any:
+        if type(leaf) in PLAIN:
+            return leaf
         if isinstance(leaf, Size):
             return build(leaf.expression, self._root, self._number)
         return self.node(leaf) if isinstance(leaf, (Value, Number)) else leaf
@@ -306,16 +309,18 @@ class _GraphWriter:
         self.names.setdefault(id(value), node.name)
 
     def _describe(self, node: fx.Node, value: Any, origin: Any) -> None:
-        node.meta["val"] = _example(value)
+        meta = node.meta
+        meta["val"] = _example(value)
+        is_tensor = isinstance(value, Value)
         if isinstance(value, Size):
-            node.meta["size"] = value
-        elif isinstance(value, Value) and value.layout.varies:
-            node.meta["layout"] = value.layout
-        node.meta["device"] = value.device if isinstance(value, Value) else None
-        node.meta["user_stack"] = origin.user_stack
-        node.meta["stack_trace"] = origin.stack_trace
-        node.meta["torch_node"] = origin.node
-        node.meta["phase"] = self.phase
+            meta["size"] = value
+        elif is_tensor and value.layout.varies:
+            meta["layout"] = value.layout
+        meta["device"] = value.device if is_tensor else None
+        meta["user_stack"] = origin.user_stack
+        meta["stack_trace"] = origin.stack_trace
+        meta["torch_node"] = origin.node
+        meta["phase"] = self.phase
 
 
 def _example(value: Any) -> Any:
@@ -330,6 +335,8 @@ def _count(node: fx.Node) -> int | None:
 
 
 @functools.cache
-def _returns_many(target: Any) -> bool:
+def _named(target: Any) -> tuple[str, bool]:
+    """What a step of it is called, and whether it returns several values."""
     schema = getattr(target, "_schema", None)
-    return schema is not None and (len(schema.returns) != 1 or str(schema.returns[0].type).startswith("List"))
+    returns_many = schema is not None and (len(schema.returns) != 1 or str(schema.returns[0].type).startswith("List"))
+    return getattr(target, "__name__", "step").split(".")[0].strip("_"), returns_many

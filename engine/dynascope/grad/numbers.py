@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import names_of, replace
+from dynascope.grad.tape import PLAIN, names_of, replace
 from dynascope.sizes import Size
 
 
@@ -66,8 +66,8 @@ def symbol(size: Size) -> Any:
 def refuse_symbols(operation: str, data: Any) -> None:
     """Raises `DifferentiationRefused` where nested data holds one: for what is computed with numbers alone."""
     found: list[Any] = []
-    replace(data, found.append)
-    needed = names_of(number_of(leaf) for leaf in found if number_of(leaf) is not leaf)
+    replace(data, lambda leaf: found.append(leaf) if type(leaf) not in PLAIN else None)
+    needed = names_of([number_of(leaf) for leaf in found if number_of(leaf) is not leaf]) if found else None
     if needed:
         raise DifferentiationRefused(VaryingNumberNeeded(operation, needed))
 

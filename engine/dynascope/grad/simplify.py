@@ -23,7 +23,8 @@ def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> Non
     kept: list[Step] = []
     placed = {id(step.arguments[0]) for step in tape.steps if step.target in PLACED}
     for step in tape.steps:
-        step.arguments, step.keywords = replace(step.arguments, current), replace(step.keywords, current)
+        if renamed and any(id(value) in renamed for value in step.inputs()):
+            step.arguments, step.keywords = replace(step.arguments, current), replace(step.keywords, current)
         if _is_identity_copy(step) and id(step.outputs[0]) not in placed:
             renamed[id(step.outputs[0])] = step.arguments[0]
             continue
@@ -95,6 +96,8 @@ def _key(step: Step) -> Any:
 def _frozen(data: Any) -> Any:
     if isinstance(data, (Value, Number)):
         return id(data)
+    if not data and isinstance(data, (tuple, dict)):
+        return ()
     if isinstance(data, (list, tuple)):
         return tuple(_frozen(item) for item in data)
     if isinstance(data, dict):

@@ -48,10 +48,7 @@ class Layout:
     @property
     def varies(self) -> bool:
         """Whether a size or stride is no constant."""
-        for extent in self.sizes:
-            if type(extent) is Size:
-                return True
-        return any(type(extent) is Size for extent in self.strides)
+        return Size in map(type, self.sizes) or Size in map(type, self.strides)
 
     def at_hand(self) -> Layout:
         """The same for the sizes of the call that is compiled."""
@@ -130,6 +127,9 @@ class Origin:
 
 NOWHERE = Origin("")
 
+PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
+LEAVES = PLAIN | {Value, Number, torch.Tensor}
+
 
 @dataclass(eq=False, slots=True)
 class Step:
@@ -147,21 +147,32 @@ class Step:
     reader: str = ""
     """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/nodes.py)."""
 
-    def inputs(self) -> Iterator[Value | Number]:
-        yield from leaves(self.arguments)
-        yield from leaves(self.keywords)
+    def inputs(self) -> list[Value | Number]:
+        found: list[Value | Number] = []
+        _gather(self.arguments, found)
+        if self.keywords:
+            _gather(tuple(self.keywords.values()), found)
+        return found
 
 
-def leaves(data: Any) -> Iterator[Value | Number]:
-    """Every value and number inside nested lists, tuples, dictionaries and slices."""
-    if isinstance(data, (Value, Number)):
-        yield data
-    elif isinstance(data, (list, tuple)):
-        for item in data:
-            yield from leaves(item)
-    elif isinstance(data, dict):
-        for item in data.values():
-            yield from leaves(item)
+def leaves(data: Any) -> list[Value | Number]:
+    """Every value and number inside nested lists, tuples and dictionaries."""
+    found: list[Value | Number] = []
+    _gather((data,), found)
+    return found
+
+
+def _gather(items: Iterable[Any], found: list[Value | Number]) -> None:
+    for item in items:
+        kind = type(item)
+        if kind is Value or kind is Number:
+            found.append(item)
+        elif kind in PLAIN:
+            continue
+        elif isinstance(item, (list, tuple)):
+            _gather(item, found)
+        elif isinstance(item, dict):
+            _gather(item.values(), found)
 
 
 def sizes_in(data: Any) -> Iterator[Size]:
@@ -214,10 +225,10 @@ def names_of(sizes: Iterable[Size]) -> frozenset[str]:
 
 def replace(data: Any, mapping: Callable[[Any], Any]) -> Any:
     """The same data with `mapping` applied to each leaf."""
-    if isinstance(data, list):
-        return [replace(item, mapping) for item in data]
-    if isinstance(data, tuple):
-        return tuple(replace(item, mapping) for item in data)
+    if isinstance(data, (list, tuple)):
+        # Most items are leaves: these are not worth a call to find out.
+        items = [mapping(item) if type(item) in LEAVES else replace(item, mapping) for item in data]
+        return items if isinstance(data, list) else tuple(items)
     if isinstance(data, dict):
         return {key: replace(item, mapping) for key, item in data.items()}
     return mapping(data)
@@ -257,12 +268,17 @@ class Tape:
         return number
 
     def _step(self, target: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
-        kind = is_random(target), has_effect(target)
-        return Step(target, arguments, keywords, self.origin, self.phase, is_random=kind[0], has_effect=kind[1])
+        random, effect = _kind(target)
+        return Step(target, arguments, keywords, self.origin, self.phase, is_random=random, has_effect=effect)
 
 
 def is_random(target: Callable[..., Any]) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+@functools.cache
+def _kind(target: Callable[..., Any]) -> tuple[bool, bool]:
+    return is_random(target), has_effect(target)
 
 
 @functools.cache

@@ -284,6 +284,7 @@ def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
 
 NOTHING_IS = {
     "functions-not-found": "the program asks for no compilation, and its functions are not found here",
+    "backend-unknown": "there is no such backend, or what it needs is missing",
     "self-check-failed": "this process captures nothing, because the self-check failed",
 }
 """Notes after which nothing is compiled, whatever the program asks for."""

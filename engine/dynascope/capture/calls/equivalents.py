@@ -68,12 +68,13 @@ def all_(iterable, /):
 
 
 def sum_(iterable, /, start=0):
+    # Classes by their names, which builtins are: a tuple of the module's would be guarded, item by item.
     items = iter(iterable)
     numbers = []
     total = start
-    if type(start) in NUMBERS:
+    if type(start) in (int, float, bool):
         for item in items:
-            if type(item) not in NUMBERS:
+            if type(item) not in (int, float, bool):
                 total = sum_of_numbers(numbers, start) + item
                 break
             numbers.append(item)
@@ -82,9 +83,6 @@ def sum_(iterable, /, start=0):
     for item in items:
         total = total + item
     return total
-
-
-NUMBERS = (int, float, bool)
 
 
 def sum_of_numbers(numbers, start):
