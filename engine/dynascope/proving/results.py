@@ -107,7 +107,7 @@ def _told(value: Any) -> tuple[str, Any]:
         with contextlib.suppress(TypeError, ValueError):
             return f"{kind} {getattr(value, 'dtype', '')}", torch.from_numpy(sys.modules["numpy"].array(value))
         return kind, None
-    base = next((each for each in PLAIN if isinstance(value, each)), None)
+    base: Any = next((each for each in PLAIN if isinstance(value, each)), None)
     if base is None:
         return kind, None
     return kind, value if type(value) is base else base(value)
