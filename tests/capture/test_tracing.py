@@ -61,4 +61,4 @@ def test_the_command_shows_the_break_and_the_code_beside(tmp_path):
     assert "ends here: `if y.sum() > 0` needs the value of a tensor" in done.stdout
     assert "bytecode-beside-rewritten" in done.stdout and "rewritten-python" in done.stdout
     assert " at 0x" not in done.stdout and "TensorBase" not in done.stdout and "y.sum]" not in done.stdout.split("LOAD_ATTR sum")[0]
-    assert "value_1, value_2 = graph(x)" in done.stdout and ".extend([" in done.stdout and "f_at_line_8(" in done.stdout
+    assert "__dynascope_1, __dynascope_2 = graph(x)" in done.stdout and ".extend([" in done.stdout and "f_at_line_8(" in done.stdout

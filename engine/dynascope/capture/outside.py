@@ -466,7 +466,8 @@ def _is_method_in_c(object: Any) -> bool:
         return False
     owner = object.__self__
     entry = getattr(type(owner), object.__name__, None)
-    is_of_call = type(owner) in CONTAINERS or issubclass(type(owner), torch.Tensor) or object.__name__ == "__exit__"
+    is_tensor = issubclass(type(owner), torch.Tensor) and more_than_strides(owner) is None and owner.device.type != "meta"
+    is_of_call = type(owner) in CONTAINERS or is_tensor or object.__name__ == "__exit__"
     return is_of_call and isinstance(entry, types.MethodDescriptorType)
 
 

@@ -272,7 +272,8 @@ class Rebuilder:
         if (instance := held_by(value)) is not None:
             self.prepare(instance)
             return
-        if isinstance(value, (IteratorValue, ZipValue)) and value.source is None:
+        is_iterator = isinstance(value, (IteratorValue, ZipValue)) and value.source is None
+        if is_iterator and not (isinstance(value, IteratorValue) and is_beyond(value)):
             # It stands among the keys that are there once the program's changes are made.
             for part in parts_of(value):
                 self.prepare(part)

@@ -15,7 +15,6 @@ from pathlib import Path
 from dynascope.command.run import run_for_report
 from dynascope.report.costs import Cost, beside_eager, costs, duration, line_costs
 from dynascope.report.facts import CompileReport
-from dynascope.report.lines import short_operation
 
 LINES_SHOWN = 5
 COSTS_SHOWN = 12
@@ -65,12 +64,11 @@ def _lines(report: CompileReport) -> Iterator[str]:
 def _kernels(report: CompileReport, found: list[Cost]) -> Iterator[str]:
     yield "Kernels and library calls:"
     for cost in found[:COSTS_SHOWN]:
-        places = dict.fromkeys(f"{span.line}" for span in cost.spans)
+        lines = ", ".join(dict.fromkeys(f"{span.line}" for span in cost.spans))
         moved = "" if cost.bandwidth is None else f", {_bandwidth(cost.bandwidth)}"
         each = duration(cost.seconds / cost.calls) if cost.calls else "0"
-        where = f" for line{'s' * (len(places) > 1)} {', '.join(places)}" if places else ""
-        name = short_operation(cost.name)
-        yield f"  {duration(cost.seconds):>8}  {cost.share:4.0%}  {name} ({cost.phase}){where}: {cost.calls} x {each}{moved}"
+        where = f" for line {lines}" if lines else ""
+        yield f"  {duration(cost.seconds):>8}  {cost.share:4.0%}  {cost.name} ({cost.phase}){where}: {cost.calls} x {each}{moved}"
     if len(found) > COSTS_SHOWN:
         rest = found[COSTS_SHOWN:]
         yield f"  {duration(sum(cost.seconds for cost in rest)):>8}        in {len(rest)} more"
