@@ -158,6 +158,23 @@ def test_a_compiled_function_goes_to_a_spawned_process(tmp_path):
     assert done.stdout == "[2.0, 2.0]\n", done.stderr
 
 
+def test_torchs_compiler_first_imported_by_a_compiled_function(tmp_path):
+    """Its modules are there once, and what they took from torch during the capture knows symbolic sizes."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, torch, dynascope\n"
+        "def check(x): return x * 2 if torch._dynamo.is_dynamo_supported() else x\n"
+        "dynascope.compile(check, backend='eager')(torch.ones(2))\n"
+        "def tail(x): return x.view(-1, x.shape[1] * 2).sum(0) * (2 if x.shape[0] > 3 else 3)\n"
+        "compiled = torch.compile(tail, backend='aot_eager', dynamic=True)\n"
+        "print([torch.equal(compiled(torch.ones(n, 3)), tail(torch.ones(n, 3))) for n in (2, 4, 6)])\n"
+        "loaded = sys.modules\n"
+        "print(loaded['torch._dynamo.convert_frame'].TensorifyState is loaded['torch._dynamo.symbolic_convert'].TensorifyState)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[True, True, True]\nTrue\n", done.stderr
+
+
 # Training mode
 
 

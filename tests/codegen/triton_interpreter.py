@@ -21,9 +21,21 @@ import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
 from dynascope.runtime.cubins import load_text  # noqa: E402
 from dynascope.runtime.cuda_launch import grid_at  # noqa: E402
+from triton.runtime import interpreter  # noqa: E402
 from triton.runtime.interpreter import TensorHandle, interpreter_builder  # noqa: E402
 
 interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True)  # assertions are part of a kernel
+
+_patch_tensor = interpreter._patch_lang_tensor
+
+
+def _patch_tensor_with_index(tensor, scope):
+    """A scalar of the interpreter is an array of one element, of which NumPy 2.5 makes no int by itself."""
+    _patch_tensor(tensor, scope)
+    scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+
+interpreter._patch_lang_tensor = _patch_tensor_with_index
 
 FUNCTIONS = {
     "rint": torch.round, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2, "copysign": torch.copysign,

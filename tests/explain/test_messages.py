@@ -55,7 +55,7 @@ CASES = {
         f(torch.ones(2), torch.zeros(2))
     """,
     "conditional expression": "def f(x):\n    return x + 1 if x.sum() > 0 else x - 1\n\nf(torch.ones(2))",
-    "text of a tensor": 'def f(x):\n    y = x.sum()\n    return x + 1, f"{y:.2f} {y}"\n\nf(torch.ones(2))',
+    "text of a tensor": 'def f(x):\n    y = x.sum()\n    return x + 1, format(y, ".2f")\n\nf(torch.ones(2))',
     "while": "def f(x):\n    while x.abs().max() > 1:\n        x = x / 2\n    return x\n\nf(torch.full((2,), 3.0))",
     "if that keeps numbers and a count": """
         class Best:

@@ -15,7 +15,7 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -43,13 +43,12 @@ def without_compiler_imports() -> Iterator[None]:
         setattr(function, _MARK, function)
     for module, name, plain in replaced:
         setattr(module, name, plain)
-    stands_in = sys.modules.setdefault(_SYMBOLIC, _PLAIN_SIZES) is _PLAIN_SIZES
-    module_count = len(sys.modules)
+    sys.modules.setdefault(_SYMBOLIC, _PLAIN_SIZES)
     try:
         yield
     finally:
-        if stands_in:
-            _withdraw(module_count)
+        if sys.modules.get(_SYMBOLIC) is _PLAIN_SIZES:
+            del sys.modules[_SYMBOLIC]
         for (module, name, _), original in zip(replaced, originals, strict=True):
             setattr(module, name, original)
         for function in marked:
@@ -73,18 +72,6 @@ def without_saved_tensors_hooks() -> Iterator[None]:
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 
-def _withdraw(module_count: int) -> None:
-    """Take the stand-in away, and with it modules first imported meanwhile, which may have bound its functions."""
-    if sys.modules.get(_SYMBOLIC) is _PLAIN_SIZES:
-        del sys.modules[_SYMBOLIC]
-        module_count -= 1
-    for name in list(sys.modules)[module_count:]:
-        if getattr(sys.modules[name], "__name__", "").startswith("torch."):
-            bound = vars(sys.modules[name]).values()
-            if any(value is known for value in bound for known in vars(_PLAIN_SIZES).values() if callable(known)):
-                del sys.modules[name]
-
-
 def _plain_sizes() -> types.ModuleType:
     """What `symbolic_shapes` answers where all sizes are integers."""
     module = types.ModuleType(_SYMBOLIC)
@@ -104,8 +91,24 @@ def _plain_sizes() -> types.ModuleType:
     module.has_free_symbols = lambda _: False  # type: ignore[attr-defined]
     module.free_unbacked_symbols = lambda _: set()  # type: ignore[attr-defined]
     module.has_hint = lambda _: True  # type: ignore[attr-defined]
+    for name, answer in list(vars(module).items()):
+        if isinstance(answer, types.FunctionType):
+            setattr(module, name, _until_loaded(name, answer))
     module.__getattr__ = _from_the_real_one  # type: ignore[attr-defined]
     return module
+
+
+def _until_loaded(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain` while the real module is not loaded: a module of torch that is first imported meanwhile keeps the function, and
+    there are symbolic sizes only where the real one is.
+    """
+
+    @functools.wraps(plain)
+    def answer(*arguments: Any, **keywords: Any) -> Any:
+        real = sys.modules.get(_SYMBOLIC, _PLAIN_SIZES)
+        return (plain if real is _PLAIN_SIZES else getattr(real, name))(*arguments, **keywords)
+
+    return answer
 
 
 def _from_the_real_one(name: str) -> Any:
@@ -117,9 +120,12 @@ def _from_the_real_one(name: str) -> Any:
 
 
 _PLAIN_SIZES = _plain_sizes()
+_maybe_broadcast, _elementwise_dtypes = torch._refs._maybe_broadcast, common.elementwise_dtypes
 
 
-def _plain_maybe_broadcast(*operands: Any, preserve_cpu_scalar_tensors: object = True) -> tuple[Any, ...]:
+def _plain_maybe_broadcast(*operands: Any, preserve_cpu_scalar_tensors: bool = True) -> tuple[Any, ...]:
+    if torch._refs._maybe_broadcast is not _plain_maybe_broadcast:  # called by a module that was first imported meanwhile
+        return _maybe_broadcast(*operands, preserve_cpu_scalar_tensors=preserve_cpu_scalar_tensors)
     tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
     if not tensors:
         return operands
@@ -144,6 +150,8 @@ _Kind = common.ELEMENTWISE_TYPE_PROMOTION_KIND
 
 def _plain_elementwise_dtypes(*operands: Any, type_promotion_kind: Any) -> tuple[torch.dtype, torch.dtype]:
     """(dtype to compute in, dtype of the result), as torch._prims_common.elementwise_dtypes for concrete operands."""
+    if common.elementwise_dtypes is not _plain_elementwise_dtypes:  # as above
+        return _elementwise_dtypes(*operands, type_promotion_kind=type_promotion_kind)
     present = [operand for operand in operands if operand is not None]
     result = functools.reduce(_join, present[1:], present[0])
     dtype = result.dtype if isinstance(result, torch.Tensor) else _dtype_of_number(result)

@@ -40,9 +40,9 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
-from dynascope.capture.protocols.attributes import of_constant
+from dynascope.capture.protocols.attributes import bind, of_constant
 from dynascope.capture.protocols.classes import MISSING, lookup, member
-from dynascope.capture.reasons import DebuggerCall, ForeignCall, ForeignValue, ProgramRaises, is_report
+from dynascope.capture.reasons import DebuggerCall, ForeignCall, ForeignValue, ProgramRaises, TextOfTensor, is_report
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
@@ -96,9 +96,10 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
         return CALLABLE_OBJECTS[instance.cls](machine, instance, arguments, keywords)
     if issubclass(instance.cls, torch.nn.Module) and has_own_call(machine, instance):
         return call_module(machine, instance, arguments, keywords)
-    if lookup(instance.cls, "__call__") is MISSING:
+    entry = lookup(instance.cls, "__call__")
+    if entry is MISSING:
         raise machine.throw(TypeError, f"{instance.cls.__name__!r} object is not callable")
-    return call(machine, member(machine, instance.cls, "__call__", instance), [instance, *arguments], keywords)
+    return call(machine, bind(machine, instance, "__call__", entry), arguments, keywords)
 
 
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
@@ -335,6 +336,12 @@ def is_foldable(thing: Any) -> bool:
     return getattr(thing, "__objclass__", None) in FOLDABLE_TYPES
 
 
+def writes_text(thing: Any) -> bool:
+    """`format(x, ".2f")`, `"{:.2f}".format(x)`, `"%s %d" % (x, n)`."""
+    of_text = isinstance(getattr(thing, "__self__", None), str) or getattr(thing, "__objclass__", None) is str
+    return thing is format or (of_text and thing.__name__ in ("format", "format_map", "__mod__"))
+
+
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
     if (varying := number_call(machine, thing, arguments, keywords)) is not None:
         return varying
@@ -342,6 +349,8 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
     for value in (*known, *named.values()):
         if type(value) is NotConstant:
             if isinstance(value.value, TensorValue):
+                if writes_text(thing):
+                    raise Break(TextOfTensor(machine.expression()))
                 raise Break(
                     ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor")
                 )

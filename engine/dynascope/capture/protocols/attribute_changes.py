@@ -14,6 +14,7 @@ from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data, tensor_flags
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
+    bind,
     instance_attribute,
     module_table,
     own_dictionary,
@@ -77,9 +78,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     entry = lookup(value.cls, "__setattr__")
     if entry is torch.nn.Module.__setattr__ and sets_plainly(machine, value, name, item):
         return None
-    if isinstance(entry, types.FunctionType):
-        return machine.call(member(machine, value.cls, "__setattr__", value), [value, ConstantValue(name), item])
-    if isinstance(entry, types.WrapperDescriptorType) and entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
+    if not isinstance(entry, types.WrapperDescriptorType):
+        return machine.call(bind(machine, value, "__setattr__", entry), [ConstantValue(name), item])
+    if entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
         raise Break(UnsupportedAttribute(value.cls.__name__, name))
     return set_plain(machine, value, name, item)
 
@@ -198,9 +199,9 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
     if not isinstance(value, InstanceValue) or issubclass(value.cls, OPAQUE):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     entry = lookup(value.cls, "__delattr__")
-    if isinstance(entry, types.FunctionType):
+    if not isinstance(entry, types.WrapperDescriptorType):
         if entry is not torch.nn.Module.__delattr__:
-            return machine.call(member(machine, value.cls, "__delattr__", value), [value, ConstantValue(name)])
+            return machine.call(bind(machine, value, "__delattr__", entry), [ConstantValue(name)])
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     found = lookup(value.cls, name)

@@ -77,6 +77,8 @@ if TYPE_CHECKING:
 
 PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+PYBIND_METHOD = type(torch._C.ScriptMethod.__dict__["__call__"])
+"""What binds a method of a class that was made by pybind11."""
 # Classes in C that look attributes up in a way of their own.
 OPAQUE = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
@@ -234,7 +236,7 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     kind = type(entry)
     if kind is types.FunctionType:
         return MethodValue(member(machine, cls, name, value), value)
-    if kind in C_METHODS:
+    if kind in C_METHODS or kind is PYBIND_METHOD:
         return MethodValue(ConstantValue(entry), value)
     if kind is functools._lru_cache_wrapper:
         return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)

@@ -19,7 +19,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.classes import MISSING, lookup, member
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
-from dynascope.capture.reasons import ForeignValue, ProgramRaises
+from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
@@ -179,6 +179,8 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
     if op.in_place_method is not None and not isinstance(left, TensorValue):
         # `n += tensor` gives `n` another value: in a graph's code it would overwrite the number.
         op = PLAIN_BY_METHOD[op.method]
+    if op.method == "__mod__" and isinstance(left, ConstantValue) and isinstance(left.value, str):
+        raise Break(TextOfTensor(machine.expression()))
     return apply_function(machine, op.function, [left, right], {})
 
 
