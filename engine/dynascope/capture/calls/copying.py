@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import copyreg
-import types
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +13,7 @@ from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.protocols import attributes, gradients
-from dynascope.capture.protocols.classes import MISSING, is_like_plain, lookup, member
+from dynascope.capture.protocols.classes import MISSING, has_python_method, is_like_plain, lookup
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, DictValue, InstanceValue, TensorValue, TupleValue, Value
@@ -30,13 +29,12 @@ def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) != 2 or machine.object_of(arguments[1]) < 2 or not isinstance(value, InstanceValue):
         raise cannot()
     own = lookup(value.cls, "__reduce__")
-    if isinstance(own, types.FunctionType):
-        return machine.call_now(member(machine, value.cls, "__reduce__", value), [value])
+    if has_python_method(value.cls, "__reduce__"):
+        return machine.call_now(attributes.special(machine, value, "__reduce__"), [])
     if own is not object.__reduce__ or not is_plain(value):
         raise cannot()
-    state = lookup(value.cls, "__getstate__")
-    if isinstance(state, types.FunctionType):
-        content = machine.call_now(member(machine, value.cls, "__getstate__", value), [value])
+    if has_python_method(value.cls, "__getstate__"):
+        content = machine.call_now(attributes.special(machine, value, "__getstate__"), [])
     else:
         content = attributes.get_now(machine, value, "__dict__")
     make = machine.outside.fixed(copyreg.__newobj__, "__newobj__")  # type: ignore[attr-defined]

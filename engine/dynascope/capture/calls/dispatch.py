@@ -40,8 +40,8 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
-from dynascope.capture.protocols.attributes import bind, of_constant
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.attributes import of_constant, special
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import DebuggerCall, ForeignCall, ForeignValue, ProgramRaises, TextOfTensor, is_report
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
@@ -96,10 +96,9 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
         return CALLABLE_OBJECTS[instance.cls](machine, instance, arguments, keywords)
     if issubclass(instance.cls, torch.nn.Module) and has_own_call(machine, instance):
         return call_module(machine, instance, arguments, keywords)
-    entry = lookup(instance.cls, "__call__")
-    if entry is MISSING:
+    if lookup(instance.cls, "__call__") is MISSING:
         raise machine.throw(TypeError, f"{instance.cls.__name__!r} object is not callable")
-    return call(machine, bind(machine, instance, "__call__", entry), arguments, keywords)
+    return call(machine, special(machine, instance, "__call__"), arguments, keywords)
 
 
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
@@ -149,9 +148,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     told = (*arguments, *keywords.values())
     if numpy_numbers.makes_number(thing) or (numpy_numbers.is_function(thing) and all(is_of_numbers(machine, each) for each in told)):
         return by_numpy(machine, thing, arguments, keywords)
-    entry = lookup(type(thing), "__call__")
-    if isinstance(entry, types.FunctionType):
-        return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
+    if has_python_method(type(thing), "__call__"):
+        return call(machine, special(machine, function, "__call__"), arguments, keywords)
     raise Break(foreign(machine, thing))
 
 
@@ -412,9 +410,8 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
         return value
     if cls.__module__ in OF_SETTINGS and (made := make_module(machine, cls, arguments, keywords)) is not None:
         return made
-    metaclass_call = lookup(type(cls), "__call__")
-    if isinstance(metaclass_call, types.FunctionType):
-        return call(machine, member(machine, type(cls), "__call__", function), [function, *arguments], keywords)
+    if has_python_method(type(cls), "__call__"):
+        return call(machine, special(machine, function, "__call__"), arguments, keywords)
     return construct_by_protocol(machine, function, arguments, keywords)
 
 

@@ -14,7 +14,8 @@ from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.iteration import (
     BUILTIN_ITERATORS,
     advance,
@@ -170,9 +171,9 @@ def enumerate_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
 def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     value = machine.known(arguments[0])
     if isinstance(value, InstanceValue) and lookup(value.cls, "__reversed__") is not MISSING:
-        return machine.call(member(machine, value.cls, "__reversed__", value), [value])
+        return machine.call(special(machine, value, "__reversed__"), [])
     if isinstance(value, InstanceValue) and is_sequence_of_its_own(value.cls):
-        count = index_in(machine, machine.call_now(member(machine, value.cls, "__len__", value), [value]))
+        count = index_in(machine, machine.call_now(special(machine, value, "__len__"), []))
         if count < 0:
             raise Break(ProgramRaises("ValueError", machine.expression()))
         return equivalents.enter(machine, equivalents.reversed_, [value, ConstantValue(count)])
@@ -188,7 +189,7 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
 
 def is_sequence_of_its_own(cls: type) -> bool:
     """Whether both methods that `reversed` asks for are Python."""
-    return all(isinstance(lookup(cls, name), types.FunctionType) for name in ("__len__", "__getitem__"))
+    return all(has_python_method(cls, name) for name in ("__len__", "__getitem__"))
 
 
 def reversed_class(value: Value) -> type:

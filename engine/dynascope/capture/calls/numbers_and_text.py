@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +13,8 @@ from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break
@@ -54,7 +54,7 @@ def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords
         name = f"__{cls.__name__}__"
         if lookup(value.cls, name) is MISSING or len(arguments) + len(keywords) > 1:
             raise Break(ForeignValue(value.cls.__name__, machine.expression()))
-        made = machine.known(machine.call_now(member(machine, value.cls, name, value), [value]))
+        made = machine.known(machine.call_now(special(machine, value, name), []))
         if not (isinstance(made, ConstantValue) and type(made.value) is cls):
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return made
@@ -128,8 +128,8 @@ def _no_text(machine: Machine, value: Value) -> Reason:
 
 def instance_text(machine: Machine, conversion: str, value: InstanceValue | TupleValue) -> Value:
     for name in ("__str__", "__repr__") if conversion == "str" else ("__repr__",):
-        if isinstance(lookup(value.cls, name), types.FunctionType):
-            return as_text(machine, machine.call_now(member(machine, value.cls, name, value), [value]))
+        if has_python_method(value.cls, name):
+            return as_text(machine, machine.call_now(special(machine, value, name), []))
     if isinstance(value, InstanceValue) and issubclass(value.cls, BaseException) and value.object is None:
         known = [constant_of(each) for each in value.arguments]
         if not any(type(each) is NotConstant for each in known):
@@ -148,8 +148,8 @@ def as_text(machine: Machine, value: Value) -> Value:
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     value = machine.known(value)
     if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
-        if isinstance(lookup(value.cls, "__format__"), types.FunctionType):
-            made = machine.call_now(member(machine, value.cls, "__format__", value), [value, specification])
+        if has_python_method(value.cls, "__format__"):
+            made = machine.call_now(special(machine, value, "__format__"), [specification])
             return as_text(machine, made)
         value = instance_text(machine, "str", value)
     known = constant_of(value)
@@ -182,7 +182,7 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
     if isinstance(value, InstanceValue):
         if lookup(value.cls, name) is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
-        return machine.call(member(machine, value.cls, name, value), [value, *arguments[1:]])
+        return machine.call(special(machine, value, name), arguments[1:])
     return compute(machine, function, tuple(machine.object_of(each) for each in arguments))
 
 

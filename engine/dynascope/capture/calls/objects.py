@@ -127,7 +127,7 @@ def with_name(classes: tuple) -> str:
 
 def asks_users_code(cls: type) -> bool:
     """Whether `isinstance` runs Python code of the object's class, which may say that it is of another one."""
-    return isinstance(lookup(cls, "__getattribute__"), types.FunctionType) or lookup(cls, "__class__") is not OWN_CLASS
+    return has_python_method(cls, "__getattribute__") or lookup(cls, "__class__") is not OWN_CLASS
 
 
 OWN_CLASS = object.__dict__["__class__"]

@@ -11,7 +11,7 @@ from typing import Any
 from dynascope.capture.calls.objects import is_subclass
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
-from dynascope.capture.protocols.attributes import bind
+from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
@@ -94,8 +94,8 @@ def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any
             raise machine.throw(TypeError, text)
     if not isinstance(manager, InstanceValue):
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    frame.push(bind(machine, manager, "__exit__", lookup(cls, "__exit__")))
-    return machine.call(bind(machine, manager, "__enter__", lookup(cls, "__enter__")), [])
+    frame.push(special(machine, manager, "__exit__"))
+    return machine.call(special(machine, manager, "__enter__"), [])
 
 
 @operation("LOAD_SPECIAL")
@@ -108,7 +108,7 @@ def load_special(machine: Machine, frame: Frame, instruction: Instruction) -> No
         if name == "__exit__" and MISSING not in (lookup(cls, "__aenter__"), lookup(cls, "__aexit__")):
             message += " but it supports the asynchronous context manager protocol. Did you mean to use 'async with'?"
         raise machine.throw(TypeError, message)
-    frame.push(bind(machine, manager, name, lookup(cls, name)))
+    frame.push(special(machine, manager, name))
     frame.push(NULL)
 
 

@@ -14,20 +14,20 @@ from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data, tensor_flags
 from dynascope.capture.protocols.attributes import (
     OPAQUE,
-    bind,
     instance_attribute,
     module_table,
     own_dictionary,
     property_part,
+    special,
 )
 from dynascope.capture.protocols.classes import (
     MISSING,
     acts_as,
     descriptor_source,
+    has_python_method,
     is_data_descriptor,
     is_made,
     lookup,
-    member,
 )
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
@@ -78,8 +78,8 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     entry = lookup(value.cls, "__setattr__")
     if entry is torch.nn.Module.__setattr__ and sets_plainly(machine, value, name, item):
         return None
-    if not isinstance(entry, types.WrapperDescriptorType):
-        return machine.call(bind(machine, value, "__setattr__", entry), [ConstantValue(name), item])
+    if has_python_method(value.cls, "__setattr__"):
+        return machine.call(special(machine, value, "__setattr__"), [ConstantValue(name), item])
     if entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
         raise Break(UnsupportedAttribute(value.cls.__name__, name))
     return set_plain(machine, value, name, item)
@@ -131,7 +131,7 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
         kind = type(entry)
         if isinstance(getattr(kind, "__set__", None), types.FunctionType):
             descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
-            return machine.call(member(machine, kind, "__set__", descriptor), [descriptor, value, item])
+            return machine.call(special(machine, descriptor, "__set__"), [value, item])
         if kind is not types.MemberDescriptorType and not (
             issubclass(value.cls, BaseException) and name.startswith("__")
         ):
@@ -199,9 +199,9 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
     if not isinstance(value, InstanceValue) or issubclass(value.cls, OPAQUE):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     entry = lookup(value.cls, "__delattr__")
-    if not isinstance(entry, types.WrapperDescriptorType):
+    if has_python_method(value.cls, "__delattr__"):
         if entry is not torch.nn.Module.__delattr__:
-            return machine.call(bind(machine, value, "__delattr__", entry), [ConstantValue(name)])
+            return machine.call(special(machine, value, "__delattr__"), [ConstantValue(name)])
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     found = lookup(value.cls, name)
@@ -227,4 +227,4 @@ def delete_by_descriptor(machine: Machine, value: InstanceValue, name: str, entr
     if not isinstance(getattr(kind, "__delete__", None), types.FunctionType):
         raise Break(UnsupportedAttribute(value.cls.__name__, name))
     descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
-    return machine.call(member(machine, kind, "__delete__", descriptor), [descriptor, value])
+    return machine.call(special(machine, descriptor, "__delete__"), [value])

@@ -26,6 +26,7 @@ from dynascope.capture.protocols.classes import (
     MISSING,
     acts_as,
     descriptor_source,
+    has_python_method,
     is_data_descriptor,
     is_made,
     lookup,
@@ -43,7 +44,7 @@ from dynascope.capture.protocols.presence import (
     not_in_tables,
 )
 from dynascope.capture.protocols.slots import slot
-from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     DELETED,
@@ -114,8 +115,8 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     cls = value.python_type
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))
-    if isinstance(lookup(cls, "__getattribute__"), types.FunctionType):
-        found = machine.call(member(machine, cls, "__getattribute__", value), [value, ConstantValue(name)])
+    if has_python_method(cls, "__getattribute__"):
+        found = machine.call(special(machine, value, "__getattribute__"), [ConstantValue(name)])
     else:
         try:
             found = own_attribute(machine, value, name)
@@ -261,10 +262,18 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     return machine.outside.lazy(entry, member_source(machine, cls, name, value))
 
 
+def special(machine: Machine, value: Value, name: str) -> Value:
+    """The method that Python's own syntax asks for: its class's, bound as any entry is, whatever the object holds under the name."""
+    entry = lookup(value.python_type, name)
+    if entry is None:  # how a class says that it has none
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return machine.finish(bind(machine, value, name, entry))
+
+
 def by_descriptor(machine: Machine, cls: type, name: str, entry: Any, asked: list[Value]) -> Any:
     """What the `__get__` of the program's own descriptor gives, asked for an object (None for the class itself) and its class."""
     descriptor = machine.outside.realize(entry, descriptor_source(machine, cls, name, None))
-    return machine.call(member(machine, type(entry), "__get__", descriptor), [descriptor, *asked])
+    return machine.call(special(machine, descriptor, "__get__"), asked)
 
 
 def property_part(machine: Machine, value: Value, name: str, part: str) -> Value:
@@ -290,8 +299,8 @@ def fallback(machine: Machine, value: Value, name: str) -> Any:
     is_absent(machine, value, name)
     if entry is torch.nn.Module.__getattr__ and isinstance(value, InstanceValue):
         return module_member(machine, value, name)
-    if isinstance(entry, types.FunctionType):
-        return machine.call(member(machine, cls, "__getattr__", value), [value, ConstantValue(name)])
+    if has_python_method(cls, "__getattr__"):
+        return machine.call(special(machine, value, "__getattr__"), [ConstantValue(name)])
     if entry is not MISSING:
         raise Break(UnsupportedAttribute(cls.__name__, name))
     raise missing(machine, value, name)

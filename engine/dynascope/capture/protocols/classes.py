@@ -88,7 +88,16 @@ def owner_of(cls: type, name: str) -> type:
 
 
 def has_python_method(cls: type, name: str) -> bool:
-    return isinstance(lookup(cls, name), types.FunctionType)
+    """Whether a special method is the program's own: a function, or whatever else it wrote there in its place."""
+    entry = lookup(cls, name)
+    return entry is not MISSING and not isinstance(entry, NATIVE)
+
+
+NATIVE = (
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.BuiltinFunctionType),
+)
+"""What code in C puts into classes."""
 
 
 def acts_as(entry: Any, kind: type, method: str = "__get__") -> bool:

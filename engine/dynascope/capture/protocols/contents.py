@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING
 
 from dynascope.capture.guard_log import is_fixed
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.values import DictValue, InstanceValue, ListValue, Value
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def base_in_c(cls: type) -> type | None:
     base = next((base for base in cls.__mro__ if base in CONTAINERS), None)
     if base is None or issubclass(cls, collections.defaultdict) or (base is collections.deque and cls is not base):
         return None
-    return None if base is list and isinstance(lookup(cls, "__len__"), types.FunctionType) else base
+    return None if base is list and has_python_method(cls, "__len__") else base
 
 
 def is_deque(contents: ListValue) -> bool:

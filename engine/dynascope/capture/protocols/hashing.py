@@ -5,10 +5,9 @@ A constant is itself; an object compared by identity is its value; a tuple is th
 
 from __future__ import annotations
 
-import types
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -73,5 +72,4 @@ def refusal(machine: Machine, python_type: type, *words: Any) -> Raised | Break:
 def hashes_by_identity(value: Value) -> bool:
     if not isinstance(value, InstanceValue):
         return False
-    entry = lookup(value.cls, "__hash__")
-    return not isinstance(entry, types.FunctionType) and lookup(value.cls, "__eq__") is object.__eq__
+    return not has_python_method(value.cls, "__hash__") and lookup(value.cls, "__eq__") is object.__eq__

@@ -11,6 +11,7 @@ from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attribute_changes, lists
+from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
@@ -74,7 +75,7 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
     is_known = issubclass(cls, torch.Tensor) or contents_of(machine, container) is not None
     if not has_python_method(cls, name) and not is_known:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    return machine.call(member(machine, cls, name, container), [container, *arguments])
+    return machine.call(special(machine, container, name), arguments)
 
 
 def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value) -> Value:
@@ -118,8 +119,10 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
         if isinstance(known, ConstantValue):
             return operator.index(known.value)
         raise Break(DataDependentValue(machine.expression(), "__index__"))
+    if isinstance(key, InstanceValue) and issubclass(key.cls, int):  # it is an index itself, whatever its `__index__` says
+        raise Break(ForeignValue(key.cls.__name__, machine.expression()))
     if isinstance(key, InstanceValue) and lookup(key.cls, "__index__") is not MISSING:
-        made = machine.known(machine.call_now(member(machine, key.cls, "__index__", key), [key]))
+        made = machine.known(machine.call_now(special(machine, key, "__index__"), []))
         if isinstance(made, ConstantValue) and type(made.value) is int:
             return made.value
     raise Break(ProgramRaises("TypeError", machine.expression()))
@@ -130,8 +133,7 @@ def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
     if found is not None:
         return found[1]
     if dictionary.instance is not None and lookup(dictionary.instance.cls, "__missing__") is not MISSING:
-        missing = member(machine, dictionary.instance.cls, "__missing__", dictionary.instance)
-        return machine.call(missing, [dictionary.instance, key])
+        return machine.call(special(machine, dictionary.instance, "__missing__"), [key])
     factory = machine.realize(dictionary.default_factory)
     if factory is not NONE and not (isinstance(factory, ConstantValue) and factory.value is None):
         made = machine.call_now(factory, [])
@@ -281,8 +283,7 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     if isinstance(container, InstanceValue) and (
         has_python_method(container.cls, "__contains__") or contents_of(machine, container) is not None
     ):
-        method = member(machine, container.cls, "__contains__", container)
-        return truth(machine, machine.call_now(method, [container, item]))
+        return truth(machine, machine.call_now(special(machine, container, "__contains__"), [item]))
     in_c = isinstance(container, InstanceValue) and lookup(container.cls, "__contains__") is not MISSING
     if in_c or isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
         raise Break(ForeignValue(container.python_type.__name__, machine.expression()))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup, member
+from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.outside_iterators import is_spoiled
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
@@ -84,7 +85,7 @@ def is_iterable(value: Value) -> bool:
 def by_method(machine: Machine, value: Value) -> Value:
     cls = value.python_type
     if has_python_method(cls, "__iter__") or issubclass(cls, torch.Tensor) or contents_of(machine, value) is not None:
-        made = machine.realize(machine.call_now(member(machine, cls, "__iter__", value), [value]))
+        made = machine.realize(machine.call_now(special(machine, value, "__iter__"), []))
         if lookup(made.python_type, "__next__") is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return made
@@ -225,7 +226,7 @@ def call_next(machine: Machine, value: Value) -> Value:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     if cls in BUILTIN_ITERATORS:
         check_short(machine, value)
-    return machine.call_now(member(machine, cls, "__next__", value), [value])
+    return machine.call_now(special(machine, value, "__next__"), [])
 
 
 def elements(machine: Machine, value: Value) -> list[Value]:

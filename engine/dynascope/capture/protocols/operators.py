@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import operator
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ import torch
 
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break, Raised
@@ -141,7 +141,7 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
 
     if type(left.value) in LITERAL_TYPES and type(right.value) in LITERAL_TYPES:
         return compute(machine, op.function, (left.value, right.value))
-    if any(isinstance(lookup(type(side.value), op.method), types.FunctionType) for side in (left, right)):
+    if any(has_python_method(type(side.value), op.method) for side in (left, right)):
         return by_methods(machine, op, left, right)
     for side in (left, right):
         if not is_pure_type(side.value) and not is_compared_in_c(side.value, op) and not is_inherited(side.value, op):
@@ -306,7 +306,7 @@ def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> 
         opposite = entry is object.__ne__
         if opposite:
             name, entry = "__eq__", lookup(instance.python_type, "__eq__")
-        if entry is MISSING or entry is None or entry is object.__eq__:
+        if entry is MISSING or entry is object.__eq__:
             continue
         if entry in UNANSWERED:
             continue
@@ -314,14 +314,10 @@ def first_answer(machine: Machine, attempts: list[tuple[str, Value, Value]]) -> 
             continue
         if isinstance(other, InstanceValue) and instance.python_type in NUMBERS and not issubclass(other.cls, NUMBERS):
             continue  # a number in C has no answer to an object
-        result = machine.realize(machine.call_now(method_value(machine, instance, name), [instance, other]))
+        result = machine.realize(machine.call_now(special(machine, instance, name), [other]))
         if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
             return boolean(not truth(machine, result)) if opposite else result
     return None
-
-
-def method_value(machine: Machine, instance: Value, name: str) -> Value:
-    return member(machine, instance.python_type, name, instance)
 
 
 def unary(machine: Machine, op: Operator, value: Value) -> Any:
@@ -343,7 +339,7 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
     if lookup(value.python_type, op.method) is MISSING:
         sign = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}[op.method]
         raise machine.throw(TypeError, f"bad operand type for unary {sign}: {value.python_type.__name__!r}")
-    return machine.call(method_value(machine, value, op.method), [value])
+    return machine.call(special(machine, value, op.method), [])
 
 
 def compare(machine: Machine, symbol: str, left: Value, right: Value) -> Any:

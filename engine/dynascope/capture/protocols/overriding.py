@@ -21,7 +21,7 @@ from torch.utils._device import DeviceContext
 
 from dynascope.capture.protocols.classes import lookup, member
 from dynascope.capture.protocols.stand_ins import Asked, asked, overrides
-from dynascope.capture.reasons import ProgramRaises, TensorAttribute, TensorSubclass
+from dynascope.capture.reasons import ForeignValue, ProgramRaises, TensorAttribute, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NOT_IMPLEMENTED,
@@ -212,6 +212,8 @@ def method_of(machine: Machine, owner: InstanceValue) -> Value:
     function = member(machine, owner.cls, "__torch_function__", owner)
     if isinstance(entry, classmethod):
         return MethodValue(function, class_value(machine, owner.cls, [owner]))
+    if not isinstance(entry, (staticmethod, types.FunctionType)):
+        raise Break(ForeignValue(type(entry).__name__, machine.expression()))
     return function if isinstance(entry, staticmethod) else MethodValue(function, owner)
 
 

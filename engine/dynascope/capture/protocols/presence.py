@@ -12,7 +12,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import InstanceValue, Value
@@ -44,7 +44,7 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
     if value.source is None or name in value.attributes:
         return
     if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
-        if isinstance(lookup(value.cls, "__getattribute__"), types.FunctionType):
+        if has_python_method(value.cls, "__getattribute__"):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         machine.guards.add(value.source, HasNoAttribute(name))
     elif lookup(value.cls, "__dict__") is not MISSING:

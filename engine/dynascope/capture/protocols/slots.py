@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols import overriding
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.presence import is_there, missing, not_in_instance
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -62,11 +62,11 @@ def place_in_sequence(cls: type, name: str) -> int | None:
 
 
 def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
-    if value.object is not None and isinstance(lookup(value.cls, "__getattribute__"), types.FunctionType):
+    if value.object is not None and has_python_method(value.cls, "__getattribute__"):
         # The guard would run the user's own code.
         raise Break(UnsupportedAttribute(value.cls.__name__, name))
     if not is_set(value, name):
-        if value.object is not None and isinstance(lookup(value.cls, "__getattr__"), types.FunctionType):
+        if value.object is not None and has_python_method(value.cls, "__getattr__"):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
         raise missing(machine, value, name)

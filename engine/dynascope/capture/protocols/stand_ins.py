@@ -74,7 +74,8 @@ def asked(
     torch._C._set_torch_function_state(state)
     try:
         with _Asking():
-            function(*given, **named)
+            # An empty dictionary would be told as one, where the program's call is told without.
+            function(*given, **named) if named else function(*given)
     except _Told as signal:
         told, classes, *rest = signal.told
         return Asked(

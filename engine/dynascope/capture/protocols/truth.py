@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
-from dynascope.capture.protocols.classes import MISSING, lookup, member
+from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -56,7 +57,7 @@ def truth(machine: Machine, value: Value) -> bool:
 
 def instance_truth(machine: Machine, value: InstanceValue) -> bool:
     if lookup(value.cls, "__bool__") is not MISSING:
-        answer = machine.known(machine.call_now(member(machine, value.cls, "__bool__", value), [value]))
+        answer = machine.known(machine.call_now(special(machine, value, "__bool__"), []))
         if not (isinstance(answer, ConstantValue) and type(answer.value) is bool):
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return answer.value
@@ -68,7 +69,7 @@ def instance_truth(machine: Machine, value: InstanceValue) -> bool:
 
 def length_of(machine: Machine, value: Value) -> ConstantValue | SymbolicNumber:
     """What `__len__` gives, which must be a length. That of a tensor that it holds may vary."""
-    answer = machine.realize(machine.call_now(member(machine, value.python_type, "__len__", value), [value]))
+    answer = machine.realize(machine.call_now(special(machine, value, "__len__"), []))
     varies = isinstance(answer, SymbolicNumber) and answer.python_type is int and not machine.sizes.is_late(answer)
     if varies and answer.size >= 0:
         return answer
