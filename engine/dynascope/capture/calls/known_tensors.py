@@ -25,7 +25,22 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_ELEMENTS = 64, 4096
 MADE_OF_NUMBERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "getitem"})
-"""Functions without an operator of their name."""
+TYPES = frozenset({"bool", "byte", "char", "short", "int", "long", "half", "bfloat16", "float", "double", "type", "cpu"})
+"""Functions and methods without an operator of their name."""
+PYTHONS = {
+    operator.truediv: "true_divide",
+    operator.floordiv: "floor_divide",
+    operator.mod: "remainder",
+    operator.and_: "bitwise_and",
+    operator.or_: "bitwise_or",
+    operator.xor: "bitwise_xor",
+    operator.lshift: "bitwise_left_shift",
+    operator.rshift: "bitwise_right_shift",
+    operator.inv: "bitwise_not",
+    operator.invert: "bitwise_not",
+    operator.pos: "positive",
+}
+"""Python's operators whose names torch's have not."""
 NUMBERS = (bool, int, float)
 
 
@@ -83,8 +98,8 @@ def is_known(node: fx.Node) -> bool:
 
 
 def repeats(target: Any) -> bool:
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    if name in MADE_OF_NUMBERS:
+    name = target if isinstance(target, str) else PYTHONS.get(target) or getattr(target, "__name__", "")
+    if name in MADE_OF_NUMBERS or (isinstance(target, str) and name in TYPES):
         return True
     overloads = overloads_of(name)
     uncertain = (torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape)
