@@ -54,6 +54,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     profiling,
     recurrent,
     scattered_parts,
+    short_time_fourier,
     torch_state,
     transforms,
     views_in_place,

@@ -288,6 +288,8 @@ class Operation:
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+        if not written:
+            known_tensors.note_birth(node, example)
         if written or self.has_effect():
             self.machine.graph.keep(node)
             node.meta["writes"] = tuple(tensor.node for tensor in written)
