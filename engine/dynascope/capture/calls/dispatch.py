@@ -17,7 +17,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import known_tensors, numpy_calls, python, tensors_of_numbers
+from dynascope.capture.calls import draws, known_tensors, numpy_calls, python, tensors_of_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
@@ -151,6 +151,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     entry = lookup(type(thing), "__call__")
     if isinstance(entry, types.FunctionType):
         return call(machine, member(machine, type(thing), "__call__", function), [function, *arguments], keywords)
+    if (number := draws.of_method(machine, thing, arguments, keywords)) is not None:
+        return number
     raise Break(foreign(machine, thing))
 
 
