@@ -114,6 +114,21 @@ def repeats(target: Any) -> bool:
     )
 
 
+def expression_of(node: Any) -> Any:
+    """The same for nodes that compute the same elements: `labels != -1` written twice, of what nobody wrote to in between."""
+    if isinstance(node, (list, tuple)):
+        return type(node), tuple(map(expression_of, node))
+    if isinstance(node, slice):
+        return slice, *map(expression_of, (node.start, node.stop, node.step))
+    if not isinstance(node, fx.Node):
+        return type(node), repr(node)
+    is_computed = node.op in ("call_function", "call_method") and "versions" in node.meta and "out" not in node.kwargs
+    if not is_computed or node.meta.keys() & {"late", "size", "written", "writes"} or not repeats(node.target):
+        return node
+    named = tuple((name, expression_of(each)) for name, each in sorted(node.kwargs.items()))
+    return node.target, tuple(map(expression_of, node.args)), named, node.meta["versions"]
+
+
 def forget(machine: Machine, tensor: TensorValue) -> None:
     """Something is written there whose kernel for meta tensors counts no version."""
     if not is_known(tensor.node):

@@ -268,8 +268,9 @@ def counted_before(machine: Machine, operation: Operation, counted: torch.Tensor
 
 
 def key_of(operation: Operation, counted: torch.Tensor) -> tuple:
-    """A mask and how often it had been written to."""
-    return next(tensor.node for tensor in operation.tensors if tensor.example is counted), counted._version
+    """How a mask is computed, and how often it had been written to."""
+    node = next(tensor.node for tensor in operation.tensors if tensor.example is counted)
+    return known_tensors.expression_of(node), counted._version
 
 
 def same_devices(operation: Operation) -> bool:

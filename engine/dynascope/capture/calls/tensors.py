@@ -275,6 +275,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         for tensor in self.undeclared_writes():
+            self.machine.journal.set(self.machine, "uncounted", self.machine.uncounted + 1)
             known_tensors.forget(self.machine, tensor)
             written += [] if any(each is tensor for each in written) else [tensor]
         tensor_data.check_not_written(self.machine, written)
@@ -288,6 +289,7 @@ class Operation:
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+        node.meta["versions"] = (*versions, self.machine.uncounted)
         if not written:
             known_tensors.note_birth(node, example)
         if written or self.has_effect():
