@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import deciding_programs
 import dynascope
 import library_programs
 import model_programs
@@ -36,7 +37,9 @@ from results import write_section
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-_PROGRAMS = (model_programs, library_programs, text_programs, sense_programs, picture_programs, training_programs)
+_PROGRAMS = (
+    model_programs, library_programs, text_programs, sense_programs, picture_programs, training_programs, deciding_programs
+)  # fmt: skip
 FAMILIES = {family.__name__.removeprefix("of_"): family for programs in _PROGRAMS for family in programs.FAMILIES}
 COLUMNS = ["program", "our graphs", "breaks", "answer", "torch.compile's graphs", "breaks", "answer"]
 KERNEL_COLUMNS = ["program", "graphs", "graphs without kernels", "breaks", "answer"]

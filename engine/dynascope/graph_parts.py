@@ -65,7 +65,9 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
         size = node.meta.get("size")
         if is_computed_number(node) and size.kind is float and is_late_number(size):
             node.meta["size"], node.meta["late"] = late_root(size), True
-    levels = levels_of(nodes) if levels is None else levels
+    if levels is None:
+        leave_gradients_to_autograd(nodes)
+        levels = levels_of(nodes)
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
         own = [node for node in levels if levels[node] == level]
@@ -76,7 +78,9 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
     parts = [part for part in parts if not all(map(sets_grad_mode, part.nodes))]
     modes = grad_modes(nodes)
     for part in parts:
-        part.grad_modes = modes.get(part.nodes[0], (None, None))[0], modes.get(part.nodes[-1], (None, None))[1]
+        begins = modes.get(part.nodes[0], (None, None))[0]
+        # What sets it back may be another part's: numbers that leave the graph are computed at its end, wherever they were asked for.
+        part.grad_modes = begins, next((modes[node][1] for node in reversed(part.nodes) if sets_grad_mode(node)), begins)
     for part in parts:
         part.inputs = list(needed(part.nodes, nodes))
     for at, part in enumerate(parts):
@@ -145,20 +149,42 @@ def levels_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, int]:
         if node.op == "placeholder" or is_computed_number(node):
             available[node] = max((available[other] for other in read), default=0)
             continue
-        if is_late(node):
+        if runs_apart(node):
             level = max((available[other] - is_number_or_late(other) for other in read), default=0)
         else:
             level = max((available[other] for other in read), default=0)
         if keeps_order:
-            latest = level = latest + (has_passed_late and not is_late(node))
-            has_passed_late = is_late(node)
+            latest = level = latest + (has_passed_late and not runs_apart(node))
+            has_passed_late = runs_apart(node)
         levels[node] = max(level, 0)
-        available[node] = levels[node] + is_late(node)
+        available[node] = levels[node] + runs_apart(node)
     return levels
 
 
 def is_number_or_late(node: fx.Node) -> bool:
-    return is_late(node) or is_computed_number(node)
+    return runs_apart(node) or is_computed_number(node)
+
+
+def leave_gradients_to_autograd(nodes: Sequence[fx.Node]) -> None:
+    """Where gradients lead through several parts autograd takes them, between two parts: each part is a node to it."""
+    for node in nodes:
+        if node.target is gradients and not runs_apart(node):
+            levels = levels_of(nodes)
+            if any(runs_apart(each) or levels.get(each) != levels[node] for each in differentiated(node)):
+                run_apart(node)
+
+
+def differentiated(node: fx.Node) -> Iterator[fx.Node]:
+    """The operations that lead to what `gradients` differentiates, of those that autograd remembers."""
+    pending, seen = list(node.all_input_nodes), set()
+    while pending:
+        each = pending.pop()
+        if each in seen or each.op == "placeholder" or "size" in each.meta:
+            continue
+        seen.add(each)
+        if _requires_grad(each):
+            yield each
+            pending += each.all_input_nodes
 
 
 def is_ordered(node: fx.Node) -> bool:
@@ -253,7 +279,7 @@ def describe(part: Part, scope: Scope) -> None:
     """Says of what operators with late results give what it is for all sizes, asking at several."""
     worlds = None
     for node in part.nodes:
-        if "apart" in node.meta and scope.roots:
+        if "apart" in node.meta and scope.roots and not is_gradient_of_fixed(node):
             node.meta["unknown"] = True
         late = node.meta.get("late_result")
         if late is None:
@@ -271,6 +297,13 @@ def describe(part: Part, scope: Scope) -> None:
         for item in node.users:
             if item.target is operator.getitem and "late" in item.meta:
                 _say(item, [result[item.args[1]] for result in results], worlds)
+
+
+def is_gradient_of_fixed(node: fx.Node) -> bool:
+    """Whether it is the gradient of what is as large at each call, and so is itself."""
+    if node.target is not operator.getitem or node.args[0].target is not gradients:
+        return False
+    return "sizes" not in node.args[0].args[1][node.args[1]].meta
 
 
 def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from torch._C import _autograd
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
+from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.plan import PASSES
 from dynascope.capture.raising import may_raise, operator_name, refused_by_real_tensors_only
 
@@ -51,6 +52,7 @@ def repeatable(
     nodes = list(captured.module.graph.nodes)
     can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
+    hosts = tuple({node.target.module: node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes
@@ -58,14 +60,14 @@ def repeatable(
     if not can_raise and not refusable:
         if writes_inputs and captured.written:
             return function, False
-        return (undone_once(function) if draws else function), True
+        return (undone_once(function, hosts) if draws else function), True
     if any(own_operators(node.target) for node in nodes):
         # What the program's own operators do besides cannot be taken back.
         return function, False
     if writes_inputs or draws:
         leaves = any(operator_name(node) == "as_strided" for node in nodes)
         copy = (copy_of_storage if leaves else copy_of_elements) if writes_inputs else None
-        return undone_on_failure(function, captured.written, draws, copy), True
+        return undone_on_failure(function, captured.written, draws, copy, hosts), True
     return (marked_if_written(function, captured.written) if refusable else function), True
 
 
@@ -84,6 +86,8 @@ def records_writes(nodes: list[fx.Node]) -> bool:
 def draws_numbers(node: fx.Node) -> bool:
     if node.op not in ("call_function", "call_method"):
         return False
+    if isinstance(node.target, HostDraw):
+        return True
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(draws_numbers, node.target.forward.graph.nodes))
     return isinstance(node.target, torch._ops.OpOverload) or any(part in operator_name(node) for part in DRAWS)
@@ -115,10 +119,10 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def undone_once(function: Callable[..., Any]) -> Callable[..., Any]:
+def undone_once(function: Callable[..., Any], hosts: tuple[HostDraw, ...]) -> Callable[..., Any]:
     """`function`, of which nobody expects that it raises. Types that are refused are refused in the first call: it gives the random
     numbers back. Later errors pass."""
-    first = undone_on_failure(function, (), True, None)
+    first = undone_on_failure(function, (), True, None, hosts)
 
     def call(*inputs: Any) -> Any:
         nonlocal first
@@ -140,15 +144,18 @@ def undone_on_failure(
     written: tuple[int, ...],
     draws: bool,
     copy: Callable[[torch.Tensor], Callable[[], Any]] | None,
+    hosts: tuple[HostDraw, ...],
 ) -> Callable[..., Any]:
     """`function`, which when it raises leaves the inputs `written` and the random generators as they were, or says that it does
-    not. Without `copy`, which gives what puts a tensor's contents back, it writes to them at its end alone."""
+    not; of Python's and NumPy's those that `hosts` draw from. Without `copy`, which gives what puts a tensor's contents back, it writes
+    to them at its end alone."""
 
     def call(*inputs: Any) -> Any:
         histories = [history_of(inputs[index]) for index in written]
         restores = [copy(inputs[index]) for index in written] if copy else ()
         versions = [version_of(inputs[index]) for index in written]
         states = generator_states(inputs) if draws else ()
+        host_states = [host.state() for host in hosts]
         try:
             return function(*inputs)
         except Exception as error:
@@ -165,6 +172,8 @@ def undone_on_failure(
                 count_again([inputs[index] for index in written], versions)
             for generator, state in states:
                 generator.set_state(state)
+            for restore in host_states:
+                restore()
             raise
 
     return call

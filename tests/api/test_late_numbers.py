@@ -518,9 +518,7 @@ def test_gradients_lead_back_to_the_table():
 
 
 @pytest.mark.compiler
-@pytest.mark.may_break
 def test_gradients_inside_through_what_is_looked_up_or_chosen():
-    """No part of a graph differentiates another."""
 
     def looked_up(t):
         return torch.autograd.grad(WEIGHT[t] ** 2, WEIGHT)[0]
@@ -587,3 +585,31 @@ def test_rows_that_are_as_many_as_those_of_another_tensor():
         torch.testing.assert_close(compiled(x, torch.tensor(lengths)), program(x, torch.tensor(lengths)))
     with pytest.raises(RuntimeError, match="must match the size"):
         compiled(torch.rand(5, 6), torch.tensor([3, 3]))
+
+
+def chosen_twice(x, labels):
+    return F.cross_entropy(x[labels != -1], labels[labels != -1])
+
+
+def chosen_before_and_after_a_write(x, labels):
+    before = x[labels != -1]
+    labels.add_(1)
+    return before.sum() + (x[labels != -1] * 2).sum()
+
+
+def drawn_twice(x, labels):
+    return x[torch.rand(len(x)) > 0.5].sum() + x[torch.rand(len(x)) > 0.5].square().sum()
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("program", [chosen_twice, chosen_before_and_after_a_write, drawn_twice])
+def test_a_mask_that_is_written_twice_is_counted_once(program):
+    compiled = dynascope.compile(program, fullgraph=True)
+    for seed in range(3):
+        found = []
+        for function in (compiled, program):
+            torch.manual_seed(seed)
+            x, labels = torch.randn(8, 4, requires_grad=True), torch.randint(-1, 3, (8,))
+            loss = function(x, labels)
+            found.append((loss.detach(), *torch.autograd.grad(loss, x), labels))
+        torch.testing.assert_close(*found)

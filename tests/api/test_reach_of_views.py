@@ -33,3 +33,23 @@ def test_gradients_come_back_to_the_view_s_own_elements(what, is_leaf):
     with dynascope.expected("foreign-call", required=what in BEYOND):
         found = gradient(dynascope.compile(function), is_leaf)
     torch.testing.assert_close(found, gradient(function, is_leaf))
+
+
+@pytest.mark.compiler
+def test_a_gradient_that_comes_to_a_part_of_another():
+    """A state that is written step by step, transposed, and leaves as a result: what its gradient is cut from lies in another's memory."""
+    layer = torch.nn.Linear(4, 4)
+
+    def program(x):
+        hidden = layer(x).transpose(1, 2)
+        states, state = torch.zeros_like(hidden), torch.zeros(2, 4)
+        for at in range(hidden.shape[2]):
+            state = 0.5 * state + hidden[:, :, at]
+            states[:, :, at] = state
+        return (states.transpose(1, 2) * 2).sum(-1), state
+
+    found = []
+    for function in (dynascope.compile(program), program):
+        rows, _ = function(torch.linspace(-1, 1, 40).view(2, 5, 4))
+        found.append(torch.autograd.grad(rows.square().sum(), list(layer.parameters())))
+    torch.testing.assert_close(*found)

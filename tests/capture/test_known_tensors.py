@@ -41,7 +41,15 @@ def a_loop_over_one(x):
     return x
 
 
-WHOLE = [sizes_by_torch, python_s_uses, branches, types_of_numbers, a_loop_over_one]
+def lists_and_operators(x):
+    for step in torch.linspace(9, 0, 4).long().tolist():
+        x = x * step if step > 3 else x + step
+    if (torch.arange(3) / 2)[1] > 0.25 and (torch.arange(5) % 3 == 1)[4]:
+        x = x + 1
+    return x, (torch.arange(7) // 2).tolist(), torch.tensor([[1, 2], [3, 4]]).float().tolist()
+
+
+WHOLE = [lists_and_operators, sizes_by_torch, python_s_uses, branches, types_of_numbers, a_loop_over_one]
 
 
 @pytest.mark.parametrize("program", WHOLE)

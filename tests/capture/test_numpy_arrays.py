@@ -45,6 +45,8 @@ PROGRAMS = {
     "converted": lambda x, a: (a.astype(np.float32), a.astype(int), a.copy(), a.T.copy(), np.copy(a.T), x.numpy().astype("float64")),
     "into torch": lambda x, a: (torch.as_tensor(a), torch.as_tensor(a, dtype=torch.float32) + x, torch.tensor(a), torch.asarray(a) * 2),
     "numbers": lambda x, a: (x * float(np.mean(a)), x * a.sum(), x + int(a.argmax()), x * (a.max() - a.min())),
+    "places in tensors": lambda x, a: (x[np.array([2, 0])], x[:, np.array([[1]])], x[np.array([0, 1]), np.array([3, 2], dtype=np.int32)]),
+    "masks of tensors": lambda x, a: (x[np.array([True, False, True])], x[np.array([2, 1])] * 2),
     "rows": lambda x, a: sum(row * at for at, row in enumerate(a)),
     "functions": lambda x, a: (np.sqrt(a), np.exp(a), np.log(a), np.tanh(a), np.arctan2(a, 2), np.maximum(a, 1), np.hypot(a, a)),
 }  # fmt: skip
@@ -373,3 +375,13 @@ def test_a_schedule_of_known_steps():
         return x
 
     assert_alike(dynascope.compile(program, backend="eager", fullgraph=True)(X, 4), program(X, 4))
+
+
+def test_arrays_say_which_of_a_tensor_is_written():
+    def program(x):
+        y = x.clone()
+        y[np.array([2, 0])] = 7.0
+        y[np.array([False, True, False])] += x[0]
+        return y
+
+    assert torch.equal(dynascope.compile(program, fullgraph=True)(X), program(X))

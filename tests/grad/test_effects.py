@@ -96,7 +96,6 @@ def test_errors_in_a_backward_pass():
     torch.testing.assert_close(a.grad, b.grad)
 
 
-@pytest.mark.expects("unsupported-mutation")
 def test_a_write_through_a_view_whose_gradient_is_a_part_of_another():
     def program(x):
         part = x.clone()

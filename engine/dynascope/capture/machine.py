@@ -145,6 +145,8 @@ class Machine:
         """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""
+        self.uncounted = 0
+        """How many writes there were that torch counts no version for."""
         self.generators: list[GeneratorValue] = []
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""

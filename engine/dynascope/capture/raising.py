@@ -15,6 +15,7 @@ from torch import fx
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import HOLDS_GRAPH, gradients
+from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.operators_called import TORCHS_OWN
 
 # Operators that raise for sizes and types only, which the guards hold fixed. Others may raise for what a tensor holds.
@@ -108,6 +109,8 @@ def may_raise(node: fx.Node) -> bool:
         return False
     if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
         return True
+    if isinstance(node.target, HostDraw):
+        return bool(node.all_input_nodes) and not node.target.of_copy
     if node.target in _PLACES:
         return holds_tensor(node.args[1])
     if isinstance(node.target, HOLDS_GRAPH):

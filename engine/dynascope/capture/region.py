@@ -73,6 +73,8 @@ class CaptureOptions:
     """Whether `requires_grad_` of a tensor made inside is part of a graph: nothing that leads to it may be needed after that."""
     checks_devices: bool = True
     """Whether a library's check of a tensor on a device is part of a graph: nothing behind it may need that it held."""
+    draws: bool = True
+    """Whether numbers from the process's own generators are drawn by the graph: not where Python then decides on one."""
     follows_inference: bool = True
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
     settled: bool = False

@@ -37,6 +37,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     deques,
     differentiation,
     distances,
+    draws,
     function_overrides,
     inference_mode,
     introspection,
@@ -54,6 +55,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     profiling,
     recurrent,
     scattered_parts,
+    short_time_fourier,
     torch_state,
     transforms,
     views_in_place,
@@ -395,6 +397,8 @@ class Session:
             raise CaptureAgain(makes_leaves=False)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
+        if isinstance(exit, BreakExit) and machine.options.draws and draws.are_for_python(machine.graph.graph.nodes, exit.reason):
+            raise CaptureAgain(draws=False)
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))

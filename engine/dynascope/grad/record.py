@@ -239,7 +239,7 @@ class Recorder(TorchDispatchMode):
             self.inside.discard(func)
 
     def _view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        source = self._known(args[0])
+        source = self._known(args[0]) if isinstance(args[0], torch.Tensor) else self._number_as_tensor(args[0])
         refuse_symbols(func.name().replace("::", "."), (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
@@ -337,6 +337,12 @@ class Recorder(TorchDispatchMode):
                 raise DifferentiationRefused(OperatorFailed("a meta tensor", "it was made outside the graph"))
             return self.constant(tensor)
         return tensor
+
+    def _number_as_tensor(self, number: complex) -> torch.Tensor:
+        """Autograd takes views of numbers that were operands (the conjugate of `1j * x`), which come here as Python's own."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            tensor = torch.scalar_tensor(number, dtype=torch.complex128 if isinstance(number, complex) else None)
+        return self.constant(tensor)
 
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor that is part of the program, such as `torch.tensor([1, 2])`. It is the same for every call."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from dynascope.grad.metadata import kept_strides, layouts_by_torch
-from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, UnsupportedMutation
+from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
 from dynascope.sizes import Size, ceil_divide, divided, hint_of, is_constant, known, same
@@ -195,11 +195,9 @@ def _as_strided(
 
 def _in_own_memory(builder: Builder, source: Value) -> Value:
     """`as_strided` counts from where the memory begins, which for a part of another value (`select(div, 0, 1)`) is elsewhere, and for
-    an input wherever the program has cut it from."""
-    if source.step is None:
+    an input wherever the program has cut it from. So these are copied, to strides of the same order: what is read here is dense."""
+    if source.step is None or getattr(source.step.target, "is_view", False):
         return builder.op(aten.clone.default, source, memory_format=torch.preserve_format)
-    if source.step is not None and getattr(source.step.target, "is_view", False):
-        raise DifferentiationRefused(UnsupportedMutation("as_strided", "it reads a part of another tensor's memory"))
     return source
 
 

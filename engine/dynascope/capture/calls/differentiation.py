@@ -112,12 +112,14 @@ def differentiate(
 ) -> list[Value]:
     tensor_data.check_differentiated(machine)
     check_unchanged(machine)
-    if has_parts(machine) or not machine.options.differentiates or len(outputs) != len(tangents):
+    creates = is_true(machine, create)
+    if not machine.options.differentiates or len(outputs) != len(tangents):
+        raise cannot(machine)
+    if has_parts(machine) and not leads_through_parts(machine, inputs, creates):
         raise cannot(machine)
     for value in (*outputs, *inputs):
         if not isinstance(value, TensorValue) or not value.example.requires_grad:
             raise cannot(machine)
-    creates = is_true(machine, create)
     keeps = creates if is_none(retain) else is_true(machine, retain)
     seeds = [tangent_of(machine, output, tangent) for output, tangent in zip(outputs, tangents, strict=True)]
     entered = functions_entered([value.example for value in outputs], [value.example for value in inputs])
@@ -129,11 +131,18 @@ def differentiate(
 
 
 def has_parts(machine: Machine) -> bool:
-    """Whether the graph will run as a row of parts before this: none of them differentiates another. Numbers that nothing but
-    Python has read so far are read out of their tensors later."""
+    """Whether the graph will run as a row of parts before this. Numbers that nothing but Python has read so far are read out of
+    their tensors later."""
     late = [node for node in machine.graph.graph.nodes if "late" in node.meta]
     known = {str(node.meta["size"]) for node in late if "size" in node.meta}
     return not machine.sizes.scope.late <= known or not all(waits(node, machine.graph.kept) for node in late)
+
+
+def leads_through_parts(machine: Machine, inputs: list[Value], creates: bool) -> bool:
+    """Whether autograd finds its way through the parts, each of which is a node to it: by what came in, and once."""
+    from_outside = all(isinstance(value, TensorValue) and value.node.op == "placeholder" for value in inputs)
+    again = any(node.target is gradients_of and node.args[-1] for node in machine.graph.graph.nodes)
+    return from_outside and not creates and not again
 
 
 def functions_entered(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> set[Any]:

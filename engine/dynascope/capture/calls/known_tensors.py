@@ -25,7 +25,22 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_ELEMENTS = 64, 4096
 MADE_OF_NUMBERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "getitem"})
-"""Functions without an operator of their name."""
+TYPES = frozenset({"bool", "byte", "char", "short", "int", "long", "half", "bfloat16", "float", "double", "type", "cpu"})
+"""Functions and methods without an operator of their name."""
+PYTHONS = {
+    operator.truediv: "true_divide",
+    operator.floordiv: "floor_divide",
+    operator.mod: "remainder",
+    operator.and_: "bitwise_and",
+    operator.or_: "bitwise_or",
+    operator.xor: "bitwise_xor",
+    operator.lshift: "bitwise_left_shift",
+    operator.rshift: "bitwise_right_shift",
+    operator.inv: "bitwise_not",
+    operator.invert: "bitwise_not",
+    operator.pos: "positive",
+}
+"""Python's operators whose names torch's have not."""
 NUMBERS = (bool, int, float)
 
 
@@ -75,22 +90,43 @@ def is_known(node: fx.Node) -> bool:
         return {"late", "size", "sizes", "written"}.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
     if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes", "written"}.isdisjoint(node.meta):
         return False
-    if example._version or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
+    if example._version != node.meta.get("born", 0) or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
         return False
     if device.type != "cpu" and (example.dtype.is_floating_point or example.dtype.is_complex):
         return False
     return node.op in ("call_function", "call_method") and "out" not in node.kwargs and repeats(node.target)
 
 
+def note_birth(node: fx.Node, example: Any) -> None:
+    """Some kernels for meta tensors write to what they make before they give it (`torch.isclose`): that is no write of the program's."""
+    if isinstance(example, torch.Tensor) and not example.is_inference() and example._version:
+        node.meta["born"] = example._version
+
+
 def repeats(target: Any) -> bool:
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    if name in MADE_OF_NUMBERS:
+    name = target if isinstance(target, str) else PYTHONS.get(target) or getattr(target, "__name__", "")
+    if name in MADE_OF_NUMBERS or (isinstance(target, str) and name in TYPES):
         return True
     overloads = overloads_of(name)
     uncertain = (torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape)
     return bool(overloads) and not any(
         each._schema.is_mutable and name.endswith("_") or any(tag in each.tags for tag in uncertain) for each in overloads
     )
+
+
+def expression_of(node: Any) -> Any:
+    """The same for nodes that compute the same elements: `labels != -1` written twice, of what nobody wrote to in between."""
+    if isinstance(node, (list, tuple)):
+        return type(node), tuple(map(expression_of, node))
+    if isinstance(node, slice):
+        return slice, *map(expression_of, (node.start, node.stop, node.step))
+    if not isinstance(node, fx.Node):
+        return type(node), repr(node)
+    is_computed = node.op in ("call_function", "call_method") and "versions" in node.meta and "out" not in node.kwargs
+    if not is_computed or node.meta.keys() & {"late", "size", "written", "writes"} or not repeats(node.target):
+        return node
+    named = tuple((name, expression_of(each)) for name, each in sorted(node.kwargs.items()))
+    return node.target, tuple(map(expression_of, node.args)), named, node.meta["versions"]
 
 
 def forget(machine: Machine, tensor: TensorValue) -> None:

@@ -20,6 +20,7 @@ import torch
 
 from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.metadata import META
 from dynascope.capture.reasons import DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
@@ -155,6 +156,8 @@ def undecided(machine: Machine) -> None:
 def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
     """What `tensor.tolist()` gives."""
     example = tensor.example
+    if not example.dtype.is_complex and (known := known_tensors.elements_of(machine, tensor)) is not None:
+        return value_of(known.tolist())
     if example.dim() == 0:
         return number_of(machine, tensor)
     kind = kind_of_items(example.dtype)
@@ -265,8 +268,9 @@ def counted_before(machine: Machine, operation: Operation, counted: torch.Tensor
 
 
 def key_of(operation: Operation, counted: torch.Tensor) -> tuple:
-    """A mask and how often it had been written to."""
-    return next(tensor.node for tensor in operation.tensors if tensor.example is counted), counted._version
+    """How a mask is computed, and how often it had been written to."""
+    node = next(tensor.node for tensor in operation.tensors if tensor.example is counted)
+    return known_tensors.expression_of(node), counted._version
 
 
 def same_devices(operation: Operation) -> bool:

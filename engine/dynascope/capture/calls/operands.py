@@ -34,6 +34,7 @@ PYTHONS_TYPES = {int: torch.int64, float: torch.float64, bool: torch.bool, compl
 """What `dtype=int` means."""
 GRAPH_CONSTANTS = (int, float, bool, complex, str, type(None), type(...), torch.dtype, torch.device, torch.layout)
 GRAPH_CONSTANTS += (torch.memory_format,)
+OF_PLACES = (torch.bool, torch.int64, torch.int32)
 
 
 def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
@@ -71,6 +72,15 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
 
 def is_constant_sequence(value: Any) -> bool:
     return isinstance(value, (tuple, list, range)) and all(isinstance(item, GRAPH_CONSTANTS) for item in value)
+
+
+def places_in(machine: Machine, key: Value) -> Value:
+    """A tensor's subscript with the tensors that torch makes of NumPy's arrays of places and masks in it."""
+    key = machine.realize(key)
+    if isinstance(key, TupleValue) and key.cls is tuple:
+        return TupleValue(tuple(places_in(machine, part) for part in key.items))
+    is_places = isinstance(key, ArrayValue) and not key.is_number and key.turned is None and key.tensor.example.dim() > 0
+    return key.tensor if is_places and key.tensor.example.dtype in OF_PLACES else key
 
 
 def fixed(machine: Machine, value: Value) -> Value:

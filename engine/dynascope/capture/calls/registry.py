@@ -6,6 +6,7 @@ def length(machine, arguments, keywords): ...
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import math
 import operator
@@ -92,6 +93,8 @@ FOLDABLE = frozenset(
             for name, function in vars(operator).items()
             if callable(function) and not isinstance(function, type)
         ),
+        bisect.bisect_left,
+        bisect.bisect_right,
         torch.is_grad_enabled,
         torch.is_inference_mode_enabled,
         torch.get_default_dtype,

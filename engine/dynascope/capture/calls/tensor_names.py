@@ -134,4 +134,5 @@ NUMBER_METHODS = frozenset({"item", "tolist", "__int__", "__float__"})
 PLACED_IN_STORAGE = {"as_strided": 3, "as_strided_": 3, "as_strided_scatter": 4}
 OF_CONTENTS = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "new", "LongTensor", "FloatTensor"})
 """Make a tensor of the numbers that they are given: torch's own C++ looks at each."""
+SUBSCRIPTS = frozenset({"getitem", "setitem"})
 OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})

@@ -18,7 +18,7 @@ import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
-from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, tensors_in, to_operand
+from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     TypeRefusal,
@@ -42,6 +42,7 @@ from dynascope.capture.calls.tensor_names import (
     OF_SIZES,
     PLACED_IN_STORAGE,
     RESHAPING_IN_PLACE,
+    SUBSCRIPTS,
     UNDECLARED_WRITES,
     VALUE_METHODS,
 )
@@ -212,6 +213,8 @@ class Operation:
         if machine.requirements:
             arguments = [gradient_requirements.now_required(machine, argument) for argument in arguments]
         self.values = [prepare(argument) for argument in arguments]
+        if name.strip("_") in SUBSCRIPTS:
+            self.values[1:2] = [places_in(machine, value) for value in self.values[1:2]]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
         if name == "random_" and "from" in keywords and len(arguments) == 1:
@@ -272,6 +275,7 @@ class Operation:
         if any(tensor.example.shape != shape for tensor, shape in zip(self.tensors, shapes, strict=True)):
             raise Break(TensorAttribute(self.name))
         for tensor in self.undeclared_writes():
+            self.machine.journal.set(self.machine, "uncounted", self.machine.uncounted + 1)
             known_tensors.forget(self.machine, tensor)
             written += [] if any(each is tensor for each in written) else [tensor]
         tensor_data.check_not_written(self.machine, written)
@@ -285,6 +289,9 @@ class Operation:
         node = self.machine.graph.call(*self.graph_target(), self.arguments, self.keywords)
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
+        node.meta["versions"] = (*versions, self.machine.uncounted)
+        if not written:
+            known_tensors.note_birth(node, example)
         if written or self.has_effect():
             self.machine.graph.keep(node)
             node.meta["writes"] = tuple(tensor.node for tensor in written)

@@ -1,0 +1,145 @@
+"""Numbers from Python's and NumPy's own generators: eager's, in the program's order, in one graph."""
+
+import random
+
+import dynascope
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.compiler
+X = torch.linspace(-2, 2, 12).view(3, 4)
+
+
+def of_python(x):
+    return x * random.random() + random.uniform(1, 2), x * random.gauss(0, 1) + random.randint(0, 5) * x, random.random()
+
+
+def of_numpy(x):
+    row, places, order = np.random.rand(4), np.random.randint(0, 3, size=(2,)), np.random.permutation(3)
+    shift = np.random.normal(0, 1, (4,)).astype(np.float32)
+    return x * torch.from_numpy(row), x[places], x + torch.from_numpy(shift) * np.random.uniform(), x[order], x * np.random.beta(0.2, 0.2)
+
+
+def mixed(x):
+    first, row, second = torch.rand(3), np.random.rand(3), torch.randn(3)
+    return first, torch.from_numpy(row), second * row.sum(), random.gauss(0, 1)
+
+
+def shuffled(x):
+    places = np.arange(6)
+    np.random.shuffle(places)
+    once = x.view(6, 2)[places[:3]]
+    np.random.shuffle(places)
+    return once, x.view(6, 2)[places], places
+
+
+def nobody_reads(x):
+    random.random(), np.random.rand(2), random.getrandbits(8)
+    return x + 1
+
+
+def what_raises_draws_once(x):
+    factor = random.random() * np.random.rand()
+    try:
+        row = x[torch.tensor([7])]
+    except IndexError:
+        row = x[0]
+    return row * factor
+
+
+PROGRAMS = [of_python, of_numpy, mixed, shuffled, nobody_reads, what_raises_draws_once]
+
+
+def seeded(function, *given, calls=3):
+    torch.manual_seed(0), random.seed(0), np.random.seed(0)
+    found = [function(*given) for _ in range(calls)]
+    return found, random.random(), np.random.rand(), torch.rand(2)
+
+
+def assert_alike(ours, theirs):
+    if isinstance(theirs, (tuple, list)):
+        assert type(ours) is type(theirs) and len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            assert_alike(one, other)
+    elif isinstance(theirs, np.ndarray):
+        np.testing.assert_array_equal(ours, theirs)
+    elif isinstance(theirs, torch.Tensor):
+        torch.testing.assert_close(ours, theirs)
+    else:
+        assert type(ours) is type(theirs) and ours == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_graph_with_eagers_numbers(program):
+    compiled = dynascope.compile(program)
+    assert_alike(seeded(compiled, X), seeded(program, X))
+    assert len(dynascope.explain(compiled)(X).graphs) == 1
+
+
+def test_a_step_over_shuffled_batches():
+    def steps(compile):
+        torch.manual_seed(0)
+        layer = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+        def epoch(x):
+            places, total = np.arange(6), 0.0
+            np.random.shuffle(places)
+            for at in range(0, 6, 3):
+                loss = layer(x[places[at : at + 3]]).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            return total
+
+        return seeded(compile(epoch), torch.linspace(-1, 1, 24).view(6, 4)), list(layer.parameters())
+
+    assert_alike(steps(lambda epoch: dynascope.compile(epoch, fullgraph=True)), steps(lambda epoch: epoch))
+
+
+def test_bounds_that_vary():
+    def program(x, n):
+        return x[np.random.randint(0, min(n, 20), size=3)], random.randint(0, n), x * np.random.uniform(0, n)
+
+    compiled, rows = dynascope.compile(program), torch.arange(30.0)
+    for n in (3, 4, 5, 9):
+        assert_alike(seeded(compiled, rows, n), seeded(program, rows, n))
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_branch_on_a_number_that_was_drawn():
+    def program(x):
+        x = x * 2
+        return x.flip(-1) if random.random() < 0.5 else x + 1
+
+    assert_alike(seeded(dynascope.compile(program), X, calls=8), seeded(program, X, calls=8))
+
+
+@pytest.mark.expects("foreign-call")
+def test_no_graph_draws_for_python_alone():
+    def program(x):
+        return x.flip(-1) if random.random() < 0.5 else x + 1
+
+    compiled = dynascope.compile(program)
+    assert_alike(seeded(compiled, X, calls=8), seeded(program, X, calls=8))
+
+
+def test_what_generators_refuse_they_refuse_in_their_words():
+    def program(x):
+        return x * random.randint(5, 1)
+
+    for function in (program, dynascope.compile(program)):
+        with pytest.raises(ValueError, match="empty range"):
+            function(X)
+
+
+@pytest.mark.may_break
+def test_generators_of_the_programs_own():
+    def make():
+        one, other, newer = random.Random(3), np.random.RandomState(1), np.random.default_rng(0)
+        return lambda x: (x * one.random() + newer.random(), other.rand(), one.uniform(0, 1))
+
+    assert_alike(seeded(dynascope.compile(make()), X), seeded(make(), X))
