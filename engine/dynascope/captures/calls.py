@@ -178,8 +178,11 @@ def _same_leaf(a: Any, b: Any) -> bool:
         return torch.allclose(a.detach(), b.detach(), rtol=1e-4, atol=1e-5, equal_nan=True)
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         return False
+    if type(a) is float and type(b) is float:
+        # It may have been taken out of a tensor.
+        return math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5) or (a != a and b != b)
     numbers = (int, float, bool, str, bytes, type(None))
-    return a == b or a != a if isinstance(a, numbers) and isinstance(b, numbers) else type(a) is type(b)
+    return a == b if isinstance(a, numbers) and isinstance(b, numbers) else type(a) is type(b)
 
 
 def _how(a: Any, b: Any) -> str:
@@ -191,4 +194,6 @@ def _how(a: Any, b: Any) -> str:
                 return f"gives {x.dtype}, eager {y.dtype}"
             if not _same_leaf(x, y):
                 return f"gives other values: up to {float((x.detach().double() - y.detach().double()).abs().max()):.3g} apart"
+        elif type(x) is float and type(y) is float and not _same_leaf(x, y):
+            return f"gives {x:.6g}, eager {y:.6g}"
     return "gives another result"
