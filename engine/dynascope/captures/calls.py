@@ -11,7 +11,6 @@ import contextlib
 import copy
 import io
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dynascope.captures.surroundings import Surroundings, is_changed, same_numbers
-
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+from dynascope.report.printed import same_words
 
 
 @dataclass(frozen=True)
@@ -147,21 +145,13 @@ def difference(found: Observed, expected: Observed) -> str | None:
         return None
     if not _same(found.result, expected.result):
         return _how(found.result, expected.result)
-    if not _same_words(found.printed, expected.printed):
+    if not same_words(found.printed, expected.printed):
         return "does not print what eager prints" if not found.printed else "prints other words"
     if not _same(found.after, expected.after):
         return "does not change its arguments as eager does"
     if expected.changes_outside and not found.changes_outside:
         return "does not change what is outside of it, which eager does"
     return None
-
-
-def _same_words(a: str, b: str) -> bool:
-    """Numbers may differ as results may."""
-    numbers_a, numbers_b = map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b))
-    return NUMBER.split(a) == NUMBER.split(b) and all(
-        math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-5) for x, y in zip(numbers_a, numbers_b, strict=True)
-    )
 
 
 def _same(a: Any, b: Any) -> bool:
