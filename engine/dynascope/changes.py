@@ -14,10 +14,24 @@ import torch
 from dynascope.frame.stack_names import in_users_words
 from dynascope.grad.printing import type_of
 from dynascope.guards.global_state import GlobalStateIs
-from dynascope.guards.guard import DictionaryKeysAre, Equals, Guard, IdentityIs, LengthIs, TruthIs, TypeIs, short_repr
+from dynascope.guards.guard import (
+    DictionaryKeysAre,
+    Equals,
+    Guard,
+    IdentityIs,
+    IsSameObject,
+    LengthIs,
+    NoneIsAnother,
+    NotSameObject,
+    TruthIs,
+    TypeIs,
+    short_repr,
+)
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
-from dynascope.report.facts import EMPTY, Cause, ChangeFact
+from dynascope.report.facts import EMPTY, ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
+
+OBJECTS = (ONE_OBJECT, SEVERAL_OBJECTS)
 
 
 def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
@@ -26,10 +40,13 @@ def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
     found = _read(guard.sources[0], values) if guard.sources else None
     cause = _cause(guard, found, values)
     state = cause in ("grad-mode", "state")
+    before = expected_value(guard)
+    if before in OBJECTS:
+        return ChangeFact(expression, cause, before, OBJECTS[1 - OBJECTS.index(before)])
     return ChangeFact(
         "grad mode" if cause == "grad-mode" else expression or "torch's state",
         cause,
-        expected_value(guard),
+        before,
         expected_value(Guard((), GlobalStateIs.now())) if state else describe_value(found),
     )
 
@@ -54,6 +71,10 @@ def expected_value(guard: Guard) -> str:
             return "on" if predicate.grad_mode else "off"
         case IdentityIs() if predicate.target() is None:
             return "None"
+        case IsSameObject():
+            return ONE_OBJECT
+        case NotSameObject() | NoneIsAnother():
+            return SEVERAL_OBJECTS
         case _:
             return ""
 

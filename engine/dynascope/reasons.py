@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dynascope.report.facts import Cause, ChangeFact
+from dynascope.report.facts import ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 from dynascope.report.reason import Reason
 
 
@@ -229,6 +229,11 @@ def _other(change: ChangeFact) -> str:
         return "Each layer's hooks are its own: they are compiled once for each, leave it."
     if change.before in ("true", "false"):
         return f"With and without anything in `{change.expression}` are two compilations, each made once: leave it."
+    if change.before in (ONE_OBJECT, SEVERAL_OBJECTS):
+        return (
+            f"Which of the given objects are one and the same is part of a compilation, here of `{change.expression}`: make one tensor of "
+            "them in the caller with `torch.stack`, or give each place an object of its own."
+        )
     return (
         f"Each case of `{change.expression}` is compiled once: where there are few, leave it. Where there are many, look at it in the "
         "caller, and give the function what follows from it as an argument."

@@ -20,6 +20,8 @@ from dynascope.report.syntax import argument_texts, built_expression, condition
 from dynascope.report.user_files import is_user_file, user_places
 
 MARKED = re.compile(r"`dynascope\.mark_dynamic\((\w+), ([^`]*)\)`(, or )?")
+ASKS = re.compile(r"(if|elif|while)\b")
+"""How a place begins that is a whole statement, and means what it asks."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class UserLines:
         if explanation.span is None and not explanation.stack:
             return explanation
         span = explanation.span
-        if explanation.code == DataDependentBranch.code and span is not None:
+        if span is not None and (explanation.code == DataDependentBranch.code or ASKS.match(span.text())):
             span = condition(span).span or span
         words = {"message": self.words(explanation.message), "remedy": self.words(explanation.remedy)}
         return replace(explanation, span=span, stack=self.stack(explanation.stack), **words)

@@ -11,7 +11,7 @@ import sys
 import dynascope
 import pytest
 import torch
-from dynascope.captures.calls import _same_words
+from dynascope.captures.calls import _same_leaf
 from torch import nn
 
 pytestmark = pytest.mark.may_break
@@ -249,6 +249,27 @@ def test_a_class_is_its_forward_and_every_keyword_is_noted(tmp_path):
     assert missing.returncode == 1 and "was not called" in missing.stderr
 
 
-def test_numbers_in_words_may_differ_as_results_may():
-    assert _same_words("mean 0.1234567 of 3", "mean 0.1234568 of 3")
-    assert not _same_words("mean 0.12", "mean 0.13") and not _same_words("a 1", "b 1") and not _same_words("1 2", "1")
+MODEL = nn.Linear(4, 2)
+OPTIMIZER = torch.optim.Adam(MODEL.parameters(), 1e-2)
+
+
+def training_step(x):
+    loss = MODEL(x).square().mean()
+    OPTIMIZER.zero_grad()
+    loss.backward()
+    OPTIMIZER.step()
+    return loss.item()
+
+
+@pytest.mark.compiler
+def test_each_run_of_a_training_step_finds_weights_gradients_and_state_as_the_first_one_did():
+    before = [parameter.detach().clone() for parameter in MODEL.parameters()]
+    ours = rows_of(training_step, torch.randn(3, 4))["dynascope"]
+    assert ours.captured and ours.is_sound and len(ours.proofs) > 2, ours
+    assert all(map(torch.equal, before, MODEL.parameters()))
+    assert all(parameter.grad is None for parameter in MODEL.parameters()) and not OPTIMIZER.state_dict()["state"]
+
+
+def test_numbers_that_are_taken_out_of_tensors_differ_by_rounding():
+    assert _same_leaf(0.5000001, 0.5) and not _same_leaf(0.51, 0.5)
+    assert _same_leaf(float("nan"), float("nan")) and not _same_leaf(float("nan"), 0.5) and not _same_leaf(1, 2)

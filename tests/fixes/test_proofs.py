@@ -414,3 +414,63 @@ def test_what_a_branch_keeps_in_an_attribute_is_chosen(program, prover):
     head = f"import types\n{HEAD}def f(x):\n{body}\n\nbest = types.SimpleNamespace(loss=float('inf'))\n"
     mended = mend(program(f"{head}{calls}print(best.loss.item())\n"), prover)
     assert "best.loss = torch.where(loss < best.loss, loss.detach(), best.loss)" in str(mended.texts) and not mended.left
+
+
+STATE = "state = torch.zeros(3)\nseen = torch.tensor(0)\n"
+
+
+@pytest.mark.parametrize(
+    "body, made",
+    [
+        ("        state.copy_(x)\n        seen.fill_(1)\n", "    seen.copy_(torch.where(is_chosen, 1, seen))"),
+        ("        state[:2] = x[:2]\n    else:\n        state.mul_(2)\n", "    state.copy_(torch.where(is_chosen, state, state.mul(2)))"),
+        ("        with torch.no_grad():\n            state += x\n", None),
+        ("        with torch.no_grad():\n            state.add_(x)\n", "        state.copy_(torch.where(is_chosen, state.add(x), state))"),
+        ("        state.zero_()\n        seen[...] = 2\n", "    seen[...] = torch.where(is_chosen, 2, seen[...])"),
+        ("        state.copy_(x[:1].expand(3) if len(x) > 1 else other[0])\n        seen.fill_(other[1])\n", None),
+    ],
+)
+def test_what_a_branch_writes_in_place_is_written_in_any_case(program, prover, body, made):
+    """The last one can be computed only where the branch is taken."""
+    text = f"{HEAD}def f(x, other=()):\n    global state\n    if x.sum() > 2:\n{body}    return x * 2 + state.sum()\n\n{STATE}"
+    calls = "f(torch.ones(3), (torch.ones(()), 1))\nf(torch.zeros(3))\nf(torch.ones(3) * 4, (torch.ones(()), 1))\nprint(state, seen)\n"
+    mended = mend(program(text + calls), prover)
+    if made is None:
+        assert not any(fix.fix.title.startswith("Write in any case") for fix in mended.fixes)
+    else:
+        assert made in str(*mended.texts.values()) and not mended.left
+
+
+@pytest.mark.parametrize("kept, made", [("x > 2", True), ("x.abs() + 1 > 0", False)])
+def test_a_question_whether_there_is_anything_is_left_out_where_a_call_showed_it(program, prover, kept, made):
+    """One with other values, too."""
+    body = f"    rows = ({kept}).nonzero().squeeze(-1)\n    y = x * 1\n    if len(rows):\n        y[rows] = x[rows] * 5\n    return y\n"
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3) * 4)\n"), prover)
+    assert ("    y = x * 1\n    y[rows] = x[rows] * 5" in str(*mended.texts.values())) is made
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_file_that_is_opened_to_tell_something(program, prover, tmp_path, is_read):
+    """Not where the program needs it."""
+    body = f"    with open({str(tmp_path / 'log')!r}, 'a') as file:\n        file.write(f'{{x.sum()}}\\n')\n    return x * 2\n"
+    end = f"print(open({str(tmp_path / 'log')!r}).read())\n" * is_read
+    mended = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n{end}"), prover)
+    (tmp_path / "log").unlink(missing_ok=True)
+    if not is_read:
+        assert "is_compiling():\n        with open(" in str(*mended.texts.values()) and not mended.left
+
+
+def test_arrays_and_numbers_that_are_drawn_are_both_read_at_the_call(program, prover):
+    body = "    a = np.random.uniform(1, 2)\n    b = np.random.uniform(size=3)\n    return x * a + torch.from_numpy(b)\n"
+    mended = mend(program(f"import numpy as np\n{HEAD}def f(x):\n{body}\n\nfor _ in range(2):\n    f(torch.ones(3))\n"), prover)
+    (text,) = mended.texts.values()
+    assert "def f(x, *, uniform, uniform_2):" in text and not mended.left
+    assert "f(torch.ones(3), uniform=np.random.uniform(1, 2), uniform_2=np.random.uniform(size=3))" in text
+
+
+@pytest.mark.parametrize("early, made", [("100.0", True), ("None", False)])
+def test_numbers_computed_by_math_are_chosen_and_taken_out(program, prover, early, made):
+    body = f"    e = (x * x).mean()\n    if e == 0:\n        return {early}\n    return -10 * math.log10(e.item())\n"
+    calls = "print(f(torch.ones(3) * 3))\nf(torch.zeros(3))\n"
+    mended = mend(program(f"import math\n{HEAD}def f(x):\n{body}\n\n{calls}"), prover)
+    assert ("torch.where(e == 0, 100.0, -10 * torch.log10(e.double())).item()" in str(*mended.texts.values())) is made

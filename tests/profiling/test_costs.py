@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from dynascope.command.profile import profile_text
 from dynascope.report.costs import beside_eager, costs, duration, line_costs
 from dynascope.report.facts import (
     BesideEager,
@@ -82,3 +83,12 @@ def test_what_was_not_measured():
 
 def test_durations():
     assert [duration(s) for s in (2.5, 0.0021, 3.4e-5)] == ["2.5 s", "2.1 ms", "34 µs"]
+
+
+def test_no_line_is_wider_than_the_terminal_and_none_is_cut_in_its_name():
+    names = [f"aten.upsample_bilinear2d_of_the_decoder_{which}.vec" for which in ("coarse", "fine")]
+    externs = [ExternFact(name, "forward", None, spans=(Span("m.py", 4), Span("m.py", 5)), cost=CostFact(3, 0.5)) for name in names]
+    found = profile_text(report(graph=GraphFact("g0", 1, "dynascope", externs=tuple(externs))), 70)
+    assert all(len(line) <= 70 for line in found.splitlines()) and all(name in found for name in names)
+    assert "(forward) for lines 4, 5: 3 x 167 ms" in " ".join(found.split())
+    assert "\n" not in profile_text(report(), 70)

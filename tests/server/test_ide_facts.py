@@ -206,6 +206,20 @@ def test_a_long_hint_keeps_its_type(report):
     assert hint.label == "  … f32[8, 64] cpu · k0"
 
 
+def test_names_of_other_kinds_each_have_their_type(report):
+    (graph,) = report.graphs
+    frame = UserFrame("f", Span(graph.values[0].span.file, reports.SOFTMAX_LINE))
+
+    def label(first, second):
+        named = {first: "f32[8, 64]", second: "i64[8, 64]"}
+        values = [dataclasses.replace(graph.values[0], stack=(frame,), variable=name, description=kind) for name, kind in named.items()]
+        made = dataclasses.replace(report, graphs=(dataclasses.replace(graph, values=tuple(values)),))
+        return next(hints(view_of(made))).label
+
+    assert label("values", "order") == "  values f32[8, 64], order i64[8, 64] · k0"
+    assert label("probabilities", "order_of_these") == "  order_of_these i64[8, 64] · k0"
+
+
 def test_what_nobody_takes_has_no_type(report):
     (hint,) = hints(view_of(given_at_the_line(report, part="")))
     assert hint.label == "  k0"

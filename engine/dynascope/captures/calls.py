@@ -11,7 +11,6 @@ import contextlib
 import copy
 import io
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dynascope.captures.surroundings import Surroundings, is_changed, same_numbers
-
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+from dynascope.report.printed import same_words
 
 
 @dataclass(frozen=True)
@@ -147,21 +145,13 @@ def difference(found: Observed, expected: Observed) -> str | None:
         return None
     if not _same(found.result, expected.result):
         return _how(found.result, expected.result)
-    if not _same_words(found.printed, expected.printed):
+    if not same_words(found.printed, expected.printed):
         return "does not print what eager prints" if not found.printed else "prints other words"
     if not _same(found.after, expected.after):
         return "does not change its arguments as eager does"
     if expected.changes_outside and not found.changes_outside:
         return "does not change what is outside of it, which eager does"
     return None
-
-
-def _same_words(a: str, b: str) -> bool:
-    """Numbers may differ as results may."""
-    numbers_a, numbers_b = map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b))
-    return NUMBER.split(a) == NUMBER.split(b) and all(
-        math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-5) for x, y in zip(numbers_a, numbers_b, strict=True)
-    )
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -178,8 +168,11 @@ def _same_leaf(a: Any, b: Any) -> bool:
         return torch.allclose(a.detach(), b.detach(), rtol=1e-4, atol=1e-5, equal_nan=True)
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         return False
+    if type(a) is float and type(b) is float:
+        # It may have been taken out of a tensor.
+        return math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5) or (a != a and b != b)
     numbers = (int, float, bool, str, bytes, type(None))
-    return a == b or a != a if isinstance(a, numbers) and isinstance(b, numbers) else type(a) is type(b)
+    return a == b if isinstance(a, numbers) and isinstance(b, numbers) else type(a) is type(b)
 
 
 def _how(a: Any, b: Any) -> str:
@@ -191,4 +184,6 @@ def _how(a: Any, b: Any) -> str:
                 return f"gives {x.dtype}, eager {y.dtype}"
             if not _same_leaf(x, y):
                 return f"gives other values: up to {float((x.detach().double() - y.detach().double()).abs().max()):.3g} apart"
+        elif type(x) is float and type(y) is float and not _same_leaf(x, y):
+            return f"gives {x:.6g}, eager {y:.6g}"
     return "gives another result"

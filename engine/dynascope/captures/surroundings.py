@@ -20,8 +20,34 @@ from typing import Any
 import torch
 from torch import nn
 
+TRAINED = (nn.Module, torch.optim.Optimizer)
 CONTAINERS = (list, dict, set)
 PLAIN = (int, float, bool, str, bytes, type(None))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training step changes: of a module the values and gradients of its tensors, of an optimizer its state."""
+
+    tensors: tuple[tuple[torch.Tensor, torch.Tensor | None], ...] = ()
+    state: Any = None
+
+    @classmethod
+    def of(cls, thing: Any) -> Trained:
+        if isinstance(thing, nn.Module):
+            return cls(tuple((_copied(each), None if each.grad is None else _copied(each.grad)) for each in _tensors(thing)))
+        return cls(state=copy.deepcopy(thing.state_dict()))
+
+    def put_back(self, thing: Any) -> None:
+        if self.state is not None:
+            thing.load_state_dict(copy.deepcopy(self.state))
+        for each, (value, gradient) in zip(_tensors(thing) if self.tensors else (), self.tensors, strict=True):
+            each.data.copy_(value)
+            each.grad = None if gradient is None else _copied(gradient)
+
+
+def _tensors(module: nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()]
 
 
 @dataclass(frozen=True)
@@ -92,17 +118,20 @@ def _held(cell: types.CellType) -> Any:
 
 
 def _may_change(thing: Any, own: str) -> bool:
-    return type(thing) in CONTAINERS or type(thing) in PLAIN or type(thing) is torch.Tensor or _is_of(thing, own)
+    kinds = (*CONTAINERS, *PLAIN, torch.Tensor)
+    return type(thing) in kinds or isinstance(thing, TRAINED) or _is_of(thing, own)
 
 
 def _is_of(thing: Any, own: str) -> bool:
-    """An instance of a class of that module. Of a module of torch's the parameters are not replaced by others."""
-    if not own or type(thing).__module__ != own or isinstance(thing, (type, nn.Module)):
+    """An instance of a class of that module. Of torch's own kinds the attributes are not replaced by others."""
+    if not own or type(thing).__module__ != own or isinstance(thing, (type, *TRAINED)):
         return False
     return type(getattr(thing, "__dict__", None)) is dict
 
 
 def _copied(thing: Any) -> Any:
+    if isinstance(thing, TRAINED):
+        return Trained.of(thing)
     if isinstance(thing, torch.Tensor):
         return thing.detach().clone()
     try:
@@ -113,7 +142,9 @@ def _copied(thing: Any) -> Any:
 
 def _refilled(thing: Any, held: Any) -> Any:
     """With a copy: what it holds is changed by the next run."""
-    if isinstance(thing, list):
+    if isinstance(held, Trained):
+        held.put_back(thing)
+    elif isinstance(thing, list):
         thing[:] = _copied(held)
     elif isinstance(thing, (dict, set)):
         thing.clear()
@@ -154,6 +185,8 @@ def _equal(a: Any, b: Any) -> bool:
         if a.device != b.device or a.dtype != b.dtype or a.shape != b.shape:
             return False
         return bool(((a == b) | ((a != a) & (b != b))).all())
+    if isinstance(a, Trained):
+        return _equal(a.tensors, b.tensors) and _equal(a.state, b.state)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, dict):

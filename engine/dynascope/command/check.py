@@ -38,7 +38,8 @@ def check_text(report: CompileReport, every: bool = False) -> str:
         lines.append("Nothing was compared: no graph was compiled.")
     elif differing:
         first = differing[0]
-        lines.append(f"{checked}. {len(differing)} differ more than eager does, first `{first.name}`{_at(first)}.")
+        verb = "differs" if len(differing) == 1 else "differ"
+        lines.append(f"{checked}. {len(differing)} {verb} more than eager does, first `{first.name}`{_at(first)}.")
     else:
         lines.append(f"{checked}. None differs more than eager does.")
     return "\n".join(lines)

@@ -17,7 +17,6 @@ import json
 import os
 import random
 import sys
-import uuid
 import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -29,11 +28,12 @@ SEED = 0
 _START = str(Path(__file__).parent / "start")
 
 
-def environment(settings: dict[str, Any]) -> dict[str, str]:
-    """The child's environment variables: ours, with the way to `begin`."""
-    before = os.environ.get("PYTHONPATH")
+def environment(settings: dict[str, Any], variables: dict[str, str] | None = None) -> dict[str, str]:
+    """The child's environment variables: those given or ours, with the way to `begin`."""
+    given = _inherited() if variables is None else variables
+    before = given.get("PYTHONPATH")
     path = _START + (os.pathsep + before if before else "")
-    return {**_inherited(), "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
+    return {**given, "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
 
 
 def _inherited() -> dict[str, str]:
@@ -81,9 +81,11 @@ def begin(loaded_before: Collection[str] = sys.modules) -> None:
     for needed in (*(f"dynascope.{name}" for name in own), "platform"):
         importlib.import_module(needed)
     importlib.import_module("concurrent.futures.thread")
+    from dynascope.command.spawned import serve_spawned
+
     # Registered before the program's own, so called after them.
     atexit.register(_end, recorder)
-    _serve_spawned(settings)
+    serve_spawned(settings, environment)
     if unmet is None:
         _give_way(_serve(settings, recorder), loaded_before)
 
@@ -97,38 +99,6 @@ def _draw_alike() -> None:
     after_import("torch", lambda torch: torch.manual_seed(SEED))
     after_import("numpy.random", lambda drawing: drawing.seed(SEED))
     after_import("torch._inductor.config", lambda config: setattr(config, "fallback_random", True))
-
-
-def _serve_spawned(settings: dict[str, Any]) -> None:
-    """Processes that `multiprocessing` spawns are served too: each writes its report beside this one's."""
-    from dynascope.command.interception import after_import
-    from dynascope.command.ranks import children_folder
-
-    folder = children_folder(Path(settings["report"]))
-    if settings.get("spawned"):
-        folder = Path(settings["report"]).parent
-
-    def patch(module: Any) -> None:
-        resource_tracker = importlib.import_module("multiprocessing.resource_tracker")
-        launch = module.Popen._launch
-
-        def launched(popen: Any, process: Any) -> Any:
-            folder.mkdir(parents=True, exist_ok=True)
-            own = {"report": str(folder / f"{uuid.uuid4().hex}.json"), "events": None, "keep": None, "spawned": True}
-            # Started here, it does not see our variables: it is none of the program's processes, and ends after all of them.
-            resource_tracker.ensure_running()
-            before = dict(os.environ)
-            os.environ.update(environment({**settings, **own}))
-            try:
-                return launch(popen, process)
-            finally:
-                for name in set(os.environ) - set(before):
-                    del os.environ[name]
-                os.environ.update(before)
-
-        module.Popen._launch = launched
-
-    after_import("multiprocessing.popen_spawn_posix", patch)
 
 
 def _keeping(descriptor: int) -> Callable[[Any, Any], None]:

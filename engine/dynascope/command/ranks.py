@@ -1,6 +1,7 @@
 """Programs of several processes: one report for all ranks of a host, with what one of them alone has said of it.
 
     torchrun --nproc-per-node 2 -m dynascope run train.py      each rank has a parent; the host's first one prints for all
+    RANK=1 WORLD_SIZE=2 ... python -m dynascope run train.py   as these, started one by one
     dynascope run train.py                                     that starts ranks itself: they write reports beside its own
 """
 
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynascope.command.reasons import RanksDiffer
+from dynascope.native.cache import cache_folder
 from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.reason import Explanation
 from dynascope.report.store import ReportUnreadable, read_report, write_report
@@ -56,47 +58,93 @@ def with_children(report: CompileReport, path: Path) -> CompileReport:
 
 def _readable(folder: Path) -> Iterator[CompileReport]:
     for path in folder.glob("*.json"):
-        try:
-            yield read_report(path)
-        except (OSError, ReportUnreadable):
-            continue
+        report = _readable_at(path)
+        if report is not None:
+            yield report
+
+
+def _readable_at(path: Path) -> CompileReport | None:
+    try:
+        return read_report(path)
+    except (OSError, ReportUnreadable):
+        return None
 
 
 class Ranks:
-    """The ranks of this host that a launcher such as torchrun started, each with a parent of its own."""
+    """The ranks of this host that somebody started, each with a parent of its own: a launcher such as torchrun, which says how many there
+    are, or a person or script. Of the latter only those count that have begun."""
 
-    def __init__(self, folder: Path, rank: int, count: int) -> None:
-        self.folder, self.rank, self.count = folder, rank, count
+    def __init__(self, folder: Path, rank: int, count: int, known_count: bool = True) -> None:
+        self.folder, self.rank, self.count, self.known_count = folder, rank, count, known_count
 
     @classmethod
     def here(cls) -> Ranks | None:
-        from dynascope.native.cache import cache_folder
-
-        local, count = os.environ.get("LOCAL_RANK", ""), os.environ.get("LOCAL_WORLD_SIZE", "")
-        if not (local.isdigit() and count.isdigit() and int(count) > 1):
+        numbers = _numbers("LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        if numbers is not None:
+            names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "GROUP_RANK")
+            # The launcher is the parent of every rank: another run of it is another process.
+            return cls(_meeting_place(*map(os.environ.get, names), os.getppid()), *numbers)
+        numbers = _numbers("RANK", "WORLD_SIZE")
+        address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+        if numbers is None or not (address and port):
             return None
-        names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "GROUP_RANK")
-        # The launcher is the parent of every rank: another run of it is another process.
-        identity = repr(([os.environ.get(name) for name in names], os.getppid()))
-        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        return cls(cache_folder() / "ranks" / key, int(local), int(count))
+        ranks = cls(_meeting_place(address, port), *numbers, known_count=False)
+        ranks.begin()
+        return ranks
+
+    def begin(self) -> None:
+        """Before the program runs: what an earlier run that was killed has left of this rank is gone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for kind in ("json", "done"):
+            self._file(self.rank, kind).unlink(missing_ok=True)
+        self._file(self.rank, "begun").write_text(str(os.getpid()), encoding="ascii")
 
     def hand_in(self, report: CompileReport | None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         if report is not None:
-            write_report(report, self.folder / f"{self.rank}.json")
-        (self.folder / f"{self.rank}.done").touch()
+            write_report(report, self._file(self.rank, "json"))
+        self._file(self.rank, "done").touch()
+
+    def prints_for_all(self) -> bool:
+        """Whether this is the first rank of the host."""
+        return not any(self.known_count or self._runs(rank) for rank in range(self.rank))
 
     def together(self, own: CompileReport) -> CompileReport:
         """The first rank's report with how the others differ; those that end without a word are named."""
         deadline = time.monotonic() + PATIENCE
-        others = range(1, self.count)
-        while time.monotonic() < deadline and not all((self.folder / f"{rank}.done").exists() for rank in others):
+        others = [rank for rank in range(self.rank + 1, self.count) if self.known_count or self._runs(rank)]
+        while time.monotonic() < deadline and not all(map(self._is_over, others)):
             time.sleep(0.05)
-        found = [own, *(each for each in _readable(self.folder) if each.program.rank not in (None, own.program.rank))]
+        reports = (_readable_at(self._file(rank, "json")) for rank in others)
+        found = [own, *(report for report in reports if report is not None)]
         found.sort(key=lambda each: each.program.rank or 0)
         shutil.rmtree(self.folder, ignore_errors=True)
         return replace(own, notes=(*own.notes, *differences_of(found)))
+
+    def _file(self, rank: int, kind: str) -> Path:
+        return self.folder / f"{rank}.{kind}"
+
+    def _is_over(self, rank: int) -> bool:
+        return self._file(rank, "done").exists() or not (self.known_count or self._runs(rank))
+
+    def _runs(self, rank: int) -> bool:
+        """Whether this rank has begun on this host and its process is still there, or has handed in its report."""
+        try:
+            os.kill(int(self._file(rank, "begun").read_text(encoding="ascii")), 0)
+        except (OSError, ValueError):
+            return self._file(rank, "done").exists()
+        return True
+
+
+def _numbers(rank: str, count: str) -> tuple[int, int] | None:
+    """What these variables say, where there are several ranks."""
+    given = os.environ.get(rank, ""), os.environ.get(count, "")
+    return (int(given[0]), int(given[1])) if all(map(str.isdigit, given)) and int(given[1]) > 1 else None
+
+
+def _meeting_place(*identity: object) -> Path:
+    key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    return cache_folder() / "ranks" / key
 
 
 def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     report = None if options.events_fd is not None else _report_at(path)
     if ranks is not None:
         ranks.hand_in(report)
-        if ranks.rank:
+        if not ranks.prints_for_all():
             return _leave(code)
         report = None if report is None else ranks.together(report)
     if report is not None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
-from dynascope.fixes.source import Source, dotted, end_of
+from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
 
 Rows = list[tuple[str, ast.expr]]
 """Names, or attributes of names (`self.best`), and what they become, in order."""
@@ -83,7 +83,7 @@ def chosen_expression(site: Site) -> Fix | None:
 
 def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[ast.stmt], last: ast.expr) -> Fix | None:
     torch, imports = source.torch
-    condition = truth(statement.test, torch)
+    condition = condition_of(source, statement)
     indentation = source.indentation(statement)
     if len(rest) == 1:
         value = _results(torch, condition, first, last)
@@ -123,7 +123,7 @@ def deciding(site: Site) -> ast.If | None:
 def _rows(
     statement: ast.If, torch: str, source: Source, conditions: list[tuple[str, ast.expr]], is_named: bool
 ) -> Rows | None:
-    condition = truth(statement.test, torch)
+    condition = condition_of(source, statement)
     if is_named:
         name = source.fresh("chosen" if not conditions else f"chosen_{len(conditions) + 1}")
         conditions.append((name, condition))
@@ -198,6 +198,8 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
                 joined = _call(torch, name, joined, part)
             return joined
         case ast.UnaryOp(op=ast.Not(), operand=operand):
+            if isinstance(operand, ast.Name | ast.Attribute):
+                return ast.Compare(operand, [ast.Eq()], [ast.Constant(0)])
             return _call(torch, "logical_not", truth(operand, torch))
         case ast.Call(func=ast.Attribute(attr="any" | "all" | "isnan" | "isfinite" | "isinf")):
             return test
@@ -205,6 +207,29 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return truth(argument, torch)
         case _:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
+
+
+def condition_of(source: Source, statement: ast.If) -> ast.expr:
+    """As a tensor: a name that a number of a tensor's was given is one again."""
+    torch, _ = source.torch
+    test = truth(statement.test, torch)
+    function = source.function(statement)
+    if not isinstance(test, ast.Compare) or function is None:
+        return test
+    taken = {
+        each.targets[0].id
+        for each in ast.walk(function)
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_taken_out(each.value)
+    }
+    left = test.left
+    if isinstance(left, ast.Name) and left.id in taken:
+        left = ast.parse(f"{torch}.tensor({left.id}, dtype={torch}.float64)", mode="eval").body
+    return ast.Compare(left, test.ops, test.comparators)
+
+
+def _is_taken_out(value: ast.expr) -> bool:
+    found = method_called(value)
+    return called_name(value) == "float" or (found is not None and found[1] == "item")
 
 
 def _as_tensor(side: ast.expr) -> ast.expr:

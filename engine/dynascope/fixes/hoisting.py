@@ -37,15 +37,17 @@ def read_at_the_call(site: Site) -> Fix | None:
 def _parameter(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> tuple[str, Edit] | None:
     """By its name alone, so that no other argument moves."""
     given = function.args
-    if given.vararg or given.kwarg or given.kwonlyargs or not given.args:
+    if given.vararg or given.kwarg or not given.args:
         return None
     last: ast.arg | ast.expr = given.defaults[-1] if given.defaults else given.args[-1]
+    if given.kwonlyargs:
+        last = given.kw_defaults[-1] or given.kwonlyargs[-1]
     assert last.end_lineno is not None and last.end_col_offset is not None  # it was parsed
     end = last.end_lineno, last.end_col_offset
     rest = source.lines[end[0] - 1][end[1] :].lstrip()
     if not rest.startswith((b")", b",")):
         return None
-    return name, Edit(*end, *end, f", *, {name}")
+    return name, Edit(*end, *end, f", {name}" if given.kwonlyargs else f", *, {name}")
 
 
 def _given(source: Source, call: ast.Call, text: str) -> Edit:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from dynascope.fixes.branches import deciding, truth
+from dynascope.fixes.branches import condition_of, deciding
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, called_name, dotted, method_called
 from dynascope.report.syntax import assignments
@@ -75,7 +75,7 @@ def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Sid
         if given is None:
             return None
         name = source.fresh("is_chosen" if not sides else f"is_chosen_{len(sides) + 1}")
-        rows.append(f"{name} = {_text(_condition(source, at))}")
+        rows.append(f"{name} = {_text(condition_of(source, at))}")
         sides.append((name, given))
         match at.orelse:
             case [ast.If() as following]:
@@ -83,29 +83,6 @@ def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Sid
             case rest:
                 last = _assignments(rest)
                 return None if last is None else (sides, last)
-
-
-def _condition(source: Source, statement: ast.If) -> ast.expr:
-    """As a tensor: a name that a number of a tensor's was given is one again."""
-    torch, _ = source.torch
-    test = truth(statement.test, torch)
-    function = source.function(statement)
-    if not isinstance(test, ast.Compare) or function is None:
-        return test
-    taken = {
-        each.targets[0].id
-        for each in ast.walk(function)
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_taken_out(each.value)
-    }
-    left = test.left
-    if isinstance(left, ast.Name) and left.id in taken:
-        left = ast.parse(f"{torch}.tensor({left.id}, dtype={torch}.float64)", mode="eval").body
-    return ast.Compare(left, test.ops, test.comparators)
-
-
-def _is_taken_out(value: ast.expr) -> bool:
-    found = method_called(value)
-    return called_name(value) == "float" or (found is not None and found[1] == "item")
 
 
 def _assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:

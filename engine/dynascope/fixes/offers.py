@@ -16,6 +16,7 @@ from dynascope.fixes import (
     indexing,
     kept_numbers,
     loops,
+    number_results,
     numpy_twins,
     own_operators,
     recompilations,
@@ -23,6 +24,7 @@ from dynascope.fixes import (
     safe_operands,
     sharing,
     shortcuts,
+    writes,
 )
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import Source
@@ -49,6 +51,8 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         assertions.asserted_in_graph,
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
+        number_results.chosen_number,
+        writes.written_in_any_case,
         kept_numbers.chosen_numbers,
         kept_numbers.chosen_floats,
         shortcuts.left_out,
@@ -57,7 +61,9 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-value": (
         *TOLD,
         *NUMBERS,
+        number_results.computed_by_tensors,
         *NUMPY,
+        shortcuts.unguarded,
     ),
     "data-dependent-shape": (
         indexing.reduced_under_mask,

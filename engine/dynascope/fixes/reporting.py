@@ -45,8 +45,12 @@ def told_under_condition(site: Site) -> Fix | None:
 
 
 def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """The statement, where it only tells something; a clock's reading with all that the reading is used for."""
-    if tells(statement):
+    """The statement, where it only tells something, with the file that it opens for that; a clock's reading with all that the reading is
+    used for."""
+    around = source.parent(statement)
+    if isinstance(around, ast.With) and all(map(tells, around.body)):
+        statement = around
+    if tells(statement) or (isinstance(statement, ast.With) and all(map(tells, statement.body))):
         return [statement]
     function = source.function(statement)
     if function is None or not _reads_clock(statement):
@@ -96,6 +100,12 @@ def _uses(statement: ast.stmt) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
+def has_long_text(statement: ast.stmt) -> bool:
+    """Whether a text in it goes over several lines, whose indentation is part of it."""
+    texts = (node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr))
+    return any(node.end_lineno != node.lineno for node in texts)
+
+
 def _wrapped(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     indentation = source.indentation(statement)
     if indentation is None:
@@ -103,9 +113,7 @@ def _wrapped(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     line, column = end_of(statement)
     rows = [row.decode() for row in source.lines[statement.lineno - 1 : line]]
     rows[-1] = source.lines[line - 1][:column].decode()
-    if not any(
-        isinstance(n, ast.Constant) and isinstance(n.value, str) and "\n" in n.value for n in ast.walk(statement)
-    ):
+    if not has_long_text(statement):
         rows[1:] = [f"    {row}" if row.strip() else row for row in rows[1:]]
     body = "\n".join([f"{indentation}    {rows[0].lstrip()}", *rows[1:]])
     return Edit(statement.lineno, statement.col_offset, line, column, f"{head}\n{body}")

@@ -14,8 +14,8 @@ import ast
 from dynascope.fixes.branches import deciding
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.reporting import tells
-from dynascope.fixes.source import Source, called_name, method_called
+from dynascope.fixes.reporting import has_long_text, tells
+from dynascope.fixes.source import Source, called_name, end_of, method_called
 
 TITLE = "Leave out the shortcut: what follows does as well with nothing"
 
@@ -38,6 +38,25 @@ def left_out(site: Site) -> Fix | None:
     return Fix(TITLE, (*imports, asked, _removed(source, last)), witness)
 
 
+def unguarded(site: Site) -> Fix | None:
+    """`if len(rows): x[rows] = y[rows]` does as well without the question: the witness shows that some call found nothing."""
+    source = site.source
+    statement = deciding(site)
+    indentation = source.indentation(statement) if statement is not None else None
+    if statement is None or indentation is None or statement.orelse or not _asks_for_any(statement.test):
+        return None
+    first, last = statement.body[0], statement.body[-1]
+    rows = [row.decode() for row in source.lines[first.lineno - 1 : last.end_lineno]]
+    if source.indentation(first) is None or has_long_text(statement):
+        return None
+    inner = len(rows[0]) - len(rows[0].lstrip())
+    text = "\n".join((indentation + row[inner:] if row.strip() else row) for row in rows).lstrip()
+    stop = f'else:\n{indentation}    raise RuntimeError("there is nothing")'
+    end = end_of(statement)
+    witness = (Edit(*end, *end, f"\n{indentation}{stop}"),)
+    return Fix("Leave out the question: with nothing it does nothing", (source.replaced(statement, text),), witness)
+
+
 def _removed(source: Source, statement: ast.stmt) -> Edit:
     """With its lines."""
     assert statement.end_lineno is not None  # it was parsed
@@ -55,6 +74,13 @@ def _asks_for_nothing(test: ast.expr) -> bool:
         case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Constant(value=1)]):
             return _is_count(left)
     return False
+
+
+def _asks_for_any(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
+            return _is_count(left)
+    return _is_any(test) or _is_count(test)
 
 
 def _is_any(node: ast.expr) -> bool:

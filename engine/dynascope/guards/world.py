@@ -67,7 +67,8 @@ class WorldIs(Predicate):
     def check(self) -> str:
         count = sum(len(names) for _, names in self.spaces)
         titles = sorted({_title(space) for space, _ in self.spaces})
-        shown = ", ".join(titles[:4]) + (f" and {len(titles) - 4} others" if len(titles) > 4 else "")
+        left = len(titles) - 4
+        shown = ", ".join(titles[:4]) + (f" and {left} other{'s' if left > 1 else ''}" if left > 0 else "")
         return f"{count} {'names' if count != 1 else 'name'} of {shown} {'are' if count != 1 else 'is'} what was found"
 
     def failure(self, expression: str) -> str:

@@ -40,13 +40,21 @@ def costs(report: CompileReport) -> list[Cost]:
 
 
 def line_costs(report: CompileReport) -> dict[tuple[str, int], float]:
-    """What computes for several lines counts for each in equal parts."""
+    """What computes for several lines counts for each in equal parts; a line that only built a layer costs nothing."""
+    built = _lines_that_build(report)
     found: dict[tuple[str, int], float] = defaultdict(float)
     for cost in costs(report):
         places = {(span.file, span.line) for span in cost.spans if is_user_file(span.file)}
+        places = places - built or places
         for place in places:
             found[place] += cost.seconds / len(places)
     return dict(found)
+
+
+def _lines_that_build(report: CompileReport) -> set[tuple[str, int]]:
+    stacks = (value.stack for graph in report.graphs for value in graph.values)
+    spans = (frame.layer.built for stack in stacks for frame in stack if frame.layer is not None)
+    return {(span.file, span.line) for span in spans if span is not None}
 
 
 def beside_eager(report: CompileReport, graphs: Iterable[str | None]) -> BesideEager | None:

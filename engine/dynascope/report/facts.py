@@ -82,6 +82,8 @@ class GuardFact:
 
 EMPTY = "no keys"
 """What a dict was that had none."""
+ONE_OBJECT, SEVERAL_OBJECTS = "one object", "several objects"
+"""What two places held."""
 
 
 @dataclass(frozen=True, slots=True)

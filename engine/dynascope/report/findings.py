@@ -5,6 +5,7 @@ findings(report)  ->  [Finding("break", "warning", "data-dependent-branch", "`if
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,6 +22,7 @@ Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "ma
 SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""
 VALUES_SHOWN = 4
+ITEM = re.compile(r"\[\d+\]")
 CAUSES: dict[Cause, str] = {
     "number": "a varying number",
     "attribute": "an attribute that the program changes",
@@ -135,14 +137,19 @@ def _finding(kind: Kind, explanation: Explanation, fallback: Span) -> Finding:
 
 
 def _recompilations(function: FunctionFact) -> Iterator[Finding]:
-    """One for each cause: a size that differs at every call would fill the page."""
+    """One for each cause: a size that differs at every call would fill the page. Other items of one list at one place are one cause."""
     causes: dict[tuple, list[Again]] = {}
     for entry in function.entries:
         if entry.recompiled is not None:
             change = entry.change
             key = (change.expression, change.cause) if change is not None else (entry.recompiled.span, "other")
             causes.setdefault(key, []).append((entry.recompiled, change))
-    for again in causes.values():
+    alike: dict[tuple, list[Again]] = {}
+    for key, again in causes.items():
+        explanation, change = again[-1]
+        key = key if change is None else (ITEM.sub("[]", change.expression), change.cause, explanation.span)
+        alike.setdefault(key, []).extend(again)
+    for again in alike.values():
         explanation, change = again[-1]
         told = replace(_softened(explanation), message=_again(again))
         expected = len(again) == 1 and change is not None and (change.cause in ("grad-mode", "number") or change.is_first_filling)
@@ -155,11 +162,11 @@ def _again(again: list[Again]) -> str:
     if len(again) == 1:
         return f"Compiled again: {explanation.message}"
     changes = [change for _, change in again if change is not None]
-    if last is None:
+    values = list(dict.fromkeys([*(change.before for change in changes[:1]), *(change.now for change in changes)]))
+    are_of_one = len({change.expression for change in changes}) == 1 and all(values) and len(values) > 1
+    if last is None or not are_of_one or last.cause == "length":
         return f"Compiled again {len(again)} times, the last time because {explanation.message}"
-    values = [changes[0].before, *(change.now for change in changes)]
-    distinct = list(dict.fromkeys(values))
-    shown = distinct if len(distinct) <= VALUES_SHOWN else [*distinct[: VALUES_SHOWN - 1], "...", distinct[-1]]
+    shown = values if len(values) <= VALUES_SHOWN else [*values[: VALUES_SHOWN - 1], "...", values[-1]]
     why = f" ({CAUSES[last.cause]})" if CAUSES[last.cause] else ""
     return f"Compiled again {len(again)} times: `{last.expression}` was {', '.join(shown)}{why}."
 

@@ -47,7 +47,7 @@ def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterat
 
 def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: str) -> Iterator[str]:
     if stage == "guards":
-        yield "\n".join([f"{title}: guards", *(f"{guard.check}    # {guard.span or ''}" for guard in entry.guards)])
+        yield "\n".join([f"{title}: guards", *(guard.check + (f"    # {guard.span}" if guard.span else "") for guard in entry.guards)])
     if stage == "kernels":
         for kernel in report.kernels:
             if kernel.graph == entry.graph and kernel.graph is not None:

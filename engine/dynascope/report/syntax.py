@@ -160,7 +160,9 @@ def statement_text(span: Span) -> str:
         if isinstance(node, ast.expr) and _is_at(node, span):
             return ast.unparse(node)
         if isinstance(node, ast.For) and _is_at(node, span):
-            return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+            target = node.target
+            names = ", ".join(map(ast.unparse, target.elts)) if isinstance(target, ast.Tuple) and target.elts else ast.unparse(target)
+            return f"for {names} in {ast.unparse(node.iter)}"
     return span.text().removesuffix(":")
 
 

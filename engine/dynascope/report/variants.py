@@ -143,7 +143,8 @@ def _numbers(entries: list[EntryFact]) -> list[str]:
 def _telling(guards: Iterable[GuardFact]) -> dict[str, GuardFact]:
     found: dict[str, GuardFact] = {}
     for guard in guards:
-        if guard.kind in PLAIN and guard.value and not guard.expression.startswith("torch."):
+        is_torchs_own = guard.expression.startswith("torch.") or guard.value == f"torch.{guard.expression}"
+        if guard.kind in PLAIN and guard.value and not is_torchs_own:
             known = found.get(guard.expression)
             if known is None or PLAIN.index(guard.kind) < PLAIN.index(known.kind):
                 found[guard.expression] = guard

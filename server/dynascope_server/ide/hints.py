@@ -1,6 +1,7 @@
 """The hint after a line: the tensor it makes, and by identifier the kernels that compute it; their names are long.
 
 q, k, v = self.c_attn(x).split(C, dim=2)          q, k, v f32[2, 5, 64]
+values, order = x.sort(-1)                        values f32[8, 64], order i64[8, 64]
 y = torch.softmax(x, -1)                          f32[8, 64] · k0
 y = model(x).squeeze(-1)                          model(x) f32[8, 1] · k1       what follows was not compiled
 """
@@ -20,6 +21,8 @@ MARGIN = "  "
 SHOWN = 3
 LONGEST = 43
 """Characters of a hint that VS Code shows; it cuts the end off a longer one, where the tensor's type stands."""
+LONGEST_OF_SEVERAL = 36
+"""Beside them at least one kernel has room."""
 STALE = "stale"
 
 
@@ -68,7 +71,7 @@ def _broke_inside(view: FileView, last: ValueFact, line: int) -> bool:
 
 def _value_text(values: list[ValueFact], path: str, line: int) -> tuple[str, str]:
     """The last tensor, by its expression where the line goes on with it; where the line gives several names at once, all that are of
-    one kind. What is written to has no type of its own."""
+    one kind, or each with its type where there is room. What is written to has no type of its own."""
     last = next((value for value in reversed(values) if "[" in value.description), values[-1])
     if last.variable is None:
         # Not beside the line that built a layer, which is another than the one that called it.
@@ -77,5 +80,9 @@ def _value_text(values: list[ValueFact], path: str, line: int) -> tuple[str, str
         if last.part == "" and is_here:
             return "", ""
         return last.part if last.part is not None and is_here else "", last.description
+    named = {value.variable: value.description for value in values if value.variable and "[" in value.description}
+    if len(set(named.values())) > 1:
+        each = ", ".join(f"{name} {description}" for name, description in named.items())
+        return ("", each) if len(each) <= LONGEST_OF_SEVERAL else (last.variable, last.description)
     alike = dict.fromkeys(v.variable for v in values if v.variable and v.description == last.description)
     return ", ".join(alike) if 1 < len(alike) <= SHOWN + 1 else "", last.description

@@ -52,7 +52,7 @@ def choose_kernel(view: FileView, detail: Detail) -> Choice | NoChoice:
         return _choice(view, kernel_document_name(kernel), old_line)
     function = _function(view, detail, old_line)
     if function is None and (old_line or detail.get("function")):
-        return NoChoice("No compiled function is here.")
+        return NoChoice("No compiled function is here: put the cursor into one.")
     candidates = [function] if function else [f for f in shown.functions if kernels_of(shown, f)]
     what = kernels_document_name(shown, candidates[0]) if candidates else None
     if what is None:
@@ -69,7 +69,7 @@ def choose_graph(view: FileView, detail: Detail) -> Choice | NoChoice:
         return _choice(view, what, old_line) if what else NoChoice(f"Graph {identifier} has no stage `{stage}`.")
     function = _function(view, detail, old_line)
     if function is None and (old_line or detail.get("function")):
-        return NoChoice("No compiled function is here.")
+        return NoChoice("No compiled function is here: put the cursor into one.")
     shown = view.shown
     candidates = [function] if function else list(shown.functions)
     here = _graphs_on(view, old_line)
@@ -86,7 +86,7 @@ def choose_picture(view: FileView, detail: Detail) -> Choice | NoChoice:
     old_line = _old_line(view, detail)
     function = _function(view, detail, old_line) or next((f for f in view.shown.functions if graphs_of(view.shown, f)), None)
     if function is None:
-        return NoChoice("No compiled function is here.")
+        return NoChoice("No compiled function is here: put the cursor into one.")
     return _choice(view, picture_document_name(function), None)
 
 

@@ -180,7 +180,7 @@ def _variants(server: DynascopeServer, path: str, detail: Detail) -> tuple[FileV
     here = function_at(view.facts, old) if old is not None else None
     variants = variants_at(view, str(detail.get("function") or (here.identifier if here else "")))
     if not variants:
-        raise Refused("No compiled function is here.")
+        raise Refused("No compiled function is here: put the cursor into one.")
     return view, variants[0].function, variants
 
 

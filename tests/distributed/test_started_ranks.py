@@ -1,0 +1,144 @@
+"""Ranks that no launcher of torch's started: by `subprocess` from the program, or one by one by a script. There is one report."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from dynascope.command import ranks as ranks_module
+from dynascope.command.ranks import Ranks
+from dynascope.command.spawned import Run, run_of
+
+UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
+
+RANK = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+@torch.compile
+def f(x):
+    return torch.relu(x) * 2
+
+f(torch.ones(3))
+if rank == 1:
+    f(torch.ones(3, 2))
+shown = sorted(name for name in os.environ if name.startswith("DYNASCOPE_PROGRAM"))
+print("rank", rank, sys.argv[1:], __name__, os.path.basename(__file__), os.environ.get("PYTHONPATH"), shown, flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+LAUNCHER = """
+import os
+import subprocess
+import sys
+
+surroundings = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv[1], "LATER": "1"}
+started = [
+    subprocess.Popen([sys.executable, "-u", "rank.py", "--number", str(rank)], env={**surroundings, "RANK": str(rank)}, cwd=sys.argv[2])
+    for rank in range(2)
+]
+subprocess.run([sys.executable, "-c", "import sys; print('other', 'dynascope' in sys.modules)"], check=True)
+sys.exit(max(process.wait() for process in started))
+"""
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "rank.py").write_text(RANK)
+    (tmp_path / "launch.py").write_text(LAUNCHER)
+    return tmp_path
+
+
+def has_one_report(printed: str) -> bool:
+    words = " ".join(printed.split())
+    difference = "rank 0 has 1 graph, 0 breaks, 0 recompilations; rank 1 has 2 graphs, 0 breaks, 1 recompilation"
+    return printed.count("Summary") == 1 and difference in words
+
+
+@pytest.mark.compiler
+def test_ranks_that_the_program_starts_by_subprocess(folder):
+    words = [sys.executable, "-m", "dynascope", "run", folder / "launch.py", free_port(), folder]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=UNSTRICT)
+    assert done.returncode == 0 and has_one_report(done.stderr), done.stderr[-3000:]
+    path = UNSTRICT.get("PYTHONPATH")
+    ranks = [f"rank {rank} ['--number', '{rank}'] __main__ rank.py {path} []" for rank in range(2)]
+    assert sorted(done.stdout.splitlines()) == ["other False", *ranks]
+
+
+@pytest.mark.compiler
+def test_ranks_that_are_started_one_by_one(folder):
+    surroundings = {**UNSTRICT, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    words = [sys.executable, "-m", "dynascope", "run", folder / "rank.py"]
+    started = [
+        subprocess.Popen(words, env={**surroundings, "RANK": str(rank)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for rank in (1, 0)
+    ]
+    printed = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0] and has_one_report("".join(printed)), printed
+    assert "Summary" in printed[1]
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    def start(rank):
+        monkeypatch.setattr(ranks_module, "cache_folder", lambda: tmp_path)
+        for name, value in {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+            monkeypatch.setenv(name, str(value))
+        for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+            monkeypatch.delenv(name, raising=False)
+        return Ranks.here()
+
+    return start
+
+
+def test_only_ranks_that_have_begun_here_are_waited_for(started):
+    second = started(1)
+    assert second.prints_for_all()
+    first = started(0)
+    assert first.prints_for_all() and not second.prints_for_all()
+    assert first._runs(1) and not first._runs(2)
+
+
+def test_what_a_killed_run_left_is_no_rank(started):
+    left = started(1)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (left.folder / "1.begun").write_text(str(gone.pid))
+    first = started(0)
+    assert not first._runs(1) and first._is_over(1)
+    left.hand_in(None)
+    assert first._runs(1)
+    left.begin()
+    assert not (left.folder / "1.done").exists()
+
+
+@pytest.mark.parametrize(
+    "words, found",
+    [
+        (["train.py", "--rank", "0"], Run("train.py", ("--rank", "0"), False)),
+        (["-uB", "-W", "ignore", "-Xdev", "train.py"], Run("train.py", (), False)),
+        (["-m", "package.train", "x"], Run("package.train", ("x",), True)),
+        (["-m", "dynascope", "run", "train.py"], None),
+        (["-I", "train.py"], None),
+        (["-c", "print()"], None),
+        (["-"], None),
+        ([], None),
+    ],
+)
+def test_what_an_interpreter_runs(words, found):
+    assert run_of(words) == found
