@@ -96,10 +96,8 @@ def _key(step: Step) -> Any:
 def _frozen(data: Any) -> Any:
     if isinstance(data, (Value, Number)):
         return id(data)
-    if not data and isinstance(data, (tuple, dict)):
-        return ()
     if isinstance(data, (list, tuple)):
-        return tuple(_frozen(item) for item in data)
+        return tuple([_frozen(item) for item in data]) if data else ()
     if isinstance(data, dict):
-        return tuple((name, _frozen(item)) for name, item in data.items())
+        return tuple([(name, _frozen(item)) for name, item in data.items()]) if data else ()
     return (type(data), repr(data) if isinstance(data, float) else data)
