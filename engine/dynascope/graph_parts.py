@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
+from dynascope.part_states import State, change, sets_state, states_of
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
 from dynascope.sizes.expression import of_root, text
@@ -45,8 +46,8 @@ class Part:
     """The part's own node for each of the whole graph's."""
     compiled: Any = None
     conditions: tuple[Relation, ...] = ()
-    grad_modes: tuple[bool | None, bool | None] = (None, None)
-    """Grad mode where the part begins and where it ends, where that is not the one of the whole."""
+    states: Mapping[fx.Node, State] = field(default_factory=dict)
+    """Torch's own state that each operation runs in."""
 
     @property
     def roots(self) -> list[str]:
@@ -75,34 +76,16 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
         parts.append(Part(False, [node for node in own if runs_apart(node)]))
     results = results_of(graph)
     parts.append(Part(False, [node for node in results if is_computed_number(node)]))
-    parts = [part for part in parts if not all(map(sets_grad_mode, part.nodes))]
-    modes = grad_modes(nodes)
+    states = states_of(nodes)
     for part in parts:
-        begins = modes.get(part.nodes[0], (None, None))[0]
-        # What sets it back may be another part's: numbers that leave the graph are computed at its end, wherever they were asked for.
-        part.grad_modes = begins, next((modes[node][1] for node in reversed(part.nodes) if sets_grad_mode(node)), begins)
+        part.nodes, part.states = [node for node in part.nodes if not sets_state(node)], states
+    parts = [part for part in parts if part.nodes]
     for part in parts:
         part.inputs = list(needed(part.nodes, nodes))
     for at, part in enumerate(parts):
         read = {node for later in parts[at + 1 :] for node in later.inputs} | set(results)
         part.outputs = [node for node in part.nodes if node in read or (is_late(node) and "size" in node.meta)]
     return parts
-
-
-def sets_grad_mode(node: fx.Node) -> bool:
-    return node.target is torch._C._set_grad_enabled
-
-
-def grad_modes(nodes: Sequence[fx.Node]) -> dict[fx.Node, tuple[bool | None, bool | None]]:
-    """Grad mode before and after each node; None where it is as it was at the start."""
-    at_start = torch.is_grad_enabled()
-    mode, modes = None, {}
-    for node in nodes:
-        before = mode
-        if sets_grad_mode(node):
-            mode = None if node.args[0] == at_start else node.args[0]
-        modes[node] = before, mode
-    return modes
 
 
 def is_late_number(size: Size) -> bool:
@@ -230,13 +213,12 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
             part.copies[node] = graph.node_copy(node, copied)
         return part.copies[node]
 
-    begins, ends = part.grad_modes
-    if begins is not None:
-        graph.call_function(torch._C._set_grad_enabled, (begins,))
+    state: State = {}
     for node in part.nodes:
+        change(graph, state, part.states[node])
+        state = part.states[node]
         copied(node)
-    if ends is not None:
-        graph.call_function(torch._C._set_grad_enabled, (not ends,))
+    change(graph, state, {})
     ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
     graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
     part.graph = fx.GraphModule(whole, graph)
