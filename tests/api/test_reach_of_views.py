@@ -53,3 +53,29 @@ def test_a_gradient_that_comes_to_a_part_of_another():
         rows, _ = function(torch.linspace(-1, 1, 40).view(2, 5, 4))
         found.append(torch.autograd.grad(rows.square().sum(), list(layer.parameters())))
     torch.testing.assert_close(*found)
+
+
+SCATTERED = {
+    "every other element": lambda: torch.arange(12)[::2],
+    "a part of each row": lambda: torch.arange(12).view(3, 4)[:, 1:],
+    "the transposed": lambda: torch.arange(12).view(4, 3).t(),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("make", SCATTERED.values(), ids=SCATTERED)
+@pytest.mark.parametrize("of", [lambda x: x, lambda x: x[1:]], ids=["all", "the rest"])
+def test_elements_between_those_of_an_input_that_is_written(make, of):
+    """They are not the input's own, whose new value lies densely until it is written back."""
+
+    def program(x):
+        rest = of(x)
+        x[0].mul_(5)
+        return rest.as_strided((2,), (1,)) + 0
+
+    with dynascope.expected("foreign-call", "operator-failed", required=False):
+        compiled = dynascope.compile(program)
+        for _ in range(2):
+            ours, theirs = make(), make()
+            assert torch.equal(compiled(ours), program(theirs))
+            assert torch.equal(ours, theirs)

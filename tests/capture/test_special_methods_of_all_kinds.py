@@ -112,9 +112,9 @@ OPERATIONS = {
     "__divmod__": lambda made: divmod(made, 2),
     "__rpow__": lambda made: 2**made,
     "__or__": lambda made: made | 1,
-    "__eq__": lambda made: (made == 1, 1 == made),
+    "__eq__": lambda made: (made == 1, 1 == made),  # noqa: SIM300 (the other side is asked)
     "__ne__": lambda made: made != 1,
-    "__lt__": lambda made: (made < 1, 1 > made, min(made, made) is made),
+    "__lt__": lambda made: (made < 1, 1 > made, min(made, made) is made),  # noqa: SIM300
     "__hash__": lambda made: hash(made),
     "__hash__ as a key": lambda made: {made: 1}[made],
     "__repr__": lambda made: f"{made!r}",

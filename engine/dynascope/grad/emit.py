@@ -28,7 +28,7 @@ from dynascope.grad.program import Program, Recorded
 from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Value, names_of, replace
 from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.facts import Phase
-from dynascope.sizes import Root, Size, apply, hint_of
+from dynascope.sizes import Root, Size, apply, hint_of, is_constant
 from dynascope.sizes.building import build
 from dynascope.sizes.expression import of_root
 
@@ -223,7 +223,8 @@ class _GraphWriter:
     def copy(self, value: Any) -> fx.Node:
         """In memory of its own, laid out as the value is: what repeats along a dimension is there once."""
         node, once = self.node(value), value
-        repeating = [at for at, stride in enumerate(value.strides) if stride == 0] if isinstance(value, Value) else []
+        places = zip(value.sizes, value.strides, strict=True) if isinstance(value, Value) else ()
+        repeating = [at for at, (size, stride) in enumerate(places) if stride == 0 and not is_constant(size, 0)]
         for dimension in repeating:
             sizes = (*once.sizes[:dimension], 1, *once.sizes[dimension + 1 :])
             once = Value(Layout(sizes, value.strides, value.dtype, value.device))

@@ -178,7 +178,7 @@ def _as_strided(
     """As a recipe has it, or as an operator's own arguments: values begin where their memory does."""
     offset = root_offset if offset is None else offset
     root_strides = source.strides if root_strides is None else root_strides
-    _check_within(source, sizes, strides, offset - root_offset)
+    _check_within(source.sizes, root_strides, sizes, strides, offset - root_offset)
     if any(is_constant(size, 0) for size in sizes):
         return builder.full(sizes, 0, like=source)
     source = with_strides(builder, source, root_strides)
@@ -201,11 +201,12 @@ def _in_own_memory(builder: Builder, source: Value) -> Value:
     return source
 
 
-def _check_within(source: Value, sizes: Any, strides: Any, offset: int) -> None:
-    """The storage may be larger than the tensor that came in; what lies outside of it is unknown here."""
+def _check_within(root_sizes: Sizes, root_strides: Any, sizes: Any, strides: Any, offset: int) -> None:
+    """The storage may be larger than the tensor that came in, and hold others' elements between its own: what is not its own is unknown
+    here, also where the value that it has by now lies densely."""
     reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    extent = sum((size - 1) * stride for size, stride in zip(source.sizes, source.strides, strict=True))
-    if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(source.sizes, source.strides)):
+    extent = sum((size - 1) * stride for size, stride in zip(root_sizes, root_strides, strict=True))
+    if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(root_sizes, root_strides)):
         raise DifferentiationRefused(
             OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from")
         )
@@ -369,7 +370,7 @@ def _put_back_strided(
     root_strides: Any,
     root_offset: int,
 ) -> Value:
-    _check_within(source, sizes, strides, offset - root_offset)
+    _check_within(source.sizes, root_strides, sizes, strides, offset - root_offset)
     if any(is_constant(size, 0) for size in sizes):
         return source
     source = with_strides(builder, source, root_strides)
