@@ -62,3 +62,21 @@ def test_the_command_shows_the_break_and_the_code_beside(tmp_path):
     assert "bytecode-beside-rewritten" in done.stdout and "rewritten-python" in done.stdout
     assert " at 0x" not in done.stdout and "TensorBase" not in done.stdout and "y.sum]" not in done.stdout.split("LOAD_ATTR sum")[0]
     assert "__dynascope_1, __dynascope_2 = graph(x)" in done.stdout and ".extend([" in done.stdout and "f_at_line_8(" in done.stdout
+
+
+def doubled(rows):
+    for row in rows:
+        yield row, row * 2
+
+
+def turns(x):
+    for number, (row, twice) in enumerate(doubled([x, x + 1])):
+        x = x + row.mean() + twice
+        print(number)
+    return x
+
+
+@pytest.mark.may_break
+def test_an_iterator_that_goes_on_behind_a_break_is_read_back_too():
+    shown = dynascope.explain(turns, torch.ones(3)).show("trace")
+    assert shown.count("rewritten-python") == shown.count("bytecode-beside-rewritten") == 4 and " = iter(" in shown

@@ -41,9 +41,13 @@ import os
 import subprocess
 import sys
 
+how = {"cwd": sys.argv[2]}
+if sys.argv[3] == "spawned":
+    os.chdir(sys.argv[2])
+    how = {"close_fds": False}
 surroundings = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv[1], "LATER": "1"}
 started = [
-    subprocess.Popen([sys.executable, "-u", "rank.py", "--number", str(rank)], env={**surroundings, "RANK": str(rank)}, cwd=sys.argv[2])
+    subprocess.Popen([sys.executable, "-u", "rank.py", "--number", str(rank)], env={**surroundings, "RANK": str(rank)}, **how)
     for rank in range(2)
 ]
 subprocess.run([sys.executable, "-c", "import sys; print('other', 'dynascope' in sys.modules)"], check=True)
@@ -71,8 +75,10 @@ def has_one_report(printed: str) -> bool:
 
 
 @pytest.mark.compiler
-def test_ranks_that_the_program_starts_by_subprocess(folder):
-    words = [sys.executable, "-m", "dynascope", "run", folder / "launch.py", free_port(), folder]
+@pytest.mark.parametrize("how", ["forked", "spawned"])
+def test_ranks_that_the_program_starts_by_subprocess(folder, how):
+    """Where it can, `subprocess` calls `posix_spawn`: from Python 3.13 on nearly always."""
+    words = [sys.executable, "-m", "dynascope", "run", folder / "launch.py", free_port(), folder, how]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=UNSTRICT)
     assert done.returncode == 0 and has_one_report(done.stderr), done.stderr[-3000:]
     path = UNSTRICT.get("PYTHONPATH")

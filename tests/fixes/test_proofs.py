@@ -474,3 +474,11 @@ def test_numbers_computed_by_math_are_chosen_and_taken_out(program, prover, earl
     calls = "print(f(torch.ones(3) * 3))\nf(torch.zeros(3))\n"
     mended = mend(program(f"import math\n{HEAD}def f(x):\n{body}\n\n{calls}"), prover)
     assert ("torch.where(e == 0, 100.0, -10 * torch.log10(e.double())).item()" in str(*mended.texts.values())) is made
+
+
+@pytest.mark.parametrize("given, made", [("torch.tensor([1, 2])", True), ("[torch.tensor(1), torch.tensor(2)]", False)])
+def test_what_is_among_a_tensor_s_elements_is_chosen_by(program, prover, given, made):
+    """Not of a list, where the same question is another."""
+    body = "    hits = 0\n    if x in among:\n        hits += 1\n    return x * 2, hits\n"
+    mended = mend(program(f"{HEAD}def f(x, among):\n{body}\n\nf(torch.tensor(2), {given})\nf(torch.tensor(3), {given})\n"), prover)
+    assert ("is_chosen = (among == x).any()" in str(*mended.texts.values())) is made

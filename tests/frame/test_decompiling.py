@@ -50,6 +50,12 @@ def outside(a):
     return COUNT
 
 
+def asked(a, b):
+    if a not in b:
+        return len(b)
+    return a in b, a in (1, 2)
+
+
 def raising(a):
     if a:
         return a
@@ -79,6 +85,7 @@ def outcome(function, *arguments, **keywords):
         (in_order, [((1, [2, 3, 4]), {})]),
         (positional, [((1, 2), {}), ((1,), {"b": 4, "c": 5}), ((), {"a": 1, "b": 4})]),
         (outside, [((1,), {})]),
+        (asked, [((1, [1, 2]), {}), ((3, [1, 2]), {})]),
     ],
 )
 def test_the_text_runs_as_the_code_does(function, calls):

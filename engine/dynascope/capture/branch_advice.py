@@ -29,7 +29,8 @@ def advice(place: Span, fallback: str) -> str:
     node = asking_node(place)
     test = getattr(node, "test", None)
     text = found.span.text() if found.span is not None else fallback.rstrip(":")
-    text = as_tensor(test) if test is not None else text
+    asked = test if test is not None else _membership(text)
+    text = as_tensor(asked) if asked is not None else text
     count = _count_asked(test)
     if count is not None and isinstance(node, (ast.If, ast.IfExp, ast.While)):
         return _advice_for_count(node, count)
@@ -54,6 +55,15 @@ def advice(place: Span, fallback: str) -> str:
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
 
 
+def _membership(text: str) -> ast.Compare | None:
+    """`item in tensor`, where nothing asks for it but what computes with it."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+    return found if isinstance(found, ast.Compare) and isinstance(found.ops[0], ast.In | ast.NotIn) else None
+
+
 def as_tensor(test: ast.expr) -> str:
     """The same condition without asking for a truth or a number: `a and not b.item()` is `torch.logical_and(a, torch.logical_not(b))`."""
     match test:
@@ -63,6 +73,9 @@ def as_tensor(test: ast.expr) -> str:
             name = "logical_and" if isinstance(op, ast.And) else "logical_or"
             first, *others = map(as_tensor, values)
             return functools.reduce(lambda left, right: f"torch.{name}({left}, {right})", others, first)
+        case ast.Compare(left=item, ops=[ast.In() | ast.NotIn() as operator], comparators=[tensor]):
+            found = f"({_kept(tensor)} == {_kept(item)}).any()"
+            return found if isinstance(operator, ast.In) else f"torch.logical_not({found})"
     return _kept(test)
 
 

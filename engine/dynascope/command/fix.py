@@ -21,6 +21,7 @@ from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
 from dynascope.report.json_format import to_json
+from dynascope.report.tables import width_of, wrapped
 from dynascope.report.user_files import shown_path
 
 USAGE = 2
@@ -82,7 +83,7 @@ def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
             print(_patch(file, before, text), end="")
     sys.stdout.flush()
     for line in _summary(mended, texts, is_written):
-        print(f"dynascope: {line}", file=sys.stderr)
+        print("\n".join(wrapped(f"dynascope: {line}", width_of(sys.stderr))), file=sys.stderr)
     return 0
 
 
@@ -127,5 +128,5 @@ def _teller(options: argparse.Namespace) -> Any:
 
 
 def _complain(words: str, code: int) -> int:
-    print(f"dynascope: {words}", file=sys.stderr)
+    print("\n".join(wrapped(f"dynascope: {words}", width_of(sys.stderr))), file=sys.stderr)
     return code

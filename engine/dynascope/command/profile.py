@@ -20,6 +20,7 @@ from dynascope.report.tables import width_of, wrapped
 
 LINES_SHOWN = 5
 COSTS_SHOWN = 12
+NO_BREAK = "\N{NO-BREAK SPACE}"
 START = " " * 18
 """The place of a cost and its share, before the name of a line or kernel."""
 
@@ -74,10 +75,10 @@ def _kernels(report: CompileReport, found: list[Cost], width: int) -> Iterator[s
     for cost in found[:COSTS_SHOWN]:
         lines = list(dict.fromkeys(f"{span.line}" for span in cost.spans))
         moved = "" if cost.bandwidth is None else f", {_bandwidth(cost.bandwidth)}"
-        each = duration(cost.seconds / cost.calls) if cost.calls else "0"
+        each = duration(cost.seconds / cost.calls).replace(" ", NO_BREAK) if cost.calls else "0"
         where = f" for line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
-        told = f"{cost.name} ({cost.phase}){where}: {cost.calls} x {each}{moved}"
-        first, *others = wrapped(told, width - len(START) if width else 0)
+        told = f"{cost.name} ({cost.phase}){where}: {cost.calls}{NO_BREAK}x{NO_BREAK}{each}{moved}"
+        first, *others = (row.replace(NO_BREAK, " ") for row in wrapped(told, width - len(START) if width else 0))
         yield _row(cost.seconds, cost.share) + first
         yield from (f"{START}{more}" for more in others)
     if len(found) > COSTS_SHOWN:

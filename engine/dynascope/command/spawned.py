@@ -78,6 +78,8 @@ def _serve_subprocess(module: Any, own_settings: Callable[[], dict], environment
     if not hasattr(module, "_fork_exec"):
         return
     fork_exec = module._fork_exec
+    # `os.posix_spawn` takes the environment as the program gave it: this is Python's own switch for the other way.
+    module._USE_POSIX_SPAWN = False
 
     def served(command: Sequence, executables: Sequence, *others: Any) -> int:
         close_fds, pass_fds, folder, variables, *rest = others

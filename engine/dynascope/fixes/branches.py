@@ -186,6 +186,10 @@ def _assigned(statement: ast.If) -> list[str]:
 def truth(test: ast.expr, torch: str) -> ast.expr:
     """The condition as a tensor of truth."""
     match test:
+        case ast.Compare(left=item, ops=[ast.In() | ast.NotIn() as operator], comparators=[tensor]):
+            # Of a tensor; where it is another container the results are others.
+            found = ast.Call(ast.Attribute(ast.Compare(tensor, [ast.Eq()], [item]), "any"), [], [])
+            return found if isinstance(operator, ast.In) else _call(torch, "logical_not", found)
         case ast.Compare(left=left, ops=operators, comparators=others):
             return ast.Compare(_as_tensor(left), operators, [*map(_as_tensor, others)])
         case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):

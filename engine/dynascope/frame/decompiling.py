@@ -325,6 +325,8 @@ EXPRESSIONS: dict[str, Callable[[_Reader, Instruction, list[str], int], None]] =
     "BINARY_SUBSCR": _two("{0}[{1}]"),
     "BINARY_OP": _two("({0} {2} {1})"),
     "COMPARE_OP": _two("({0} {2} {1})"),
+    "CONTAINS_OP": _two("({0} {2} {1})"),
+    "GET_ITER": _one("iter({})"),
     "IS_OP": lambda r, i, s, a: s.append(f"({s.pop(-2)} is{' not' if a else ''} {s.pop()})"),
     "UNARY_NOT": _one("(not {})"),
     "UNARY_NEGATIVE": _one("(-{})"),

@@ -31,12 +31,7 @@ def unary_not(machine: Machine, frame: Frame, instruction: Instruction) -> Value
 
 @operation("TO_BOOL")
 def to_bool(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    """A tensor stays one for the jump that follows: the break is there."""
-    value = frame.pop()
-    following = frame.program.instructions[frame.next].operation
-    if isinstance(value, TensorValue) and following.startswith("POP_JUMP_IF"):
-        return value
-    return boolean(truth(machine, value))
+    return _asked(machine, frame, frame.pop())
 
 
 @operation("COMPARE_OP")
@@ -45,6 +40,11 @@ def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     result = operators.compare(machine, instruction.value, left, right)
     if not instruction.coerces_to_bool:
         return result
+    return _asked(machine, frame, result)
+
+
+def _asked(machine: Machine, frame: Frame, result: Any) -> Value:
+    """As a truth; a tensor stays one for the jump that follows: the break is there."""
     result = machine.finish(result)
     following = frame.program.instructions[frame.next].operation
     if isinstance(result, TensorValue) and following.startswith("POP_JUMP_IF"):
@@ -61,7 +61,12 @@ def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
 @operation("CONTAINS_OP")
 def contains_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     container, item = frame.pop(), frame.pop()
-    return boolean(items.contains(machine, container, item) == (instruction.value == "in"))
+    found = operators.among_elements(machine, container, item)
+    if found is None:
+        return boolean(items.contains(machine, container, item) == (instruction.value == "in"))
+    if instruction.value != "in":
+        found = operators.unary(machine, operators.UNARY["UNARY_INVERT"], found)
+    return _asked(machine, frame, found)
 
 
 @operation("BINARY_SUBSCR")

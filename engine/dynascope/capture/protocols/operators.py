@@ -349,6 +349,19 @@ def compare(machine: Machine, symbol: str, left: Value, right: Value) -> Any:
     return apply(machine, op, left, right)
 
 
+def among_elements(machine: Machine, container: Value, item: Value) -> TensorValue | None:
+    """`item in tensor` as a tensor of truth, what `Tensor.__contains__` takes out; None of other containers and items."""
+    from dynascope.capture.calls.tensors import apply_method
+
+    tensor, item = machine.realize(container), machine.realize(item)
+    is_number = isinstance(item, SymbolicNumber) or (isinstance(item, ConstantValue) and type(item.value) in (bool, int, float))
+    if type(tensor) is not TensorValue or not (is_number or type(item) is TensorValue):
+        return None
+    same = machine.finish(compare(machine, "==", item, tensor))
+    found = apply_method(machine, torch.Tensor.any, [same], {}) if type(same) is TensorValue else None
+    return found if type(found) is TensorValue else None
+
+
 def equality(machine: Machine, op: Operator, left: Value, right: Value) -> Value:
     return boolean(are_equal(machine, left, right) == (op.function is operator.eq))
 
