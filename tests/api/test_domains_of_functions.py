@@ -5,6 +5,7 @@ import math
 import dynascope
 import pytest
 import torch
+import torch.nn.functional as F
 
 X = torch.arange(12.0)
 UNREAD = {
@@ -62,3 +63,16 @@ def test_each_call(name, dynamic):
             compiled = compile(program, dynamic=dynamic)
             for pair in pairs:
                 assert outcome(compiled, X, *pair) == outcome(program, X, *pair), pair
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_no_size_is_below_zero(is_read, dynamic):
+    def program(x, n):
+        y = F.pad(x, (0, n))
+        return y.shape if is_read else x * 2
+
+    compiled = dynascope.compile(program, backend="eager", dynamic=dynamic)
+    for size, n in ((6, 2), (5, 0), (4, -2), (4, -5), (3, 3), (5, -7)):
+        x = torch.ones(4, size)
+        assert outcome(compiled, x, n) == outcome(program, x, n), (size, n)

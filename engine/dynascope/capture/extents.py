@@ -52,7 +52,15 @@ class Extents:
 
     def sizes(self, tensor: TensorValue) -> tuple[Any, ...]:
         """The shape, of ints and sizes."""
-        return tuple(self.ask(tensor, lambda example: tuple(example.shape)))
+        sizes = tuple(self.ask(tensor, lambda example: tuple(example.shape)))
+        self._keep_from_zero(sizes)
+        return sizes
+
+    def _keep_from_zero(self, sizes: Iterable[Any]) -> None:
+        """No tensor has a size below 0: what would have one (`F.pad(x, (0, n))`) raises."""
+        for size in sizes:
+            if isinstance(size, Size) and not self.machine.sizes.are_late([size]):
+                _ = size >= 0
 
     def ask(self, tensor: TensorValue, read: Callable[[torch.Tensor], Any]) -> Any:
         """What `read` gives of the tensor's metadata, for every value of the numbers: an answer or a tuple of them."""
@@ -97,6 +105,8 @@ class Extents:
         for node in nodes if self.vary else ():
             if self._may_vary(node) and self._answers_elsewhere(node, _shape):
                 self._keep_above(node, _shape, None)
+                if isinstance(example := node.meta.get("example_value"), torch.Tensor):
+                    self._keep_from_zero(self._sizes_of(node, example.shape) or ())
 
     def settle(self, nodes: Iterable[fx.Node]) -> None:
         """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""

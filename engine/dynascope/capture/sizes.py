@@ -108,7 +108,7 @@ class Sizes:
             return False
         if isinstance(value, ConditionValue):
             return True
-        return self._are_late([value.size])
+        return self.are_late([value.size])
 
     def follows(self, source: Source, size: Size) -> None:
         """What lies at a place is that size, always: a guard, and no root."""
@@ -134,13 +134,14 @@ class Sizes:
             return None
         try:
             result = apply(function, numbers)
-            if kind_of(result) is not None and (name := NAMES.get(IN_PLACE.get(function, function))) and not self._are_late(numbers):
+            if kind_of(result) is not None and (name := NAMES.get(IN_PLACE.get(function, function))) and not self.are_late(numbers):
                 rely_on_domain(name, numbers)
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
         return self.value(result) if kind_of(result) is not None else None
 
-    def _are_late(self, numbers: Sequence[Any]) -> bool:
+    def are_late(self, numbers: Sequence[Any]) -> bool:
+        """Whether only the run of the graph knows one of them."""
         return not self.scope.late.isdisjoint(root.name for root in roots_of(numbers))
 
     def constants(self) -> frozenset[Source]:
