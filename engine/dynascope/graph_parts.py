@@ -266,7 +266,7 @@ def describe(part: Part, scope: Scope) -> None:
         late = node.meta.get("late_result")
         if late is None:
             continue
-        worlds = worlds or Worlds(scope)
+        worlds = worlds or Worlds(scope, of_floats=True)
         asked = worlds.values if worlds.are_enough else []
         is_fixed = not late.names and not any({"size", "sizes", "late"} & other.meta.keys() for other in node.all_input_nodes)
         try:

@@ -21,8 +21,8 @@ from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
-from dynascope.sizes import Scope, Size, evaluate, fix
-from dynascope.sizes.reach import keep_above, keep_below, keep_between, keep_dividing
+from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
+from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_between, keep_dividing
 from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
 
 if TYPE_CHECKING:
@@ -52,7 +52,15 @@ class Extents:
 
     def sizes(self, tensor: TensorValue) -> tuple[Any, ...]:
         """The shape, of ints and sizes."""
-        return tuple(self.ask(tensor, lambda example: tuple(example.shape)))
+        sizes = tuple(self.ask(tensor, lambda example: tuple(example.shape)))
+        self._keep_from_zero(sizes)
+        return sizes
+
+    def _keep_from_zero(self, sizes: Iterable[Any]) -> None:
+        """No tensor has a size below 0: what would have one (`F.pad(x, (0, n))`) raises."""
+        for size in sizes:
+            if isinstance(size, Size) and not self.machine.sizes.are_late([size]):
+                _ = size >= 0
 
     def ask(self, tensor: TensorValue, read: Callable[[torch.Tensor], Any]) -> Any:
         """What `read` gives of the tensor's metadata, for every value of the numbers: an answer or a tuple of them."""
@@ -63,11 +71,13 @@ class Extents:
         while True:
             answers = [now, *self._answers_elsewhere(tensor.node, read)]
             if len(answers) == 1 or (not is_one and any(len(answer) != len(now) for answer in answers)):
-                return self._fixed(now)
+                return self.ask(tensor, read) if self._fix_floats(tensor.node, read) else self._fixed(now)
             self.worlds.wanted = None
             found = tuple(map(self._form, [tuple(answers)] if is_one else zip(*answers, strict=True)))
             if None not in found or not self._grow():
                 break
+        if None in found and self._fix_floats(tensor.node, read):
+            return self.ask(tensor, read)
         found = tuple(
             self._fixed(here) if form is None else form for form, here in zip(found, (now,) if is_one else now, strict=True)
         )
@@ -95,6 +105,8 @@ class Extents:
         for node in nodes if self.vary else ():
             if self._may_vary(node) and self._answers_elsewhere(node, _shape):
                 self._keep_above(node, _shape, None)
+                if isinstance(example := node.meta.get("example_value"), torch.Tensor):
+                    self._keep_from_zero(self._sizes_of(node, example.shape) or ())
 
     def settle(self, nodes: Iterable[fx.Node]) -> None:
         """Fixes the numbers that the graph does not run with others of, and says what every size is for all calls."""
@@ -123,7 +135,8 @@ class Extents:
             self.worlds.wanted = None
             sizes = tuple(map(self._form, zip(*shapes, strict=True)))
             if len(shapes) == 1 or None not in sizes or not self._grow():
-                return sizes if len(shapes) > 1 else (None,)
+                break
+        return sizes if len(shapes) > 1 else (None,)
 
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
@@ -200,6 +213,8 @@ class Extents:
         self._start(self.machine.sizes.scope)
         if self.worlds is None or (answers := self._elsewhere(node, read)):
             return answers if self.worlds is not None else []
+        if self._fix_floats(node, read):
+            return self._answers_elsewhere(node, read)
         scope = self.machine.sizes.scope
         limited = self.limited - scope.pinned()
         for name in limited:
@@ -216,12 +231,53 @@ class Extents:
                 fix(scope.root(name, scope.hints[name]))
         if needed:
             return self._answers_elsewhere(node, read)
-        found = suitable(scope, self.worlds.varied, lambda worlds: self._asked(worlds, node, read) or None)
+        found = suitable(scope, self.worlds.varied, lambda worlds: self._asked(worlds, node, read) or None, of_floats=True)
         if found is None:
             return []
         self._start(scope)
         self._begin(found[0])
         return self._elsewhere(node, read)
+
+    def _fix_floats(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> bool:
+        """Whether what floats say is relied on from now on, because what is asked follows from them: the integers that the program made
+        of floats, else the floats themselves."""
+        if self.worlds is None or not self.worlds.floats:
+            return False
+        sizes = [size for size in self._numbers_before(node) if self.worlds.follows_floats(size)]
+        scope, floats = self.machine.sizes.scope, self.worlds.floats
+        moved = [{**scope.hints, **{name: world[name] for name in floats}} for world in self.worlds.values[1:] if sizes]
+        here = self._answer(node, read, scope.hints) if moved else None
+        elsewhere = (self._answer(node, read, values) for values in moved if is_possible(scope, values))
+        if all(answer is not None and answer == here for answer in elsewhere):
+            return False
+        for kind in (int, float):
+            relied_on = len(scope.log)
+            for size in sizes:
+                if kind is int and size.kind is int:
+                    fix(size)
+                for root in roots_of([size]) if kind is float else ():
+                    if root.name in floats:
+                        fix(scope.root(root.name, scope.hints[root.name]))
+            if len(scope.log) > relied_on:
+                return True
+        return False
+
+    def _answer(self, node: fx.Node, read: Callable[[torch.Tensor], Any], values: Mapping[str, Any]) -> Any:
+        try:
+            with torch.device("meta"), torch.no_grad():
+                return read(self._run(node, values, {}))
+        except Exception:
+            return None
+
+    def _numbers_before(self, node: fx.Node) -> list[Size]:
+        """Those that lead to a node."""
+        pending, met = [node], {node: None}
+        while pending:
+            for other in pending.pop().all_input_nodes:
+                if other not in met:
+                    met[other] = None
+                    pending.append(other)
+        return [each.meta["size"] for each in met if isinstance(each.meta.get("size"), Size)]
 
     def _limit(self, name: str, node: fx.Node) -> bool:
         """Whether the graph runs with the divisors of a size, or with numbers up to some largest one, which is then relied on."""

@@ -31,8 +31,9 @@ from dynascope.guards.source import Source
 from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
-from dynascope.sizes.building import build
+from dynascope.sizes.building import build, told_apart
 from dynascope.sizes.expression import of_root
+from dynascope.sizes.functions import power_in_graphs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ class GraphBuilder:
         return build(size.expression, lambda root: self.numbers[of_root(root)], self._compute)
 
     def _compute(self, function: Callable[..., Any], arguments: tuple) -> fx.Node:
-        key = function, arguments
+        key = function, told_apart(arguments)
         node = self.numbers.get(key)
         if node is None:
             node = self.call("call_function", function, arguments, {})
@@ -97,7 +98,7 @@ class GraphBuilder:
 
     def late_number(self, function: Callable[..., Any], arguments: tuple, example: Any) -> fx.Node:
         """What Python makes of numbers that the graph finds when it runs."""
-        key = function, arguments
+        key = function, told_apart(arguments)
         node = self.numbers.get(key)
         if node is None:
             node = self.call("call_function", function, arguments, {})
@@ -119,6 +120,7 @@ class GraphBuilder:
     def call(
         self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None
     ) -> fx.Node:
+        target = power_in_graphs(arguments[0]) if target is operator.pow else target
         node = self.graph.create_node(kind, target, arguments, keywords, name)
         if any("late" in other.meta or "may_be_empty" in other.meta for other in node.all_input_nodes):
             node.meta["may_be_empty"] = True

@@ -19,8 +19,21 @@ from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import Source
 from dynascope.report.span import UserStack
-from dynascope.sizes import Relation, Root, Scope, Size, apply, is_function_of_numbers, kind_of, known, roots_of
+from dynascope.sizes import (
+    Relation,
+    Root,
+    Scope,
+    Size,
+    apply,
+    is_function_of_numbers,
+    kind_of,
+    known,
+    rely_on_domain,
+    roots_of,
+)
 from dynascope.sizes.expression import INFINITY, of_root
+from dynascope.sizes.functions import NAMES
+from dynascope.sizes.size import IN_PLACE
 
 LEAST, MOST = 2, 2**63 - 1
 """No tensor has a larger size or stride."""
@@ -95,7 +108,7 @@ class Sizes:
             return False
         if isinstance(value, ConditionValue):
             return True
-        return not self.scope.late.isdisjoint(root.name for root in roots_of([value.size]))
+        return self.are_late([value.size])
 
     def follows(self, source: Source, size: Size) -> None:
         """What lies at a place is that size, always: a guard, and no root."""
@@ -121,9 +134,15 @@ class Sizes:
             return None
         try:
             result = apply(function, numbers)
+            if kind_of(result) is not None and (name := NAMES.get(IN_PLACE.get(function, function))) and not self.are_late(numbers):
+                rely_on_domain(name, numbers)
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
         return self.value(result) if kind_of(result) is not None else None
+
+    def are_late(self, numbers: Sequence[Any]) -> bool:
+        """Whether only the run of the graph knows one of them."""
+        return not self.scope.late.isdisjoint(root.name for root in roots_of(numbers))
 
     def constants(self) -> frozenset[Source]:
         """Sizes of tensors, and whole numbers, that turned out to be needed as they are."""

@@ -29,7 +29,7 @@ from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Valu
 from dynascope.meta_kernels.graph_modules import graph_module
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of, is_constant
-from dynascope.sizes.building import build
+from dynascope.sizes.building import build, told_apart
 from dynascope.sizes.expression import of_root
 
 aten = torch.ops.aten
@@ -287,7 +287,7 @@ class _GraphWriter:
         return self.numbers[of_root(root)]
 
     def _number(self, function: Any, arguments: tuple) -> Any:
-        key = function, arguments
+        key = function, told_apart(arguments)
         if key not in self.numbers:
             node = self.graph.create_node("call_function", function, arguments, name=function.__name__.strip("_"))
             operands = [a.meta["size"] if isinstance(a, fx.Node) else a for a in arguments]

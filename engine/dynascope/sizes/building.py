@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynascope.sizes.expression import Expression, Operation, Polynomial, Root
-from dynascope.sizes.functions import FUNCTIONS
+from dynascope.sizes.functions import FUNCTIONS, power_in_graphs
 
 Call = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
 
@@ -21,7 +21,7 @@ def build(expression: Expression | int | float, leaf: Callable[[Root], Any], cal
         return leaf(expression)
     if isinstance(expression, Operation):
         arguments = tuple(build(argument, leaf, call) for argument in expression.arguments)
-        return call(FUNCTIONS[expression.name], arguments)
+        return call(power_in_graphs(arguments[0]) if expression.name == "**" else FUNCTIONS[expression.name], arguments)
     if not isinstance(expression, Polynomial):
         return expression
     total: Any = None
@@ -33,3 +33,8 @@ def build(expression: Expression | int | float, leaf: Callable[[Root], Any], cal
             product = factor if product is None else call(operator.mul, (product, factor))
         total = product if total is None else call(operator.add, (total, product))
     return total
+
+
+def told_apart(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key for calls with these: 2 is not 2.0, and 0.0 not -0.0."""
+    return tuple([(type(each), repr(each)) if isinstance(each, (int, float)) else each for each in arguments])

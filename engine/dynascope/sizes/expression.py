@@ -55,10 +55,14 @@ class Operation:
     name: str
     arguments: tuple[Expression | int | float, ...]
     kind: type = int
+    _floats: tuple[str, ...] = field(init=False, repr=False, default=())
+    """Tells what is not the same though it is equal: 2 and 2.0, 0.0 and -0.0."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.arguments, self.kind)))
+        if any(isinstance(argument, float) for argument in self.arguments):
+            object.__setattr__(self, "_floats", tuple([repr(each) for each in self.arguments if isinstance(each, float)]))
+        object.__setattr__(self, "_hash", hash((self.name, self.arguments, self.kind, self._floats)))
 
     def __hash__(self) -> int:
         return self._hash

@@ -77,7 +77,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """What an operation means: Python's own function, so that an evaluated expression is what the program would have computed."""
 
-NAMES: dict[Any, str] = {function: name for name, function in FUNCTIONS.items()}
+NAMES: dict[Any, str] = {function: name for name, function in FUNCTIONS.items()} | {pow: "**"}
+
+
+def power_in_graphs(base: Any) -> Callable[..., Any]:
+    """What a graph calls: `operator.pow(-1, n)` is written there as `-1 ** n`, which is another number."""
+    return pow if isinstance(base, (int, float)) and math.copysign(1, base) < 0 else operator.pow
 
 
 def named(function: Callable[..., Any], template: Template, kind: type, at: int | None = None, count: int | None = None) -> str:

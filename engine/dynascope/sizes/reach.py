@@ -30,6 +30,8 @@ ENOUGH = 3
 MOST_DIVISORS = 5
 MOST_RAISED = 3
 FARTHEST = 2**16
+FAR_BELOW = 2**16
+"""Asked after the next three: what begins at `n + 4` is cut off where n is -4."""
 NO_STEPS: Mapping[str, int] = MappingProxyType({})
 
 Values = Mapping[str, Any]
@@ -117,12 +119,19 @@ def keep_dividing(scope: Scope, name: str, shapes: Iterable[Sequence[int]], runs
 
 def _keep_number_above(scope: Scope, name: str, fits: Callable[[Values], bool]) -> None:
     hint, root = scope.hints[name], scope.roots[name]
-    last = min(hint, LEAST)
-    for number in range(last - 1, last - 4, -1):
+
+    def is_taken(number: int) -> bool | None:
         values = {**scope.hints, name: number}
-        if not is_possible(scope, values):
-            return
-        if not fits(values):
+        return fits(values) if is_possible(scope, values) else None
+
+    last = min(hint, LEAST)
+    for number in (*range(last - 1, last - 4, -1), last - FAR_BELOW):
+        if (answer := is_taken(number)) is None:  # such as 0, where something is divided by it
+            continue
+        if not answer:
+            while last - number > 1:
+                between = (last + number) // 2
+                last, number = (between, number) if is_taken(between) else (last, between)
             _ = scope.root(name, hint, root.low, root.high) >= last
             return
         last = number

@@ -61,7 +61,7 @@ def is_true_of(relation: Relation, values: Mapping[str, Any]) -> bool:
     """A relation that cannot be computed is not."""
     try:
         return relation.is_true(values)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError, TypeError):  # no root of -1, and (-1) ** 0.5 is no float
         return False
 
 

@@ -14,10 +14,10 @@ is None.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, islice, permutations, product
-from math import lcm
 from operator import eq
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -37,11 +37,12 @@ COUNT = 4
 BRIEF = 3
 PRIMES = (4999, 3877, 3011, 2521)
 """Distances of brief worlds, falling."""
-FLOATS = (2.17, 0.53, 7.9, -0.11, 0.07, -0.031, 0.013, -0.0057)
-"""How far floats go, times what they are at hand or 1."""
+FLOATS = (2.1728193, -1.0, 7.9153347, -0.1143297, 0.0731193, -0.0312177, 0.0131719, -0.0057331)
+"""How far floats go, times what they are at hand or 1: up, then down to nearly nothing, in no round numbers."""
+NEARLY_NOTHING = 0.0687829
 USUAL = 2
 """Numbers below are cases of their own."""
-FEW = 2
+FEW, FEWEST = 2, -6
 FARTHEST = (6000, 300)
 """How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
 LEAST_FACTOR = 3
@@ -51,6 +52,7 @@ MOST_KNOWN = 4096
 FEW_KNOWN, MOST_TRIED = 24, 64
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
+STEPS_OF_FLOATS = 8
 MOST_APART = 16
 """Roots of which each two are told apart."""
 FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
@@ -76,6 +78,8 @@ class Worlds:
         self.scope, self.steps, self.is_brief = scope, steps, is_brief
         free = [name for name, root in scope.roots.items() if root.kind is int and name not in scope.pinned()]
         self.varied = free if varied is None else list(varied)
+        self.floats: list[str] = []
+        """The roots of floats that are others in other worlds."""
         self.wanted: dict[str, Any] | None = None
         """Where forms differ that fit the last row all."""
         self.values: list[dict[str, Any]] = [dict(scope.hints)]
@@ -88,8 +92,8 @@ class Worlds:
         for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
             if found is not None:
                 self.values.append(found)
-        if of_floats and not self.varied:
-            self.values += self._other_floats()
+        if of_floats:
+            self._move_floats()
         self.are_all = not self.are_enough and self._take_all()
         if reaches_down and self.are_enough and not self.are_all:
             least = lowest(scope, {name: self._below(name) for name in self.varied})
@@ -98,15 +102,34 @@ class Worlds:
         if self.are_enough and not self.are_all:
             self._tell_roots_apart()
 
-    def _other_floats(self) -> Iterator[dict[str, Any]]:
-        """Worlds in which only floats are others: few sizes depend on them."""
-        names = [name for name, root in self.scope.roots.items() if root.kind is float and name not in self.scope.pinned()]
-        hints, found = self.scope.hints, 0
-        for distance in FLOATS if names else ():
-            values = hints | {name: hints[name] + distance * max(1.0, abs(hints[name])) for name in names}
-            if found < COUNT - 1 and self._is_possible(values):
-                found += 1
-                yield values
+    def _move_floats(self) -> None:
+        """Floats are others too, at other sizes or alone. A size that follows from one has no form then: whoever asks has it fixed."""
+        self.floats = [name for name, root in self.scope.roots.items() if root.kind is float and name not in self.scope.pinned()]
+        for at in range(1, COUNT) if self.floats else ():
+            beside = self.values[min(at, len(self.values) - 1)] if self.varied else self.values[0]
+            if (moved := self._with_other_floats(beside, at - 1)) is None:
+                continue
+            if not self.varied:
+                self.values.append(moved)
+            elif at < len(self.values):
+                self.values[at] = moved
+
+    def _with_other_floats(self, values: dict[str, Any], first: int) -> dict[str, Any] | None:
+        """All of them moved alike, where relations allow that; else as many as can be."""
+        def away(name: str, distance: float) -> float:
+            number = values[name]
+            small = math.copysign(NEARLY_NOTHING * min(abs(number) or 1.0, 1.0), number)
+            return type(number)(small if distance == -1.0 else number + distance * (abs(number) or 1.0))
+
+        distances = FLOATS[first:] + FLOATS[:first]
+        for distance in distances:
+            if self._is_possible(moved := values | {name: away(name, distance) for name in self.floats}):
+                return moved
+        moved = dict(values)
+        for name in self.floats[:MOST_APART]:
+            near = ({**moved, name: away(name, distance)} for distance in distances)
+            moved = next((each for each in near if self._is_possible(each)), moved)
+        return moved if moved != values else None
 
     def _below(self, name: str) -> range:
         return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
@@ -179,7 +202,7 @@ class Worlds:
                 step = self.steps.get(name, 1)
                 nearest = min(distance, max(farthest // step, LEAST_FACTOR))
                 indivisible = next(each for each in INDIVISIBLE if each <= nearest)
-                way = lcm(distance, step) if distance in DIVISIBLE else step * indivisible
+                way = math.lcm(distance, step) if distance in DIVISIBLE else step * indivisible
                 values[name] += way * factors[at % len(factors)] * (1 + at // len(factors))
                 if step == 1 and values[name] > (most := self._most.get(name, values[name])):
                     least = min(self.scope.hints[name], USUAL)
@@ -282,7 +305,8 @@ class Worlds:
             self.__dict__.pop(name, None)
 
     def _where_different(self, size: Size, other: Any) -> dict[str, Any] | None:
-        """Values for which the two differ: above those of the first other world, else below those at hand (`max(n, 5)`)."""
+        """Values for which the two differ: above those of the first other world, else below those at hand (`max(n, 5)`); of numbers
+        that are no sizes small ones and negative ones too (`ceil(k / n)` is k where k is 1 or 0 and n is not)."""
         difference = size - other
         if not isinstance(difference, Size):
             return None
@@ -292,10 +316,22 @@ class Worlds:
             above = range(near[name] + step, near[name] + MOST_RESIDUES * step, step)
             low = max(self._below(name).start, self.scope.hints[name] - (MOST_RESIDUES - 1) * step)
             below = range(self.scope.hints[name] - step, low - 1, -step)
-            for values in [*({**near, name: number} for number in above), *({**self.scope.hints, name: number} for number in below)]:
+            small = range(USUAL - 1, FEWEST, -1) if self.scope.roots[name].low < USUAL else ()
+            others = [(near, above), (self.scope.hints, below), *((world, small) for world in self.values)]
+            for values in ({**world, name: number} for world, numbers in others for number in numbers):
                 if self._is_possible(values) and _is_other(difference, values):
                     return values
-        return None
+        return next(filter(partial(_is_other, difference), self._near_floats(difference)), None)
+
+    def _near_floats(self, size: Size) -> Iterator[dict[str, Any]]:
+        hints = self.scope.hints
+        for name in (root.name for root in roots_of([size]) if root.name in self.floats):
+            for part in range(1, MOST_RESIDUES):
+                for distance in (part, -part):
+                    step = FLOATS[0] * (abs(hints[name]) or 1.0) / STEPS_OF_FLOATS + (FLOATS[2] if abs(hints[name]) > 1 else 0)
+                    values = {**hints, name: hints[name] + distance * step}
+                    if self._is_possible(values):
+                        yield values
 
     # From numbers to expressions
 
@@ -324,9 +360,9 @@ class Worlds:
         return {}
 
     def learn(self, values: Iterable[Any]) -> None:
-        """Sizes that are likely to come back."""
+        """Sizes that are likely to come back. What follows from a float is none: where it is cut at the end of a tensor was not seen."""
         for value in values:
-            if isinstance(value, Size) and len(self._known) < MOST_KNOWN:
+            if isinstance(value, Size) and len(self._known) < MOST_KNOWN and not self.follows_floats(value):
                 if (row := self._row(value)) is not None:
                     (self._known if value.kind is int else self._known_floats).setdefault(row, value)
 
@@ -358,6 +394,9 @@ class Worlds:
                 self.learn([known])
         return known
 
+    def follows_floats(self, value: Any) -> bool:
+        return bool(self.floats) and any(root.name in self.floats for root in roots_of([value]))
+
     def _unless_wrong(self, size: Any, row: Row) -> Any:
         try:
             return size if self.row(size) == row else None
@@ -375,18 +414,21 @@ def _is_other(difference: Size, values: Mapping[str, Any]) -> bool:
         return False
 
 
-def suitable(scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None]) -> tuple[Worlds, Run] | None:
+def suitable(
+    scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None], of_floats: bool = False
+) -> tuple[Worlds, Run] | None:
     """Where `ask` has no answer for any sizes: the worlds in which it has one, multiples of a step for as few roots as can be.
     What they rely on is logged."""
     for step in STEPS:
         steps = dict.fromkeys(varied, step)
-        worlds = Worlds(scope, varied, steps)
+        worlds = Worlds(scope, varied, steps, of_floats=of_floats)
         found = ask(worlds) if worlds.are_enough else None
         if found is None:
             continue
         last = worlds
         for name in varied if len(varied) > 1 else ():
-            freer = Worlds(scope, varied, {other: number for other, number in steps.items() if other != name})
+            others = {other: number for other, number in steps.items() if other != name}
+            freer = Worlds(scope, varied, others, of_floats=of_floats)
             answer = ask(freer) if freer.are_enough else None
             last = freer if freer.are_enough else last
             if answer is not None:
