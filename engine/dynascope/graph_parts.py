@@ -283,9 +283,11 @@ def describe(part: Part, scope: Scope) -> None:
 
 def is_gradient_of_fixed(node: fx.Node) -> bool:
     """Whether it is the gradient of what is as large at each call, and so is itself."""
-    if node.target is not operator.getitem or node.args[0].target is not gradients:
+    made: Any = node.args[0] if node.target is operator.getitem else None
+    if made is None or made.target is not gradients:
         return False
-    return "sizes" not in node.args[0].args[1][node.args[1]].meta
+    inputs, at = made.args[1], node.args[1]
+    return "sizes" not in inputs[at].meta
 
 
 def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:

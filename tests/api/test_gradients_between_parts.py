@@ -106,6 +106,26 @@ def by_one_weight(model, optimizer, x):
     return gradient * 2
 
 
+def moved_between(model, optimizer, x):
+    """Sharpness-aware: weights are written between two passes, and put back."""
+    out = model(x)
+    out[out > 0].square().sum().backward()
+    moves = [0.05 * parameter.grad / (parameter.grad.norm() + 1e-9) for parameter in model.parameters()]
+    with torch.no_grad():
+        for parameter, move in zip(model.parameters(), moves, strict=True):
+            parameter.add_(move)
+    optimizer.zero_grad()
+    out = model(x)
+    loss = out[out > 0].square().sum()
+    loss.backward()
+    with torch.no_grad():
+        for parameter, move in zip(model.parameters(), moves, strict=True):
+            parameter.sub_(move)
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
 def gone_on(model, optimizer, x):
     """What raises comes after gradients: the region runs once more, as it was written."""
     out = model(x)
@@ -118,7 +138,8 @@ def gone_on(model, optimizer, x):
     return found
 
 
-PROGRAMS = [masked, cut_twice, by_its_own_size, number_first, twice, retained, drawing, nothing_chosen, experts, by_one_weight, gone_on]
+PROGRAMS = [masked, cut_twice, by_its_own_size, number_first, twice, retained, drawing, nothing_chosen, experts, by_one_weight]
+PROGRAMS += [moved_between, gone_on]
 
 
 def run(program, compile, make):

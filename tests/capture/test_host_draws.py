@@ -127,6 +127,19 @@ def test_no_graph_draws_for_python_alone():
     assert_alike(seeded(compiled, X, calls=8), seeded(program, X, calls=8))
 
 
+@pytest.mark.expects("foreign-call")
+def test_places_that_were_drawn_are_numbers_of_kernels():
+    """A crop: known when the graph begins, its places have kernels for all of them."""
+
+    def program(x):
+        row, column = np.random.randint(0, 3), random.randint(0, 3)
+        part = x[:, row : row + 4, column : column + 4]
+        return part.mean((1, 2)), part * 2
+
+    picture = torch.linspace(-1, 1, 128).view(2, 8, 8)
+    assert_alike(seeded(dynascope.compile(program), picture, calls=6), seeded(program, picture, calls=6))
+
+
 def test_what_generators_refuse_they_refuse_in_their_words():
     def program(x):
         return x * random.randint(5, 1)

@@ -1,5 +1,6 @@
 """Python's protocols as CPython has them: what may be answered, who is asked next, what is one object, what comes when."""
 
+import bisect
 import collections
 import functools
 import itertools
@@ -696,3 +697,15 @@ def test_a_descriptor_is_not_asked_what_it_gives_without_an_object():
         torch.testing.assert_close(dispatch(mine), function(theirs))
         torch.testing.assert_close(mine.held, theirs.held)
     assert dispatch.compilation.codes == [] and len(dispatch.graphs) == 1
+
+
+def test_places_in_sorted_lists():
+    """As `SequentialLR` asks which of its schedules is on."""
+
+    def program(x, n):
+        return x * bisect.bisect_right([2, 5, 9], n), bisect.bisect_left((1.5, 2.5), n)
+
+    call = compiled(program)
+    for n in (1, 2, 3, 5, 6):
+        ours, theirs = call(torch.ones(2), n), program(torch.ones(2), n)
+        assert torch.equal(ours[0], theirs[0]) and ours[1] == theirs[1]

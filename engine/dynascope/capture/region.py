@@ -74,7 +74,7 @@ class CaptureOptions:
     checks_devices: bool = True
     """Whether a library's check of a tensor on a device is part of a graph: nothing behind it may need that it held."""
     draws: bool = True
-    """Whether numbers from the process's own generators are drawn by the graph: not where Python then decides on one."""
+    """Whether numbers from the process's own generators are drawn by the graph: not where one decides what is done, or says a place."""
     follows_inference: bool = True
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
     settled: bool = False

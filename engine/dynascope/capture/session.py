@@ -397,7 +397,8 @@ class Session:
             raise CaptureAgain(makes_leaves=False)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
-        if isinstance(exit, BreakExit) and machine.options.draws and draws.are_for_python(machine.graph.graph.nodes, exit.reason):
+        ending = exit.reason if isinstance(exit, BreakExit) else None
+        if self.options.draws and not self.options.fullgraph and draws.belong_outside(machine.graph.graph.nodes, ending):
             raise CaptureAgain(draws=False)
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))

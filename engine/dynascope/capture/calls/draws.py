@@ -24,6 +24,7 @@ from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.host_draws import NUMPYS, PYTHONS, HostDraw, module_of, twin_of
 from dynascope.capture.metadata import CPU, META
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
+from dynascope.capture.raising import places_late_number
 from dynascope.capture.reasons import DataDependentBranch, DataDependentValue
 from dynascope.capture.values import (
     NONE,
@@ -124,11 +125,18 @@ def shuffled(machine: Machine, function: Any, array: Value) -> Value | None:
     return NONE
 
 
-def are_for_python(nodes: Iterable[torch.fx.Node], reason: Reason) -> bool:
-    """Whether a graph that ends at a break draws numbers that Python decides on: then the break belongs before the draw."""
-    draws = [node for node in nodes if isinstance(node.target, HostDraw) and "size" in node.meta]
-    decides = isinstance(reason, (DataDependentBranch, DataDependentValue))
-    return decides and any(not any(map(gives_tensor, node.users)) for node in draws)
+def belong_outside(nodes: Iterable[torch.fx.Node], ending: Reason | None) -> bool:
+    """Whether what a graph draws is better drawn before it: where Python decides on the number (`ending` is the reason of the break), where
+    nothing else is done, and where it says a size or place, for which kernels are made once it is one of Python's."""
+    made = [node for node in nodes if node.op not in ("placeholder", "output")]
+    draws = [node for node in made if isinstance(node.target, HostDraw)]
+    numbers = [node for node in draws if "size" in node.meta]
+    if ending is not None and draws and not any(gives_tensor(node) for node in made):
+        return True
+    if any(node.meta["size"].kind is int for node in numbers) and any(map(places_late_number, made)):
+        return True
+    decides = isinstance(ending, (DataDependentBranch, DataDependentValue))
+    return decides and any(not any(map(gives_tensor, node.users)) for node in numbers)
 
 
 def gives_tensor(node: torch.fx.Node) -> bool:
