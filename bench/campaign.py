@@ -4,6 +4,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py capture --first 100000 --count 20000 --processes 15   tensors; graphs run as they are
     python bench/campaign.py kernels --first 100000 --seconds 600 --processes 15   generated kernels, with backward
     python bench/campaign.py sizes --seconds 60                                    two sizes change from call to call (sizes-kernels)
+    python bench/campaign.py shapes --seconds 60                                   numbers and shapes that lead each other (shapes-kernels)
     python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
     python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
@@ -39,6 +40,8 @@ WAYS = {
     "kernels": ("dynascope", "cpu"),
     "sizes": ("eager", "cpu"),
     "sizes-kernels": ("dynascope", "cpu"),
+    "shapes": ("eager", "cpu"),
+    "shapes-kernels": ("dynascope", "cpu"),
     "autograd": ("eager", "cpu"),
     "autograd-kernels": ("dynascope", "cpu"),
     "late-kernels": ("dynascope", "cpu"),
@@ -168,7 +171,7 @@ class Worker:
         self.backend, self.device = WAYS[way]
         self.folder = folder
         self.way = way
-        outcomes = {"python": self.of_python, "calls": self.of_calls, "torch": self.of_torch_calls}
+        outcomes = {"python": self.of_python, "calls": self.of_calls, "torch": self.of_torch_calls, "shapes": self.of_shapes}
         self.outcome = outcomes.get(way.partition("-")[0], self.of_tensors)
         if way == "triton":
             from building_for_gpu import build_also_for_gpu
@@ -190,6 +193,14 @@ class Worker:
             if stopped:  # and it serves this process no more
                 os.dup2(answers.fileno(), 1)
                 os.execv(sys.executable, [sys.executable, *sys.argv])
+
+    def of_shapes(self, seed: int) -> tuple[str, str]:
+        from number_programs import differences, program
+
+        text = next(differences(program(seed), self.backend, seed), "")
+        if text:
+            (self.folder / f"{seed}.py").write_text(text)
+        return ("differs" if text else ""), text
 
     def of_python(self, seed: int) -> tuple[str, str]:
         from python_checking import examine

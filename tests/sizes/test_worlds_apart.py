@@ -86,14 +86,14 @@ def test_a_root_that_divides_takes_divisors_alone():
 
 
 def test_all_of_the_numbers_that_can_be_are_taken_where_they_are_few():
-    for high in (6, 7, 8, 9, 20):
+    for high in (6, 7, 8, 9, 17, 18, 20):
         scope = scope_of([7])
         a = scope.root("a", 7, 2)
         assert a >= 6 and a <= max(high, 7)
         worlds = Worlds(scope)
         numbers = {values["a"] for values in worlds.values}
-        assert worlds.are_enough and worlds.are_all == (high < 9) and worlds.values[0] == {"a": 7}
-        assert numbers == set(range(6, max(high, 7) + 1)) if high <= 9 else numbers < set(range(6, high + 1))
+        assert worlds.are_enough and worlds.are_all == (high < 18) and worlds.values[0] == {"a": 7}
+        assert numbers == set(range(6, max(high, 7) + 1)) if high < 18 else numbers < set(range(6, high + 1))
 
 
 @pytest.mark.parametrize("hint", [9, 40])
@@ -146,3 +146,29 @@ def test_what_runs_in_steps_alone_is_asked_there_and_that_is_relied_on(step):
 def test_what_runs_at_no_other_sizes_has_no_worlds():
     scope = scope_of([7])
     assert suitable(scope, ["a"], lambda worlds: None) is None and not len(scope.log)
+
+
+LINES_OF_REMAINDERS = {
+    "remainder": (lambda n: n % 3, lambda r: 4 * r + 8),
+    "halved": (lambda n: n % 5, lambda r: (r + 1) // 2),
+    "of a half": (lambda n: n // 2 % 3, lambda r: r * 7 - 1),
+}
+
+
+@pytest.mark.parametrize("form", LINES_OF_REMAINDERS)
+@pytest.mark.parametrize("hint", range(4, 16))
+def test_what_is_computed_of_a_remainder_is_read_off_more_than_two_values(form, hint):
+    remainder, compute = LINES_OF_REMAINDERS[form]
+    scope = scope_of([hint])
+    a = scope.root("a", hint, 2)
+    _ = a % 2 == 0
+    known = [remainder(a)]
+    worlds = Worlds(scope)
+    worlds.tell_apart(known)
+    worlds.learn(known)
+    assert len({*worlds.row(known[0])}) >= 3
+    row = tuple(compute(remainder(values["a"])) for values in worlds.values)
+    found = worlds.expression(row)
+    for value in range(hint, hint + 60, 2):
+        if isinstance(found, Size):
+            assert evaluate(found.expression, {"a": value}) == compute(remainder(value))

@@ -138,6 +138,25 @@ class Extents:
                 break
         return sizes if len(shapes) > 1 else (None,)
 
+    def settle_identity(self, node: fx.Node, operand: fx.Node) -> None:
+        """An operation gave its operand back (`contiguous` of one row): it does so always, or the numbers are fixed. One that does not
+        where it is run again here (`cpu`) asks for no sizes."""
+        if not self.vary or not self._may_vary(operand) or self._is_same(node, operand, self.machine.sizes.scope.hints) is not True:
+            return
+        self._start(self.machine.sizes.scope)
+        others = self.worlds.values[1:] if self.worlds is not None else ()
+        if not others or any(self._is_same(node, operand, values) is False for values in others):
+            self._fixed(None)
+
+    def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any]) -> bool | None:
+        """Whether an operation gives its operand back with these numbers; None where the graph does not run with them."""
+        made: dict[fx.Node, Any] = {}
+        try:
+            with torch.device("meta"), torch.no_grad():
+                return self._run(node, values, made) is made[operand]
+        except Exception:
+            return None
+
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
         if node.target == "unbind" or node.target is torch.unbind:  # a tensor for each row, where there may be millions
@@ -178,7 +197,7 @@ class Extents:
     def _keep_above(self, node: fx.Node, read: Callable[[Any], Any], found: Any) -> None:
         """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
 
-        def fits(values: Mapping[str, Any]) -> bool:
+        def holds(values: Mapping[str, Any]) -> bool:
             made = self.least.setdefault(tuple(values.values()), {})
             try:
                 with torch.device("meta"), torch.no_grad():
@@ -187,7 +206,11 @@ class Extents:
                 return False
             return found is None or _agree(found, answer, values)
 
+        def fits(values: Mapping[str, Any]) -> bool:
+            return holds(values) and all(holds({**values, **beside}) for beside in besides)
+
         if self.worlds is not None:
+            besides = self.worlds.beside_hand()
             keep_above(self.machine.sizes.scope, self.worlds.varied, fits, self.worlds.steps)
 
     def _form(self, row: tuple) -> Any:

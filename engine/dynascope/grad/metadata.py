@@ -43,6 +43,7 @@ from dynascope.grad.tape import (
     sizes_in,
 )
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
+from dynascope.meta_kernels.undefined_results import with_undefined
 from dynascope.sizes import Scope, hints_of, is_constant, known, same
 
 aten = torch.ops.aten
@@ -146,7 +147,8 @@ def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) 
     on_meta = dict(keywords, device=META) if "device" in keywords else keywords
     to_meta = lambda leaf: leaf.meta() if isinstance(leaf, Value) else leaf  # noqa: E731
     with _disable_current_modes():  # who asks may be recording, and the next time the answer is known: no step for it
-        result = call_meta_kernel(target, replace(arguments, to_meta), replace(on_meta, to_meta))
+        examples, named = replace(arguments, to_meta), replace(on_meta, to_meta)
+        result = with_undefined(target._schema.name.removeprefix("aten::"), examples, named, call_meta_kernel(target, examples, named))
     outputs = result if isinstance(result, (tuple, list)) else (result,)
     described = tuple(_described(output, device) for output in outputs)
     return _as_iterated(target, operands, described)

@@ -29,6 +29,7 @@ ENOUGH = 3
 """Other values that a form is told from."""
 MOST_DIVISORS = 5
 MOST_RAISED = 3
+MOST_TRIED = 32
 FARTHEST = 2**16
 FAR_BELOW = 2**16
 """Asked after the next three: what begins at `n + 4` is cut off where n is -4."""
@@ -91,6 +92,9 @@ def keep_between(scope: Scope, name: str, fits: Callable[[Values], bool]) -> boo
     least, most = farthest(-1), farthest(1)
     if hint < LEAST or least == most or most - hint >= FARTHEST // 2:
         return False
+    near = range(max(least, hint - MOST_TRIED), min(most, hint + MOST_TRIED) + 1)
+    if not all(fits({**scope.hints, name: number}) for number in near if is_possible(scope, {**scope.hints, name: number})):
+        return False  # what hangs on a remainder has no two ends
     size = scope.root(name, hint, root.low, root.high)
     return bool(size >= least and size <= most)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from itertools import combinations, islice, permutations, product
+from functools import cached_property
+from itertools import chain, combinations, islice, permutations, product
 from operator import eq
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -52,6 +52,7 @@ MOST_KNOWN = 4096
 FEW_KNOWN, MOST_TRIED = 24, 64
 DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
+FEWEST_VALUES = COUNT
 STEPS_OF_FLOATS = 8
 MOST_APART = 16
 """Roots of which each two are told apart."""
@@ -87,6 +88,8 @@ class Worlds:
         """Whether two views that are one at hand were seen to be two in others."""
         self.cut_results: set[int] | None = set()
         """The results that have holes in memory at some sizes, by their positions; None where that is decided by the sizes at hand."""
+        self.exhausted: set[tuple[Any, Any, int]] = set()
+        """Numbers that do not take a value, or no more than so many, as far as was looked."""
         self.are_all = False
         """Whether no other values keep to what was relied on: a form that fits is right, however few they are."""
         for found in self._brief_others() if is_brief else map(self._other, range(1, COUNT)):
@@ -94,7 +97,7 @@ class Worlds:
                 self.values.append(found)
         if of_floats:
             self._move_floats()
-        self.are_all = not self.are_enough and self._take_all()
+        self.are_all = not (self.floats and self.are_enough) and self._take_all()
         if reaches_down and self.are_enough and not self.are_all:
             least = lowest(scope, {name: self._below(name) for name in self.varied})
             if least not in self.values:
@@ -141,7 +144,7 @@ class Worlds:
         if others or not 1 < len(numbers) <= MOST_KNOWN:
             return False
         possible = [values for number in numbers if self._is_possible(values := {**self.scope.hints, name: number})]
-        if not 1 < len(possible) <= COUNT or self.scope.hints not in possible:
+        if not 1 < len(possible) <= COUNT + MOST_ADDED or self.scope.hints not in possible:
             return False
         self.values = [dict(self.scope.hints), *(values for values in possible if values != self.scope.hints)]
         return True
@@ -244,17 +247,17 @@ class Worlds:
         ) and all(is_true_of(relation, values) for relation, _ in islice(self.scope.log, self.scope.binding))
 
     def tell_apart(self, sizes: Iterable[Any]) -> None:
-        """Adds a world where two numbers that the program computed, or one and a constant, are the same in all so far and differ in
-        others: `n % 4` is 0 in many, and `n / 4 - n // 4` 0.0."""
+        """Adds a world where two numbers that the program computed are the same in all so far and differ in others, and where one is
+        another where it takes few values so far: `n % 4` is 0 in many, and `n / 4 - n // 4` 0.0; of 0 and 1 alone any two forms are one."""
         met: dict[Row, Any] = {}
         for size in sizes:
-            if not isinstance(size, Size) or len(self.values) >= COUNT + MOST_ADDED or (row := self._row(size)) is None:
-                continue
-            other = row[0] if row.count(row[0]) == len(row) else met.setdefault(row, size)
-            if other is size or (found := self._where_different(size, other)) is None:
-                continue
-            self._add(found)
-            met = {}
+            while isinstance(size, Size) and len(self.values) < COUNT + MOST_ADDED and (row := self._row(size)) is not None:
+                if (found := self._where_another(size, {*row})) is None:
+                    other = met.setdefault(row, size)
+                    if other is size or (found := self._where_different(size, other)) is None:
+                        break
+                self._add(found)
+                met = {}
 
     def _tell_roots_apart(self) -> None:
         """Adds a world where one root is a factor times another plus an offset in all so far, as may be where few values are possible:
@@ -304,24 +307,61 @@ class Worlds:
         for name in ("_known", "_known_floats"):
             self.__dict__.pop(name, None)
 
+    def _where_another(self, size: Size, values: set[int | float]) -> dict[str, Any] | None:
+        """Where a number is the least or the most that it can be, the others as at hand (`n % 7` is cut at the end of 4), or takes
+        another value if it takes few so far."""
+        low, high = size.bounds
+        ends: list[Any] = []
+        if high - low < MOST_RESIDUES:
+            beside = self.scope.hints.keys() - {root.name for root in roots_of([size])}
+            near = [world for world in self.values if all(world[name] == self.scope.hints[name] for name in beside)]
+            ends += {low, high} - {evaluate(size.expression, world) for world in near}
+        for end in [*ends, None] if len(values) < min(FEWEST_VALUES, len(self.values)) else ends:
+            if (size.expression, end, len(values)) in self.exhausted:
+                continue
+            is_wanted = values.isdisjoint if end is None else {end}.issuperset
+            found = self._where(size, lambda value, holds=is_wanted: holds((value,)), at_hand=end is not None)
+            if found is not None:
+                return found
+            self.exhausted.add((size.expression, end, len(values)))
+        return None
+
+    def beside_hand(self) -> list[dict[str, Any]]:
+        """In what worlds that are as at hand differ from it, where that is one root."""
+        hints = self.scope.hints
+        others = ({name: value for name, value in world.items() if value != hints[name]} for world in self.values)
+        return [other for other in others if len(other) == 1]
+
+    def where_apart(self, one: Size, other: Size) -> dict[str, Any] | None:
+        """Where two forms that fit all rows so far differ."""
+        difference = one - other
+        return self._where(difference, bool, at_hand=True) if isinstance(difference, Size) else None
+
     def _where_different(self, size: Size, other: Any) -> dict[str, Any] | None:
-        """Values for which the two differ: above those of the first other world, else below those at hand (`max(n, 5)`); of numbers
-        that are no sizes small ones and negative ones too (`ceil(k / n)` is k where k is 1 or 0 and n is not)."""
         difference = size - other
-        if not isinstance(difference, Size):
-            return None
-        near = self.values[min(1, len(self.values) - 1)]
-        for name in (root.name for root in roots_of([difference]) if root.name in self.varied):
+        return self._where(difference, bool) if isinstance(difference, Size) else None
+
+    def _where(self, size: Size, is_wanted: Callable[[Any], bool], at_hand: bool = False) -> dict[str, Any] | None:
+        """Values for which a number is as wanted: above those of the first other world, else below those at hand (`max(n, 5)`), or above
+        (`min(n, x.shape[0])` is x.shape[0] where that is as at hand); of numbers that are no sizes small ones and negative ones too
+        (`ceil(k / n)` is k where k is 1 or 0 and n is not). With `at_hand` the others are so."""
+        near, hints = self.values[min(1, len(self.values) - 1)], self.scope.hints
+        for name in (root.name for root in roots_of([size]) if root.name in self.varied):
             step = self.steps.get(name, 1)
-            above = range(near[name] + step, near[name] + MOST_RESIDUES * step, step)
-            low = max(self._below(name).start, self.scope.hints[name] - (MOST_RESIDUES - 1) * step)
-            below = range(self.scope.hints[name] - step, low - 1, -step)
+            far = (MOST_RESIDUES - 1) * step
+            low = max(self._below(name).start, hints[name] - far)
+            above = range(step, far + step, step)
+            below = range(hints[name] - step, low - 1, -step)
             small = range(USUAL - 1, FEWEST, -1) if self.scope.roots[name].low < USUAL else ()
-            others = [(near, above), (self.scope.hints, below), *((world, small) for world in self.values)]
-            for values in ({**world, name: number} for world, numbers in others for number in numbers):
-                if self._is_possible(values) and _is_other(difference, values):
+            far_off = ({**near, name: near[name] + distance} for distance in above)
+            less = ({**hints, name: number} for number in below)
+            more = ({**hints, name: hints[name] + distance} for distance in above)
+            least = ({**world, name: number} for world in self.values for number in small)
+            for values in chain(more, less) if at_hand else chain(far_off, less, more, least):
+                if self._is_possible(values) and _is_as(size, values, is_wanted):
                     return values
-        return next(filter(partial(_is_other, difference), self._near_floats(difference)), None)
+        near_floats = () if at_hand else self._near_floats(size)
+        return next((values for values in near_floats if _is_as(size, values, is_wanted)), None)
 
     def _near_floats(self, size: Size) -> Iterator[dict[str, Any]]:
         hints = self.scope.hints
@@ -407,9 +447,9 @@ class Worlds:
 Run = TypeVar("Run")
 
 
-def _is_other(difference: Size, values: Mapping[str, Any]) -> bool:
+def _is_as(size: Size, values: Mapping[str, Any], is_wanted: Callable[[Any], bool]) -> bool:
     try:
-        return bool(evaluate(difference.expression, values))
+        return is_wanted(evaluate(size.expression, values))
     except (ArithmeticError, ValueError):
         return False
 
@@ -443,7 +483,8 @@ def suitable(
 def _line(worlds: Worlds, row: Row) -> Any:
     """factor * known + offset."""
     for other, size in list(worlds._known.items()):
-        run, rise = other[1] - other[0], row[1] - row[0]
+        at = next((at for at, value in enumerate(other) if value != other[0]), 0)
+        run, rise = other[at] - other[0], row[at] - row[0]
         if run and rise % run == 0:
             found = worlds._unless_wrong(size * (rise // run) + (row[0] - rise // run * other[0]), row)
             if found is not None:
@@ -555,10 +596,23 @@ def _share(worlds: Worlds, row: Row) -> Any:
 def _larger_or_smaller(worlds: Worlds, row: Row) -> Any:
     """The larger or the smaller of two known, as sentences padded to the longest give. Each of the two must be it somewhere."""
     known = list(worlds._known.items())[:FEW_KNOWN]
+    found = None
     for name, choose in (("max", max), ("min", min)):
         for (first, left), (second, right) in combinations(known, 2):
             if row not in (first, second) and all(map(eq, map(choose, first, second), row)):
-                return left.apply(name, left, right)
+                other, found = found, left.apply(name, left, right)
+                if other is not None and (wanted := worlds.where_apart(other, found)) is not None:
+                    worlds.wanted = wanted
+                    return None
+    return found
+
+
+def _no_more_than(worlds: Worlds, row: Row) -> Any:
+    """What is cut at an end, where all values that a root can be are asked: that it is so is known."""
+    most = max(row)
+    for first, size in list(worlds._known.items())[:FEW_KNOWN] if worlds.are_all else ():
+        if row == tuple(min(number, most) for number in first):
+            return size.apply("min", size, most)
     return None
 
 
@@ -587,6 +641,7 @@ FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
 SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
 FORMS: Sequence[Callable[[Worlds, Row], Any]] = (
     *SURE_FORMS,
+    _no_more_than,
     _product_of_three,
     _sum,
     _beside_product,

@@ -21,7 +21,8 @@ from dynascope.guards.state_calls import CallReturns
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-QUESTION = re.compile(r"_?(get|is|are|has)_\w+|_(cuda|accelerator|mps|mtia|xpu)_(get|is|are|has)[A-Z]\w*")
+QUESTION = re.compile(r"_?(get|is|are|has)_\w+|_(cuda|accelerator|mps|mtia|xpu)_(get|is|are|has)[A-Z]\w*|_len_torch_dispatch_stack")
+"""Modes below the dispatcher are none: where one is on nothing is captured, and a program that enters one breaks."""
 FOLLOWED = frozenset({torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype})
 """Answers that capture follows while the program changes them; the guard of the global state has them too."""
 ANSWERS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout)

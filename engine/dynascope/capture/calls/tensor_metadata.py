@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.capture import layouts
-from dynascope.capture.calls.operands import to_operand
+from dynascope.capture.calls.operands import fixed, to_operand
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import TensorValue, TupleValue, Value
+from dynascope.capture.sizes import number_in
+from dynascope.capture.values import FALSE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value
 from dynascope.guards.tensor_guard import StorageOffsetIs
+from dynascope.sizes import kind_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -26,10 +30,12 @@ def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Va
     if name == "storage_offset" and isinstance(first := machine.realize(arguments[0]), TensorValue):
         inside = machine.extents.ask(first, torch.Tensor.storage_offset)
         return machine.sizes.value(inside + offset_of_input(machine, first))
-    if machine.extents.vary and isinstance(first := machine.realize(arguments[0]), TensorValue):
-        return asked(machine, method, first, arguments[1:], keywords)
-    examples = [to_operand(machine, argument)[1] for argument in arguments]
-    examples_by_name = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
+    if machine.extents.vary and (found := from_sizes(machine, name, arguments, keywords)) is not None:
+        return found
+    examples = [known_operand(machine, argument) for argument in arguments]
+    examples_by_name = {key: known_operand(machine, item) for key, item in keywords.items()}
+    if machine.extents.vary and arguments and isinstance(first := machine.realize(arguments[0]), TensorValue):
+        return asked(machine, method, first, examples[1:], examples_by_name)
     if name == "__len__" and examples[0].dim() == 0:
         raise machine.throw(TypeError, "len() of a 0-d tensor")
     return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
@@ -41,10 +47,54 @@ def name_of_type(tensor: TensorValue) -> str:
     return plain if tensor.device.type == "cpu" else plain.replace("torch.", f"torch.{tensor.device.type}.", 1)
 
 
-def asked(machine: Machine, method: Any, tensor: TensorValue, arguments: list[Value], keywords: dict) -> Value:
+def known_operand(machine: Machine, value: Value) -> Any:
+    """What the method is asked with: the answer is of these numbers alone, so they are fixed."""
+    return to_operand(machine, fixed(machine, value))[1]
+
+
+def from_sizes(machine: Machine, name: str, arguments: list[Value], keywords: dict) -> Value | None:
+    """What hangs on several sizes at once, that vary each by itself; None where torch itself has the answer, or the error."""
+    if keywords:
+        return None
+    tensors = [value for value in map(machine.realize, arguments) if isinstance(value, TensorValue)]
+    if name == "is_same_size" and len(tensors) == len(arguments) == 2:
+        return same_sizes(machine, *tensors)
+    if name == "broadcast_shapes":
+        shapes = [shape_of(machine, argument) for argument in arguments]
+        found = None if None in shapes else broadcast(shapes)
+        return None if found is None else TupleValue(tuple(map(machine.sizes.value, found)), torch.Size)
+    return None
+
+
+def same_sizes(machine: Machine, one: TensorValue, other: TensorValue) -> Value:
+    sizes = machine.extents.sizes(one), machine.extents.sizes(other)
+    return TRUE if len(sizes[0]) == len(sizes[1]) and all(map(operator.eq, *sizes)) else FALSE
+
+
+def shape_of(machine: Machine, value: Value) -> tuple[Any, ...] | None:
+    """A shape as it is given to torch, a number or several: ints, and sizes that vary."""
+    value = machine.realize(value)
+    if isinstance(value, ConstantValue) and isinstance(value.value, (tuple, list)):
+        shape = tuple(value.value)
+    else:
+        items = value.items if isinstance(value, (TupleValue, ListValue)) else [value]
+        shape = tuple(number_in(machine.realize(item)) for item in items)
+    return shape if all(kind_of(size) is int for size in shape) else None
+
+
+def broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+    """Of each size that is not 1 there is one only, which is the result's; None where they do not fit."""
+    found: list[Any] = []
+    for at in range(1, max(map(len, shapes), default=0) + 1):
+        wide = [size for shape in shapes if len(shape) >= at and (size := shape[-at]) != 1]
+        if any(size < 0 for size in wide) or any(size != wide[0] for size in wide[1:]):
+            return None
+        found.append(wide[0] if wide else 1)
+    return tuple(reversed(found))
+
+
+def asked(machine: Machine, method: Any, tensor: TensorValue, others: list[Any], named: dict[str, Any]) -> Value:
     """Metadata of a tensor in a program whose numbers vary."""
-    others = [to_operand(machine, argument)[1] for argument in arguments]
-    named = {key: to_operand(machine, item)[1] for key, item in keywords.items()}
     try:
         found = machine.extents.ask(tensor, lambda example: method(example, *others, **named))
     except Exception as error:

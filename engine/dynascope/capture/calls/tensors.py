@@ -88,6 +88,7 @@ from dynascope.meta_kernels import (
     sampling,  # noqa: F401 (it registers them)
     torch_warnings,
 )
+from dynascope.meta_kernels.undefined_results import with_undefined
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -417,6 +418,7 @@ class Operation:
             raise Break(self.failure(error)) from None
         except Exception as error:
             raise Break(MissingMetaKernel(self.name, f"{type(error).__name__}: {error}")) from None
+        result = with_undefined(self.name, arguments, keywords, result)
         is_followed = isinstance(self.target, HOLDS_GRAPH)  # what its passes warn of was noted there
         for warning in () if is_followed else given:
             self.note_warning(warning)
@@ -506,6 +508,7 @@ class Operation:
                 if tensor.example is example and tensor.device == device:
                     if tensor not in written:
                         self.fix_numbers()
+                        self.machine.extents.settle_identity(node, tensor.node)
                     return tensor.instance or gradient_requirements.as_given(self.machine, tensor)
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))

@@ -232,6 +232,8 @@ def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
         raise Break(ForeignCall("torch.func.vmap", "it works in chunks"))
     body = Body(machine, "vmap")
     dims = known(machine, in_dims)
+    if not isinstance(dims, (int, tuple)):  # lists are taken inside of it alone
+        raise body.cannot("it is told dimensions in something other than a tuple")
 
     def opened(value: Value, dim: Any) -> Value:
         return value if dim is None else body.row(value, dim)
