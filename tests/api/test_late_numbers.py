@@ -613,3 +613,32 @@ def test_a_mask_that_is_written_twice_is_counted_once(program):
             loss = function(x, labels)
             found.append((loss.detach(), *torch.autograd.grad(loss, x), labels))
         torch.testing.assert_close(*found)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("first", [0, 3])
+def test_how_many_rows_are_left_is_not_taken_from_a_guess(first):
+    """The number that stands for the one that is read takes all rows away, whatever larger ones are tried."""
+
+    def program(table, places):
+        left = table[places.argmax().item() :]
+        return [row + 1 for row in left], left.unbind(0)[0]
+
+    def of(place, rows):
+        return torch.arange(4 * rows).view(rows, 4), torch.arange(4) == place
+
+    compiled = dynascope.compile(program)
+    for place, rows in ((first, first + 1), (0, 1), (0, 3), (2, 3)):
+        table, places = of(place, rows)
+        assert repr(compiled(table, places.int())) == repr(program(table, places.int()))
+    with pytest.raises(IndexError, match="tuple index out of range"):
+        compiled(*(each.int() for each in of(2, 1)))
+
+
+@pytest.mark.may_break
+def test_a_number_beside_a_mask_that_is_out_of_range():
+    compiled = dynascope.compile(lambda x, mask: x[0, mask])
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+            compiled(torch.ones(0, 1, 1), torch.ones(1, 1) > 0)
+    assert compiled(torch.ones(1, 1, 1), torch.ones(1, 1) > 0).tolist() == [1.0]

@@ -119,6 +119,19 @@ def test_what_came_before_an_error_has_happened_once(program, backend):
     assert repr(seen(dynascope.compile(program, backend=backend), make)) == repr(seen(program, make))
 
 
+@BACKENDS
+@pytest.mark.may_break
+def test_a_view_in_place_of_an_input_counts_once(backend):
+    def program(x, table):
+        x[0].t_()
+        return table.index_select(0, x.flatten())
+
+    def make():
+        return torch.full((1, 2, 2), 7), torch.ones(3)
+
+    assert repr(seen(dynascope.compile(program, backend=backend), make)) == repr(seen(program, make))
+
+
 REFUSED = (lambda x, y: (x[None] @ y).sum(), lambda x, y: torch.cat([x.half(), y, x]))
 
 

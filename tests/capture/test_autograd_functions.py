@@ -396,3 +396,48 @@ def test_a_tensor_of_a_number_made_inside():
     for each in (found, expected):
         each.square().sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+class SineByHelper(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin(), x + 1
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient, other):
+        return gradient * saved_by(ctx).cos() + other
+
+
+def saved_by(ctx):
+    (x,) = ctx.saved_tensors
+    return x
+
+
+def frames_of(error):
+    """All but the caller's, with what stands at their place."""
+    found = []
+    while (entry := error.__traceback__) is not None:
+        code = entry.tb_frame.f_code
+        found.append((code.co_filename, code.co_name, entry.tb_lineno, list(code.co_positions())[entry.tb_lasti // 2]))
+        error.__traceback__ = entry.tb_next
+    return found[2:]
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("function", [Sine, SineByHelper])
+def test_what_was_freed_is_missed_where_the_program_reads_it(function, backend):
+    def program(x):
+        results = function.apply(x)
+        y = results if isinstance(results, torch.Tensor) else results[0]
+        for _ in range(2):
+            (y * 2).sum().backward()
+
+    found = []
+    for each in (program, dynascope.compile(program, backend=backend)):
+        with pytest.raises(RuntimeError, match="second time") as raised:
+            each(torch.ones(3, requires_grad=True))
+        found.append(frames_of(raised.value))
+    assert found[0] == found[1] and __file__ in [file for file, *_ in found[0]]

@@ -134,6 +134,26 @@ def test_strides_of_dimensions_of_one_element_that_only_kernels_know():
     assert dynascope.compile(program, backend="eager")(torch.rand(1, 3)) == program(torch.rand(1, 3))
 
 
+OF_NONE = {
+    "number": lambda x: torch.fmod(x, 3),
+    "another shape": lambda x: torch.add(x, torch.ones(1, 1), alpha=2),
+    "of three": lambda x: torch.where(x > 0, x, 0),
+    "view of it": lambda x: (x + 1).t(),
+    "the same shape": lambda x: x + x.t().reshape(x.shape),
+    "one operand": lambda x: x.sin(),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", OF_NONE)
+def test_strides_of_what_has_no_elements(name):
+    def program(x):
+        return OF_NONE[name](x).stride()
+
+    for x in (torch.rand(0, 1), torch.rand(1, 0).t(), torch.rand(3, 0), torch.rand(1, 1).t()[:0], torch.rand(0, 1, 2)[..., 0]):
+        assert dynascope.compile(program, backend="eager")(x) == program(x)
+
+
 def test_overlapping_chunks_of_a_number_of_tensors():
     """As Longformer cuts its rows: sizes by `torch.div`, strides asked of the tensor, and given by name."""
 

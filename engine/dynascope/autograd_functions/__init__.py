@@ -6,9 +6,10 @@ Capture makes them, the recording of programs looks inside, and they know neithe
 from dynascope.autograd_functions.custom_function import CustomFunction
 from dynascope.autograd_functions.differentiation import gradients
 from dynascope.autograd_functions.freed import with_freed_history
+from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
 
 HOLDS_GRAPH = (CustomFunction, Transformed)
 """Targets of nodes that hold a graph, `forward`, which runs when they are called."""
-__all__ = ["HOLDS_GRAPH", "CustomFunction", "Transformed", "Written", "gradients", "with_freed_history"]
+__all__ = ["HOLDS_GRAPH", "CustomFunction", "Place", "Transformed", "Written", "gradients", "with_freed_history"]

@@ -20,6 +20,8 @@ import torch
 from torch import fx
 from torch.autograd.function import once_differentiable
 
+from dynascope.autograd_functions.standing_at import Place, standing_at
+
 Run = Callable[[fx.GraphModule, Sequence[Any]], Sequence[Any]]
 
 
@@ -41,6 +43,8 @@ class CustomFunction:
     materializes: bool
     """Whether undefined gradients of results are zeros for `backward`."""
     is_once_differentiable: bool
+    asked_at: tuple[Place, ...] = ()
+    """Where the program's backward pass reads what was saved, from that function on: there it is told that this was freed or changed."""
 
     def __post_init__(self) -> None:
         """As fx names what a node calls. What lies in torch's modules fx looks up there by its name: it would find the class."""
@@ -73,12 +77,18 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
         ctx.mark_non_differentiable(*(results[at] for at in custom.without_gradient))
         return results
 
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        if not custom.materializes and any(gradient is None for gradient in gradients):
-            return (None,) * len(ctx.needs_input_grad)
-        saved = ctx.saved_tensors if custom.saved else ()  # raises after a first pass, in eager where the program reads it
+    def has_none(ctx: Any, gradients: tuple) -> tuple:
+        is_undefined = not custom.materializes and any(gradient is None for gradient in gradients)
+        return (None,) * len(ctx.needs_input_grad) if is_undefined else ()
+
+    def followed(ctx: Any, gradients: tuple, saved: tuple) -> tuple:
         return tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
 
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        return has_none(ctx, gradients) or followed(ctx, gradients, ctx.saved_tensors if custom.saved else ())
+
+    if custom.saved and custom.asked_at:  # reading them raises after a first pass
+        backward = standing_at(custom.asked_at, has_none, followed)
     if custom.is_once_differentiable:
         backward = once_differentiable(backward)
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}

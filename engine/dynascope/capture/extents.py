@@ -177,6 +177,7 @@ class Extents:
         if sizes is None or None in sizes:
             self._fixed(None)
         else:
+            self._keep_above(tensor, _shape, sizes)
             fix(sizes[dimension])
 
     def _keep_length(self, node: fx.Node, length: int) -> bool:

@@ -87,7 +87,12 @@ def _is_laid_out_anew(node: fx.Node, laid_out_by: list[fx.Node]) -> bool:
     if node.op == "get_attr" or not all(isinstance(each, torch.Tensor) and _is_usual(each) for each in examples):
         return False
     called = _operators_of(node)
-    return called is not None and all(_is_pointwise(each) or each.overloadpacket.__name__ in LAID_OUT_ANEW for each in called)
+    return called is not None and all(_is_iterated(each, examples[0]) or each.overloadpacket.__name__ in LAID_OUT_ANEW for each in called)
+
+
+def _is_iterated(called: Any, made: torch.Tensor) -> bool:
+    """TensorIterator multiplies sizes where operands are of several shapes: what has no elements gets strides of 0 then."""
+    return _is_pointwise(called) and made.numel() > 0
 
 
 def _is_usual(example: torch.Tensor) -> bool:

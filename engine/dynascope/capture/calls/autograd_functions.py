@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction
+from dynascope.autograd_functions import CustomFunction, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function
@@ -42,8 +42,8 @@ FunctionCtx = torch.autograd.function.FunctionCtx
 OWN_SETUP = torch.autograd.Function.setup_context
 
 
-SAVED, ASKED_FOR = "what was saved", "saved_tensors"
-"""Attributes of a context: the first is there for the backward pass, and has a name that no program writes; the second from when that
+SAVED, ASKED_FOR, ASKED_AT = "what was saved", "saved_tensors", "where it is asked for"
+"""Attributes of a context: the first is there for the backward pass, and has a name that no program writes; the others from when that
 asks for it."""
 
 
@@ -59,7 +59,7 @@ def other_attribute(machine: Machine, arguments: Arguments, keywords: Keywords) 
     name = machine.object_of(arguments[1])
     attribute = machine.realize(arguments[0]).attributes
     if name == ASKED_FOR and SAVED in attribute:
-        attribute[ASKED_FOR] = attribute[SAVED]
+        attribute[ASKED_FOR], attribute[ASKED_AT] = attribute[SAVED], ConstantValue(machine.user_stack())
         return attribute[SAVED]
     if name in _OF_AUTOGRAD:
         raise Break(ForeignCall(f"ctx.{name}", "only autograd knows the context that it belongs to"))
@@ -245,8 +245,18 @@ class Call:
             tuple(at for at, value in enumerate(tensors) if id(value) in unmarked),
             self.materializes(),
             self.cls.value.backward.__globals__ is vars(torch.autograd.function),
+            self.asked_at(),
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]
+
+    def asked_at(self) -> tuple[Place, ...]:
+        """The program's frames from the backward pass to where it first reads what was saved; none where that is a library's."""
+        stack = self.context.attributes.get(ASKED_AT)
+        frames = stack.value[len(self.machine.user_stack()) :] if isinstance(stack, ConstantValue) else ()
+        spans = [(frame.function, frame.span) for frame in frames]
+        if any(span.column is None or span.end_column is None for _, span in spans):
+            return ()
+        return tuple(Place(s.file, name, s.line, s.last_line, s.column or 0, s.end_column or 0) for name, s in spans)
 
     def check_writes(self, forward: list[fx.Node], backward: list[fx.Node], outside: set[fx.Node]) -> None:
         """Tensors from outside keep what they hold: a change inside a custom function has rules of its own."""

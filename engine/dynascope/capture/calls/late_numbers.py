@@ -185,11 +185,11 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         return None
     if has_places(operation):
         return looked_up(machine, operation)
-    found = rule(operation.examples, operation.named_examples)
-    if found is None or not are_served(machine) or not same_devices(operation):
-        return None
-    make, item, dimension, counted = found
     try:
+        found = rule(operation.examples, operation.named_examples)
+        if found is None or not are_served(machine) or not same_devices(operation):
+            return None
+        make, item, dimension, counted = found
         example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
     except (RuntimeError, IndexError):
         return None  # the operator itself says what is wrong

@@ -10,6 +10,7 @@ import enum
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -257,6 +258,8 @@ def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any
         attempts += [backward, forward]
     else:
         attempts += [forward, backward]
+    if is_sequence(left_type, op):
+        attempts.sort(key=lambda attempt: is_of_sequence(attempt[1].python_type, attempt[0]))
     result = first_answer(machine, attempts)
     if result is not None:
         return result
@@ -271,6 +274,22 @@ def comes_first(op: Operator, right: type, left: type) -> bool:
     if right is left or left not in right.__mro__:  # `issubclass` would ask the metaclass
         return False
     return op.method in COMPARING or lookup(right, op.reflected) is not lookup(left, op.reflected)
+
+
+def is_sequence(cls: type, op: Operator) -> bool:
+    """Whether its `+` or `*` are those of a sequence in C, which Python asks after all numbers: an `__radd__` comes before what
+    `list` does (CPython's `PyNumber_Add` and `PyNumber_InPlaceAdd`, Objects/abstract.c)."""
+    names = [name for name in (op.method, op.reflected) if lookup(cls, name) is not MISSING]
+    return bool(names) and all(is_of_sequence(cls, name) for name in names)
+
+
+def is_of_sequence(cls: type, name: str) -> bool:
+    """What has `+` as a number has `__radd__` too. The `__iadd__` of `list` is a number's in its subclasses, because the two wrap it
+    alike (CPython's `update_one_slot`, Objects/typeobject.c)."""
+    entry = lookup(cls, name)
+    if not isinstance(entry, WrapperDescriptorType) or name == "__iadd__" and entry.__objclass__ is not cls:
+        return False
+    return lookup(entry.__objclass__, "__add__") is not MISSING and lookup(entry.__objclass__, "__radd__") is MISSING
 
 
 def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Raised | Break:
