@@ -14,7 +14,7 @@ from smaller_programs import smaller
 SHARE = 12
 FIRST = 700
 """Seeds are fixed: the gate does not fail by chance. New ones are for the campaign."""
-MENDED = (100146, 100733, 101042, 101075, 101340, 101414, 101443)
+MENDED = (100146, 100733, 101042, 101075, 101340, 101414, 101443, 108000596)
 """Failed in campaigns, each for a reason of its own."""
 
 

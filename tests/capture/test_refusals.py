@@ -201,3 +201,52 @@ def test_a_wrapped_second_is_not_beside():
 def test_operators_that_follow_their_operands_are_not_tried(function):
     """Pivots count from one: LAPACK's row exchanges with a row nought would write outside of their matrix."""
     assert not is_harmless(function)
+
+
+SHIFTS = {
+    "by a row": lambda y: y.__setitem__(slice(1, None), y[:-1]),
+    "copied": lambda y: y[1:].copy_(y[:-1]),
+    "added": lambda y: y[1:].add_(y[:-1]),
+    "by a number": lambda y: y.__setitem__(slice(y.shape[0] - 1), y[1:]),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", SHIFTS)
+def test_what_lies_apart_for_some_sizes_alone(name):
+    """Of two rows one is written and the other read; of three the two overlap, which torch refuses before it comes to the leaf."""
+
+    def program(x, leaf):
+        y = x * 2
+        SHIFTS[name](y)
+        leaf.fill_(1)
+
+    compiled = dynascope.compile(program, dynamic=True)
+    for rows, words in ((2, "a leaf Variable"), (3, "single memory location"), (2, "a leaf Variable"), (4, "single memory location")):
+        for function in (program, compiled):
+            with pytest.raises(RuntimeError, match=words):
+                function(torch.ones(rows, 4), torch.ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_what_lies_apart_for_all_sizes_is_one_graph(is_set):
+    def program(x):
+        y = x * 2
+        half = y.shape[1] // 2
+        if is_set:
+            y[:, :half] += y[:, half:]
+        else:
+            y[:, :half].add_(y[:, half:])
+        return y
+
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = dynascope.compile(program, backend=backend, dynamic=True)
+    for sizes in ((4, 6), (5, 8), (7, 20)):
+        x = torch.rand(sizes)
+        assert torch.equal(compiled(x), program(x))
+    assert len(graphs) == 1

@@ -310,29 +310,36 @@ def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> 
     """Whether an element is written twice, or read as an operand's other element: PyTorch refuses, or the order decides."""
     if any(size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True)):
         return True
-    return any(_overlap_partly(written, operand) for operand in operands)
+    pairs = ((written, operand) for operand in operands if operand is not written and shares_memory(written, operand))
+    return any(overlap_partly(*map(places, pair)) for pair in pairs)
 
 
 def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.numel() > 0 and b.numel() > 0 and a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
-def _overlap_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a is b or not shares_memory(a, b):
-        return False
-    if (a.storage_offset(), a.shape, a.stride()) == (b.storage_offset(), b.shape, b.stride()):
-        return False
-    first, second = sorted((a, b), key=torch.Tensor.storage_offset)
-    extent = sum((size - 1) * stride for size, stride in zip(first.shape, first.stride(), strict=True))
-    return first.storage_offset() + extent >= second.storage_offset() and not _lie_side_by_side(first, second)
+def places(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where it begins in its memory, its sizes and its strides."""
+    return (tensor.storage_offset(), *tensor.shape, *tensor.stride())
 
 
-def _lie_side_by_side(first: torch.Tensor, second: torch.Tensor) -> bool:
+def overlap_partly(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two of `places` in one memory share some elements and are not the same. Sizes may be numbers that vary."""
+    if len(a) == len(b) and all(one == other for one, other in zip(a, b, strict=True)):
+        return False
+    first, second = (a, b) if a[0] <= b[0] else (b, a)
+    rank = len(first) // 2
+    extent = sum((size - 1) * stride for size, stride in zip(first[1 : rank + 1], first[rank + 1 :], strict=True))
+    return bool(first[0] + extent >= second[0]) and not _lie_side_by_side(first, second)
+
+
+def _lie_side_by_side(first: Sequence[Any], second: Sequence[Any]) -> bool:
     """Whether in some dimension the second begins where the first has ended, and ends within the step of the next."""
-    if first.stride() != second.stride():
+    rank, rest, outer = len(first) // 2, second[0] - first[0], float("inf")
+    if len(first) != len(second) or any(one != other for one, other in zip(first[rank + 1 :], second[rank + 1 :], strict=True)):
         return False
-    rest, outer = second.storage_offset() - first.storage_offset(), float("inf")
-    for stride, length, other in sorted(zip(first.stride(), first.shape, second.shape, strict=True), reverse=True):
+    sizes = zip(first[rank + 1 :], first[1 : rank + 1], second[1 : rank + 1], strict=True)
+    for stride, length, other in sorted(sizes, reverse=True):
         if stride == 0:
             return False
         steps, rest = divmod(rest, stride)

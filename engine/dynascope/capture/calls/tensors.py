@@ -24,6 +24,8 @@ from dynascope.capture.calls.refusals import (
     TypeRefusal,
     check_types,
     is_pointwise,
+    overlap_partly,
+    places,
     shares_memory,
     single_operator,
     takes_several_devices,
@@ -89,6 +91,7 @@ from dynascope.meta_kernels import (
     torch_warnings,
 )
 from dynascope.meta_kernels.undefined_results import with_undefined
+from dynascope.sizes import fix
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -310,9 +313,32 @@ class Operation:
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
         if self.target is operator.setitem and written and not any(tensors_in(self.values[1:2])):
-            region = self.machine.in_plain_mode(lambda: self.examples[0][self.examples[1]])
-            return writes_unevenly(region, (each.example for each in tensors_in(self.values[2:3])))
-        return any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written)
+            operands, key = list(tensors_in(self.values[2:3])), self.examples[1]
+            region = self.machine.in_plain_mode(lambda: self.examples[0][key])
+            if writes_unevenly(region, (each.example for each in operands)):
+                return True
+            numbers: list[torch.fx.Node] = []
+            torch.fx.node.map_arg(self.arguments[1], numbers.append)
+            if not numbers:
+                self.rely_on_places(self.tensors[0], operands, lambda example: example[key])
+            elif any(shares_memory(region, each.example) and places(region) != places(each.example) for each in operands):
+                for node in numbers:
+                    fix(node.meta["size"])
+            return False
+        if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
+            return True
+        for tensor in written:
+            self.rely_on_places(tensor, [each for each in self.tensors if each.example is not tensor.example], lambda example: example)
+        return False
+
+    def rely_on_places(
+        self, written: TensorValue, operands: list[TensorValue], region: Callable[[torch.Tensor], torch.Tensor]
+    ) -> None:
+        """What lies apart for the sizes at hand need not for others: these are compared as numbers that vary, which is logged."""
+        extents = self.machine.extents
+        for each in operands if extents.vary else ():
+            if shares_memory(written.example, each.example):
+                overlap_partly(extents.ask(written, lambda example: places(region(example))), extents.ask(each, places))
 
     def gives_history_to_integers(self, written: list[TensorValue]) -> bool:
         """Integers that are filled from a tensor of no dimensions require grad, which makes autograd refuse what reads them. Meta
