@@ -1,11 +1,13 @@
 """Calls that plain PyTorch refuses on real tensors and accepts on meta tensors: compiled, they raise the same error too."""
 
+import operator
 from collections.abc import Callable
 
 import dynascope
 import pytest
 import torch
-from dynascope.capture.calls.refusals import is_harmless, writes_unevenly
+from dynascope.capture.calls.overlaps import are_lookups_of_one_table, writes_unevenly
+from dynascope.capture.calls.refusals import is_harmless
 from torch.nn import functional as F
 
 
@@ -250,3 +252,70 @@ def test_what_lies_apart_for_all_sizes_is_one_graph(is_set):
         x = torch.rand(sizes)
         assert torch.equal(compiled(x), program(x))
     assert len(graphs) == 1
+
+
+def count_pairs(matrix, pairs):
+    for row, column in pairs:
+        matrix[row, column] += 1
+
+
+def move_rows(matrix, pairs):
+    for to, of in pairs:
+        matrix[to] = matrix[of]
+
+
+def move_columns(matrix, pairs):
+    for to, of in pairs:
+        matrix[:, to] = matrix[:, of]
+
+
+@pytest.mark.expects("varying-number")  # the library writes
+@pytest.mark.parametrize("change", [count_pairs, move_rows, move_columns])
+def test_what_data_look_up_in_one_table_is_one_place_or_two(change):
+    """Which rows these are only the run knows; they never overlap in part, so that no graph ends there."""
+
+    def program(pairs):
+        matrix = torch.arange(16.0).reshape(4, 4)
+        change(matrix, pairs)
+        return matrix
+
+    compiled = dynascope.compile(program)
+    for pairs in ([[1, 2], [2, 2], [0, 1]], [[0, 0], [3, 0], [0, 3]], [[-1, 3], [3, -4], [2, 1]]):
+        assert torch.equal(compiled(torch.tensor(pairs)), program(torch.tensor(pairs)))
+
+
+@pytest.mark.parametrize(
+    "lookup, holds",
+    [
+        (lambda table, n: table[n, 2], True),
+        (lambda table, n: table[0, n], True),
+        (lambda table, n: table[n, :2], False),
+        (lambda table, n: table.t()[n, 2], False),
+        (lambda table, n: (table * 2)[n, 2], False),
+        (lambda table, n: table.view(16)[n], False),
+    ],
+)
+def test_lookups_of_one_table(lookup, holds):
+    graph = torch.fx.Graph()
+    named = [graph.placeholder("table"), graph.placeholder("n")]
+    table = torch.empty(4, 4, device="meta")
+
+    class Described(torch.fx.Interpreter):
+        def run_node(self, n):
+            n.meta["example_value"] = super().run_node(n)
+            return n.meta["example_value"]
+
+    graph.output(lookup(*map(torch.fx.Proxy, named)).node)
+    Described(torch.fx.GraphModule({}, graph)).run(table, 3)
+    found = next(iter(graph.find_nodes(op="output"))).args[0]
+    assert are_lookups_of_one_table(table, (named[1], 1), table[3, 1], found) is holds
+
+
+def test_lookups_of_a_table_that_lies_on_itself():
+    """Rows three apart of four elements each."""
+    graph = torch.fx.Graph()
+    table, n = graph.placeholder("table"), graph.placeholder("n")
+    row = graph.call_function(operator.getitem, (table, n))
+    table.meta["example_value"] = torch.empty(20, device="meta").as_strided((4, 4), (3, 1))
+    row.meta["example_value"] = table.meta["example_value"][0]
+    assert not are_lookups_of_one_table(table.meta["example_value"], n, row.meta["example_value"], row)

@@ -70,7 +70,7 @@ def test_a_wrapper_inside_compiled_code_is_one_break():
         return wrapped(x * 2) / 2 + 0 * x.sum()
 
     plain = nn.parallel.DistributedDataParallel(Net())
-    with dynascope.expected("unsupported-attribute"):
+    with dynascope.expected("foreign-call"):
         found = losses(wrapped, doubled)
     assert found == pytest.approx(losses(plain, lambda x: plain(x * 2) / 2 + 0 * x.sum()))
     assert losses(dynascope.compile(nn.parallel.DistributedDataParallel(Net()), backend="eager")) == pytest.approx(expected)

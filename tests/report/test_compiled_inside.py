@@ -32,3 +32,9 @@ def test_no_frame_and_no_function_is_ours(tmp_path):
     (finding,) = [finding for finding in findings(report) if finding.kind == "break"]
     assert [frame.span.file for frame in finding.stack] == [__file__] * 2
     assert {function.span.file for function in report.functions} == {__file__}
+
+
+def test_a_compiled_module_is_part_of_the_graph_of_its_caller():
+    doubled = dynascope.compile(torch.nn.Linear(2, 2), backend="eager")
+    explanation = dynascope.explain(lambda x: doubled(x).square().mean())(torch.ones(2))
+    assert " 1 graph, 0 breaks" in str(explanation)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -43,7 +43,7 @@ class CustomFunction:
     materializes: bool
     """Whether undefined gradients of results are zeros for `backward`."""
     is_once_differentiable: bool
-    asked_at: tuple[Place, ...] = ()
+    asked_at: tuple[Place, ...] = field(default=(), repr=False)
     """Where the program's backward pass reads what was saved, from that function on: there it is told that this was freed or changed."""
 
     def __post_init__(self) -> None:

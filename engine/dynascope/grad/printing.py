@@ -200,9 +200,11 @@ def _call(node: fx.Node, prefix: str) -> str:
 
 
 def _constructor(target: Any, graphs: dict[str, fx.GraphModule], prefix: str) -> str:
-    """An object that holds graphs is made of the functions that they were printed as."""
+    """An object that holds graphs is made of the functions that they were printed as. What no `repr` shows computes nothing."""
     given = []
     for field in fields(target):
+        if not field.repr:
+            continue
         value = getattr(target, field.name)
         if field.name in graphs:
             text = f"Written({prefix}{field.name})"

@@ -1,8 +1,6 @@
-"""What plain PyTorch refuses although its meta kernels do not: types an operator has no CPU kernel for, and writes to memory
-that several elements share.
+"""What plain PyTorch refuses although its meta kernels do not: types an operator has no CPU kernel for.
 
     check_types(torch.sub, (f32[4], True), {}, cpu).text     "Subtraction with a bool tensor is not supported ..."
-    writes_unevenly(expanded, ())                                   True
 
 The types are tried once for each kind of call, on tensors of zeros (of one element where they are large), and once more with a
 gradient where one is asked for. The answer is the words of the error, or None. Only torch's own operators are tried (of a
@@ -304,46 +302,3 @@ def _one_element(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def _zeros(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
     return torch.zeros(operand.shape, dtype=operand.dtype, device=device)
-
-
-def writes_unevenly(written: torch.Tensor, operands: Iterable[torch.Tensor]) -> bool:
-    """Whether an element is written twice, or read as an operand's other element: PyTorch refuses, or the order decides."""
-    if any(size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True)):
-        return True
-    pairs = ((written, operand) for operand in operands if operand is not written and shares_memory(written, operand))
-    return any(overlap_partly(*map(places, pair)) for pair in pairs)
-
-
-def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.numel() > 0 and b.numel() > 0 and a.untyped_storage()._cdata == b.untyped_storage()._cdata
-
-
-def places(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Where it begins in its memory, its sizes and its strides."""
-    return (tensor.storage_offset(), *tensor.shape, *tensor.stride())
-
-
-def overlap_partly(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two of `places` in one memory share some elements and are not the same. Sizes may be numbers that vary."""
-    if len(a) == len(b) and all(one == other for one, other in zip(a, b, strict=True)):
-        return False
-    first, second = (a, b) if a[0] <= b[0] else (b, a)
-    rank = len(first) // 2
-    extent = sum((size - 1) * stride for size, stride in zip(first[1 : rank + 1], first[rank + 1 :], strict=True))
-    return bool(first[0] + extent >= second[0]) and not _lie_side_by_side(first, second)
-
-
-def _lie_side_by_side(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Whether in some dimension the second begins where the first has ended, and ends within the step of the next."""
-    rank, rest, outer = len(first) // 2, second[0] - first[0], float("inf")
-    if len(first) != len(second) or any(one != other for one, other in zip(first[rank + 1 :], second[rank + 1 :], strict=True)):
-        return False
-    sizes = zip(first[rank + 1 :], first[1 : rank + 1], second[1 : rank + 1], strict=True)
-    for stride, length, other in sorted(sizes, reverse=True):
-        if stride == 0:
-            return False
-        steps, rest = divmod(rest, stride)
-        if steps >= length and (steps + other - 1) * stride < outer:
-            return True
-        outer = stride
-    return False

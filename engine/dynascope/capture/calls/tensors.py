@@ -19,17 +19,20 @@ import torch
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
+from dynascope.capture.calls.overlaps import (
+    are_lookups_of_one_table,
+    overlap_partly,
+    places,
+    shares_memory,
+    writes_unevenly,
+)
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     TypeRefusal,
     check_types,
     is_pointwise,
-    overlap_partly,
-    places,
-    shares_memory,
     single_operator,
     takes_several_devices,
-    writes_unevenly,
 )
 from dynascope.capture.calls.tensor_metadata import metadata_method, name_of_type, offset_of_input, refuse_layouts
 from dynascope.capture.calls.tensor_names import (
@@ -313,12 +316,14 @@ class Operation:
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
         if self.target is operator.setitem and written and not any(tensors_in(self.values[1:2])):
-            operands, key = list(tensors_in(self.values[2:3])), self.examples[1]
-            region = self.machine.in_plain_mode(lambda: self.examples[0][key])
+            table, key, written_at = self.examples[0], self.examples[1], self.arguments[1]
+            region = self.machine.in_plain_mode(lambda: table[key])
+            others = tensors_in(self.values[2:3])
+            operands = [each for each in others if not are_lookups_of_one_table(table, written_at, region, each.node)]
             if writes_unevenly(region, (each.example for each in operands)):
                 return True
             numbers: list[torch.fx.Node] = []
-            torch.fx.node.map_arg(self.arguments[1], numbers.append)
+            torch.fx.node.map_arg(written_at, numbers.append)
             if not numbers:
                 self.rely_on_places(self.tensors[0], operands, lambda example: example[key])
             elif any(shares_memory(region, each.example) and places(region) != places(each.example) for each in operands):

@@ -9,7 +9,6 @@ which is Python's `object.__getattribute__`.
 from __future__ import annotations
 
 import enum
-import functools
 import threading
 import types
 import weakref
@@ -78,6 +77,8 @@ if TYPE_CHECKING:
 
 PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+METHOD_DESCRIPTOR = 1 << 17
+"""The flag of classes whose objects are bound as functions are: `obj.method(x)` is `type(obj).method(obj, x)` (PEP 590)."""
 PYBIND_METHOD = type(torch._C.ScriptMethod.__dict__["__call__"])
 """What binds a method of a class that was made by pybind11."""
 # Classes in C that look attributes up in a way of their own.
@@ -239,7 +240,7 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return MethodValue(member(machine, cls, name, value), value)
     if kind in C_METHODS or kind is PYBIND_METHOD:
         return MethodValue(ConstantValue(entry), value)
-    if kind is functools._lru_cache_wrapper:
+    if kind.__flags__ & METHOD_DESCRIPTOR:  # a cached function, the call of a compiled module
         return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)
     if acts_as(entry, property):
         return machine.call(property_part(machine, value, name, "fget"), [value])
