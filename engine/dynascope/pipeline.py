@@ -122,7 +122,6 @@ class Compilation:
     trace: str = ""
 
 
-MOST_EARLIER = 8
 MOST_REFUSALS = 3
 """A number may have to be a constant at one value (`n = 2` where a tensor has two rows) and not at others, so a place is tried again,
 but not for ever: each time costs recordings in vain."""
@@ -140,10 +139,8 @@ class RegionState:
     symbolic: set[Source] = field(default_factory=set)
     refusals: Counter[Source] = field(default_factory=Counter)
     """How often an operator needed the number at a place as a constant."""
-    apart: set[Source] = field(default_factory=set)
-    """Sizes of tensors that were taken to be equal to others, and were not."""
-    earlier: dict[Source, tuple[int, ...]] = field(default_factory=dict)
-    """What sizes of tensors were at each compilation, the latest ones."""
+    earlier: dict[Source, int] = field(default_factory=dict)
+    """What sizes of tensors were at the compilations so far: a number, which those have in common that were equal at each."""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
@@ -165,8 +162,10 @@ class RegionState:
         return frozenset(place for place, times in self.refusals.items() if times >= MOST_REFUSALS)
 
     def note_sizes(self, seen: Mapping[Source, int]) -> None:
-        for place, size in seen.items():
-            self.earlier[place] = (*self.earlier.get(place, ()), size)[-MOST_EARLIER:]
+        histories = {place: (self.earlier.get(place), size) for place, size in seen.items()}
+        first = 1 + max(self.earlier.values(), default=0)
+        numbers = {history: number for number, history in enumerate(dict.fromkeys(histories.values()), first)}
+        self.earlier.update((place, numbers[history]) for place, history in histories.items())
 
     def stand_aside(self, reason: Reason) -> None:
         """Calls that run as they are written for a while: said once for each reason."""
@@ -449,7 +448,6 @@ def capture_options(state: RegionState) -> CaptureOptions:
         dynamic=options.dynamic,
         symbolic=frozenset(state.symbolic - state.fixed),
         fixed=state.fixed,
-        apart=frozenset(state.apart),
         earlier=dict(state.earlier),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
@@ -549,9 +547,7 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
     latest = None
     for guards in state.guards:
         if state.options.dynamic is not False:
-            found = varied(guards, values)
-            state.symbolic |= found.numbers
-            state.apart |= found.apart
+            state.symbolic |= varied(guards, values)
         failure = explain_failure(guards, values)
         if failure is None:
             continue

@@ -310,6 +310,34 @@ def test_sizes_that_were_equal_once(compilations):
     assert len(compilations) == 3
 
 
+@pytest.mark.parametrize("dynamic, most", [(True, 2), (None, 3)])
+def test_of_four_sizes_that_were_equal_once_pairs_stay_equal(dynamic, most, compilations):
+    """A square and its transpose: the program runs with sizes that vary two by two, and with none that varies by itself."""
+
+    def program(x, y):
+        return x.t() + y
+
+    compiled = dynascope.compile(program, dynamic=dynamic)
+    for rows, columns in ((8, 8), (8, 9), (15, 8), (16, 31), (4, 4), (3, 40)):
+        x, y = torch.randn(rows, columns), torch.randn(columns, rows)
+        assert torch.equal(compiled(x, y), program(x, y))
+    assert len(compilations) <= most
+
+
+def test_multiples_of_one_size_do_where_those_of_two_would_too(compilations):
+    """Lengths of any remainder are padded to four; with rows of 8 and lengths of 5, 13, ... the view would fit as well."""
+
+    def program(x):
+        padded = F.pad(x, (0, 0, 0, -x.shape[1] % 4))
+        return padded.view(x.shape[0], -1, 4, 16).sum(2)
+
+    compiled = dynascope.compile(program, dynamic=True)
+    for batch, length in ((2, 5), (2, 6), (4, 9), (3, 8), (3, 15)):
+        x = torch.randn(batch, length, 16)
+        torch.testing.assert_close(compiled(x), program(x))
+    assert len(compilations) == 1
+
+
 def test_both_sides_of_a_branch(compilations):
     def program(x):
         return x + 1 if x.shape[0] > 512 else x - 1

@@ -37,3 +37,20 @@ def test_one_kernel_for_all_lengths(dtype):
         for rows, width in ((3, columns), (columns, 2 + number % 7)):
             x = numbers(rows, width, dtype)
             check(compiled(x), along_both(x), f"{rows} times {width}")
+
+
+TURNED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.bool)
+
+
+@pytest.mark.parametrize("dtype", TURNED, ids=str)
+def test_what_is_read_across_the_lanes(dtype):
+    """Blocks of it are turned, whole ones and the rests at both ends."""
+
+    def program(x, y):
+        return x.t() | y if dtype == torch.bool else x.t() + y, torch.where(y == 0, x.t(), y)
+
+    compiled = dynascope.compile(program, dynamic=True)
+    for rows in (8, 15, 16, 17, 32, 40, 65):
+        for columns in (8, 9, 16, 31, 33, 48, 64):
+            x, y = numbers(rows, columns, dtype), numbers(columns, rows, dtype)
+            check(compiled(x, y), program(x, y), f"{rows} times {columns}")

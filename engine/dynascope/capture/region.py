@@ -59,10 +59,9 @@ class CaptureOptions:
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
     fixed: frozenset[Source] = frozenset()
-    apart: frozenset[Source] = frozenset()
-    """Sizes of tensors that were equal to others once, and then were not."""
-    earlier: Mapping[Source, tuple[int, ...]] = field(default_factory=dict)
-    """What sizes of tensors were at earlier captures: those that differed then are not taken to be equal now."""
+    earlier: Mapping[Source, int] = field(default_factory=dict)
+    """What sizes of tensors were at earlier captures, as a number that those share that were equal at each: others are not taken to be
+    equal now."""
     tied: frozenset[Source] = frozenset()
     """Sizes of tensors that the program does not run with others of, each by itself: what they differ by now is relied on."""
     excluded: frozenset[Any] = frozenset()

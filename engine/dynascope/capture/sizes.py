@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dynascope.capture.graph import GraphBuilder
+from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break
 from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
@@ -53,8 +54,8 @@ class Sizes:
         self.scope = Scope(user_stack)
         self.graph = graph
         self.places: dict[str, tuple[Source, UserStack]] = {}
-        self.extents: dict[tuple[int, ...], Size] = {}
-        """Of tensors, by their values at hand and at earlier captures."""
+        self.extents: dict[tuple[int, int | None], Size] = {}
+        """Of tensors, by their values at hand and what they were at earlier captures."""
         self.tied: Size | None = None
         """The first of the sizes that are tied."""
         self.seen: dict[Source, int] = {}
@@ -75,25 +76,29 @@ class Sizes:
         self.graph.number_input(size, source)
         return size
 
-    def extent(self, hint: int, source: Source, apart: bool, earlier: tuple[int, ...] = (), tied: bool = False) -> Size:
-        """A tensor's size or stride. Those that are equal now and always were are one root, but for those to be told apart; those that
-        are tied are the first one of them and what they differ by."""
-        shared = None if apart else self.extents.get((hint, *earlier))
-        if shared is None and tied and self.tied is not None:
-            shared = self.tied + (hint - self.tied.hint)
-            _ = shared >= LEAST
-            self.graph.journal.set_item(self.extents, (hint, *earlier), shared)
-        if shared is not None:
-            self.follows(source, shared)
-            return shared
+    def size_of_tensor(self, hint: int, source: Source, options: CaptureOptions) -> Size:
+        """Those that are equal now and at earlier captures always were are one root; those that are tied are the first one of them and
+        what they differ by."""
+        known_as, is_tied = (hint, options.earlier.get(source)), source in options.tied
+        size = self.extents.get(known_as)
+        if size is None and is_tied and self.tied is not None:
+            size = self.tied + (hint - self.tied.hint)
+            _ = size >= LEAST
+        if size is not None:
+            self.follows(source, size)
+        else:
+            size = self.root_at(hint, source)
+            if is_tied:
+                self.graph.journal.set(self, "tied", size)
+        self.graph.journal.set_item(self.extents, known_as, size)
+        return size
+
+    def root_at(self, hint: int, source: Source) -> Size:
+        """A tensor's size or stride that varies by itself."""
         name = self._new_name("s")
         size = self.scope.root(name, hint, low=LEAST, high=MOST)
         self.places[name] = source, self.scope.where()
         self.graph.number_input(size, source)
-        if not apart:
-            self.graph.journal.set_item(self.extents, (hint, *earlier), size)
-        if tied:
-            self.graph.journal.set(self, "tied", size)
         return size
 
     def late(self, kind: type, hint: int | float, low: float) -> Size:

@@ -61,10 +61,7 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     marks = marks_of(tensor)
     for d in varying:
         place = ExtentSource(source, "size", d)
-        earlier = machine.options.earlier.get(place, ())
-        is_apart = place in machine.options.apart
-        is_tied = place in machine.options.tied
-        sizes[d] = machine.sizes.extent(sizes[d], place, is_apart, earlier, is_tied)
+        sizes[d] = machine.sizes.size_of_tensor(sizes[d], place, machine.options)
         low, high = marks.bounds.get(d, (None, None))
         _ = low is None or sizes[d] >= low
         _ = high is None or sizes[d] <= high
@@ -96,6 +93,6 @@ def _strides(machine: Machine, tensor: torch.Tensor, source: Source, sizes: list
                 machine.sizes.follows(place, within)
             found[d] = within
         elif d in steps:
-            found[d] = machine.sizes.extent(hints[d], place, True)
+            found[d] = machine.sizes.root_at(hints[d], place)
         within = found[d] * sizes[d]
     return tuple(found)

@@ -35,11 +35,6 @@ class RelationHolds(Predicate):
         except NOT_COMPUTED:
             return False
 
-    @property
-    def says_equal(self) -> bool:
-        """Whether it is that two places hold the same number."""
-        return self.relation.operator == "==" and not self.relation.holds_not and len(self.names) == 2
-
     def check(self) -> str:
         return f"keeps to `{self.words}`" if len(self.names) == 1 else f"keep to `{self.words}`"
 

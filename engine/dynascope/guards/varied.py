@@ -1,7 +1,7 @@
 """Which numbers and sizes an entry expects to be others than they are at this call: not only that of the guard that failed first.
 
     guards: type(n) is int, n == 3; x is float32[4]       called with n = 5 and a float32[6]
-    varied(guards, values)  ->  Varied(numbers={n, x.size(0)}, apart=set())
+    varied(guards, values)  ->  {n, x.size(0)}
 
 Other guards fail too, and what lies below an object of another class is not looked at: there a place is read by the program's own
 code (`__getitem__`, `__len__`, a property), which nobody called.
@@ -11,44 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from dynascope.guards.guard import Equals, Guard, LengthIs, TypeIs
-from dynascope.guards.relation_guard import RelationHolds
 from dynascope.guards.source import ExtentSource, FrameValues, LengthSource, Source
 from dynascope.guards.tensor_guard import TensorMatches
 
 
-@dataclass(slots=True)
-class Varied:
-    """`apart` are the extents that were taken for one and are not equal now."""
-
-    numbers: set[Source] = field(default_factory=set)
-    apart: set[Source] = field(default_factory=set)
-
-
-def varied(guards: Iterable[Guard], values: FrameValues) -> Varied:
+def varied(guards: Iterable[Guard], values: FrameValues) -> set[Source]:
     """Of the guards of one entry."""
-    found, guards = Varied(), tuple(guards)
+    found, guards = set[Source](), tuple(guards)
     may_read = _Readable(guards, values)
     for guard in guards:
         predicate = guard.predicate
-        if not isinstance(predicate, (Equals, LengthIs, TensorMatches, RelationHolds)):
+        if not isinstance(predicate, (Equals, LengthIs, TensorMatches)):
             continue
         if not all(may_read(source) for source in guard.sources):
             continue
         if isinstance(predicate, Equals):
             if not guard.holds(values):
-                found.numbers.update(source for source in guard.sources if _is_number(source, values))
+                found.update(source for source in guard.sources if _is_number(source, values))
         elif isinstance(predicate, LengthIs):
             lengths = [LengthSource(source) for source in guard.sources]
             if all(map(may_read, lengths)) and not guard.holds(values):
-                found.numbers.update(lengths)
-        elif isinstance(predicate, TensorMatches):
+                found.update(lengths)
+        else:
             with suppress(Exception):
-                found.numbers.update(_extents(guard.sources[0], predicate, values))
-        elif predicate.says_equal and not guard.holds(values):
-            found.apart.update(source for source in guard.sources if isinstance(source, ExtentSource))
+                found.update(_extents(guard.sources[0], predicate, values))
     return found
 
 

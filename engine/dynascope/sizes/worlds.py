@@ -47,6 +47,7 @@ FARTHEST = (6000, 300)
 """How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
 LEAST_FACTOR = 3
 STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
+LONGER_STEPS = (16, 64)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
 FEW_KNOWN, MOST_TRIED = 24, 64
@@ -459,21 +460,27 @@ def suitable(
 ) -> tuple[Worlds, Run] | None:
     """Where `ask` has no answer for any sizes: the worlds in which it has one, multiples of a step for as few roots as can be.
     What they rely on is logged."""
-    for step in STEPS:
-        steps = dict.fromkeys(varied, step)
+    asked: list[Worlds] = []
+
+    def answer(steps: dict[str, int]) -> tuple[Worlds, Run] | None:
         worlds = Worlds(scope, varied, steps, of_floats=of_floats)
-        found = ask(worlds) if worlds.are_enough else None
-        if found is None:
+        if not worlds.are_enough:
+            return None
+        asked.append(worlds)
+        found = ask(worlds)
+        return None if found is None else (worlds, found)
+
+    for step in STEPS:
+        best = answer(dict.fromkeys(varied, step))
+        if best is None:
             continue
-        last = worlds
         for name in varied if len(varied) > 1 else ():
-            others = {other: number for other, number in steps.items() if other != name}
-            freer = Worlds(scope, varied, others, of_floats=of_floats)
-            answer = ask(freer) if freer.are_enough else None
-            last = freer if freer.are_enough else last
-            if answer is not None:
-                steps, worlds, found = dict(freer.steps), freer, answer
-        if last is not worlds and (found := ask(worlds)) is None:  # what it relied on went with the answer that was none
+            best = answer({other: number for other, number in best[0].steps.items() if other != name}) or best
+        if len(stepping := best[0].steps) > 1:  # multiples of 8 of two numbers, where multiples of 16 of one will do
+            longer = ({name: each} for name, each in product(stepping, LONGER_STEPS) if each > step)
+            best = next(filter(None, map(answer, longer)), best)
+        worlds, found = best
+        if asked[-1] is not worlds and (found := ask(worlds)) is None:  # what it relied on went with the answer that was none
             continue
         worlds.rely_on_steps()
         return worlds, found

@@ -20,7 +20,7 @@ from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
 from dynascope.sizes import blocks_of, known, nominal, product
 
-STEPS = 64
+STEPS = 16
 SHORTEST = 8
 
 

@@ -74,14 +74,68 @@ INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
 //: turn
 // block[j * N + k] = p[k * stride + j]: n runs of `steps` elements become `steps` vectors of n lanes.
+#define TURNED_BY_ELEMENTS(first) \
+  for (long k = 0; k < n; k++) \
+    for (long j = first; j < steps; j++) block[j * N + k] = p[k * stride + j];
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TURNED_BY_LANES
+#endif
+#endif
+#if defined(TURNED_BY_LANES) && @N@ == 16
+// Sixteen vectors at once. Lanes change places by pairs, then pairs, fours and halves do. In straight lines: gcc keeps arrays of vectors in memory.
+#define EVEN1(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define ODD1(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define EVEN2(a, b) __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define ODD2(a, b) __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#define EVEN4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+#define ODD4(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31)
+#define EVEN8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define ODD8(a, b) __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+#define READ(k) V r##k; __builtin_memcpy(&r##k, p + k * stride, sizeof(V));
+#define KEEP(k, value) { V kept = value; __builtin_memcpy(block + (k) * N, &kept, sizeof(V)); }
+#define FOUR(a, b, c, d) \
+  V l##a = EVEN1(r##a, r##b), h##a = ODD1(r##a, r##b), l##c = EVEN1(r##c, r##d), h##c = ODD1(r##c, r##d); \
+  r##a = EVEN2(l##a, l##c); r##b = ODD2(l##a, l##c); r##c = EVEN2(h##a, h##c); r##d = ODD2(h##a, h##c);
+#define WRITE(k, a, b, c, d) \
+  V s##k = EVEN4(a, b), t##k = EVEN4(c, d), u##k = ODD4(a, b), v##k = ODD4(c, d); \
+  KEEP(k, EVEN8(s##k, t##k)) KEEP(4 + k, EVEN8(u##k, v##k)) KEEP(8 + k, ODD8(s##k, t##k)) KEEP(12 + k, ODD8(u##k, v##k))
+template <class V, class T> INLINE void turn_lanes(T* block, const T* p, long stride) {
+  READ(0) READ(1) READ(2) READ(3) READ(4) READ(5) READ(6) READ(7)
+  READ(8) READ(9) READ(10) READ(11) READ(12) READ(13) READ(14) READ(15)
+  FOUR(0, 1, 2, 3) FOUR(4, 5, 6, 7) FOUR(8, 9, 10, 11) FOUR(12, 13, 14, 15)
+  WRITE(0, r0, r4, r8, r12) WRITE(1, r1, r5, r9, r13) WRITE(2, r2, r6, r10, r14) WRITE(3, r3, r7, r11, r15)
+}
+#undef READ
+#undef KEEP
+#undef FOUR
+#undef WRITE
+#undef EVEN1
+#undef ODD1
+#undef EVEN2
+#undef ODD2
+#undef EVEN4
+#undef ODD4
+#undef EVEN8
+#undef ODD8
+template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
+  long whole = sizeof(T) != 1 && sizeof(T) != 8 && n == N ? steps & -16 : 0;
+  for (long first = 0; first < whole; first += 16) {
+    if constexpr (sizeof(T) == 4) turn_lanes<I32>(block + first * N, p + first, stride);
+    if constexpr (sizeof(T) == 2) turn_lanes<I16>(block + first * N, p + first, stride);
+  }
+  TURNED_BY_ELEMENTS(whole)
+}
+#else
 template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
   long whole = n == N ? steps & -16 : 0;
   for (long first = 0; first < whole; first += 16)
     for (int k = 0; k < N; k++)
       for (int j = 0; j < 16; j++) block[(first + j) * N + k] = p[k * stride + first + j];
-  for (long k = 0; k < n; k++)
-    for (long j = whole; j < steps; j++) block[j * N + k] = p[k * stride + j];
+  TURNED_BY_ELEMENTS(whole)
 }
+#endif
+#undef TURNED_BY_ELEMENTS
 //: select / f64 F64
 SELECT(F64, I64)
 //: select / i64 I64
