@@ -50,6 +50,13 @@ def with_closure(x):
     return torch.vmap(lambda row: row * scale + LAYER(row).sum())(x)
 
 
+def steps_of_two(parameters, row):
+    for _ in range(2):
+        gradients = func.grad(loss_of)(parameters, row)
+        parameters = {name: parameters[name] - 0.1 * gradients[name] for name in parameters}
+    return loss_of(parameters, row)
+
+
 PROGRAMS = {
     "vmap": lambda x: torch.vmap(lambda row: row.sin() * row.sum())(x * 2) + 1,
     "of a structure": lambda x: torch.vmap(lambda a, b: (a @ b, {"sum": a + b}), (0, None))(x, x[0])[1]["sum"],
@@ -71,6 +78,7 @@ PROGRAMS = {
     "gradients of each row": lambda x: func.vmap(func.grad(loss_of), in_dims=(None, 0))(
         dict(LAYER.named_parameters()), x
     ),
+    "steps for each row": lambda x: torch.vmap(lambda row: steps_of_two(dict(LAYER.named_parameters()), row))(x),
     "vjp": value_and_pull,
     "jvp": lambda x: func.jvp(lambda a: a.sin() * 2, (x,), (x * 3,)),
     "jacrev": lambda x: func.jacrev(lambda a: a.sin() * a.sum())(x[0]),

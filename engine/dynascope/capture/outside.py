@@ -204,9 +204,12 @@ class Outside:
         items = tuple(self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object))
         return self.remember(object, TupleValue(items, type(object), source))
 
-    def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue:
+    def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue | TupleValue:
         """What an object of a subclass of `base` holds, read as `base` does; its type is guarded already."""
         object, source = instance.object, instance.source
+        if base is tuple:
+            self.machine.guards.add(source, LengthIs(tuple.__len__(object)))
+            return TupleValue(tuple(self.lazy(item, ItemSource(source, at, tuple)) for at, item in enumerate(tuple.__iter__(object))))
         if base is collections.deque:
             value: DictValue | ListValue = ListValue(lambda: self._of_deque(object, source), source, object)
         elif base is list:

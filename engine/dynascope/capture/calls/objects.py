@@ -356,9 +356,13 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 def tuple_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0]).value
     given = elements(machine, arguments[1]) if len(arguments) > 1 else []
-    if not is_plain(cls):
+    if is_plain(cls):
+        return TupleValue(tuple(given), cls)
+    if lookup(cls, "__del__") is not MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    return TupleValue(tuple(given), cls)
+    value = InstanceValue(cls)
+    value.contents = TupleValue(tuple(given))
+    return value
 
 
 @meaning(BaseException.__new__, Exception.__new__)

@@ -99,7 +99,7 @@ def get_now(machine: Machine, value: Value, name: str) -> Value:
 
 def find(machine: Machine, value: Value, name: str) -> Value | None:
     """The attribute, None where the program has an AttributeError."""
-    with machine.catching():
+    with machine.catching(absence=True):
         try:
             return get_now(machine, value, name)
         except Raised as raised:
@@ -134,7 +134,7 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:
     """What the user's `__getattribute__`, property or descriptor gives; `__getattr__` answers its AttributeError."""
-    with machine.catching():
+    with machine.catching(absence=True):
         try:
             return machine.finish(frame)
         except Raised as raised:

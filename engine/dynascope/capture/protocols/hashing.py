@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.classes import has_python_method, lookup
+from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -39,6 +40,8 @@ def hash_key(machine: Machine, value: Value) -> Any:
         return AddressValue, value.of
     if isinstance(value, ConstantValue):
         return checked(machine, value.value)
+    if isinstance(value, InstanceValue) and all(lookup(value.cls, name) is vars(tuple)[name] for name in ("__hash__", "__eq__")):
+        value = contents_of(machine, value) or value
     if isinstance(value, TupleValue):
         return tuple(hash_key(machine, item) for item in value.items)
     if isinstance(value, SetValue) and value.cls is frozenset:
