@@ -33,6 +33,7 @@ from dynascope.capture.protocols.classes import (
     member,
     member_source,
 )
+from dynascope.capture.host_draws import is_of_cython
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
@@ -256,6 +257,8 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
         return by_descriptor(machine, cls, name, entry, [value, class_value(machine, value)])
+    if is_of_cython(cls, entry):
+        return MethodValue(ConstantValue(entry), value)
     if hasattr(kind, "__get__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if (made := made_entry(machine, cls, name)) is not None:
