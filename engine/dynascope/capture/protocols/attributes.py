@@ -19,6 +19,7 @@ import torch
 from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.frames import Frame
+from dynascope.capture.host_draws import is_of_cython
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
@@ -33,7 +34,6 @@ from dynascope.capture.protocols.classes import (
     member,
     member_source,
 )
-from dynascope.capture.host_draws import is_of_cython
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,

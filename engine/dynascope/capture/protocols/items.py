@@ -203,9 +203,11 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
     if isinstance(container, ListValue):
         return set_list_item(machine, container, key, value)
     if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
+        from dynascope.capture.calls import masked_writes
         from dynascope.capture.calls.tensors import apply_function
 
-        apply_function(machine, operator.setitem, [container, key, value], {})
+        if not masked_writes.is_written(machine, container, key, value):
+            apply_function(machine, operator.setitem, [container, key, value], {})
         return None
     if isinstance(container, ArrayValue):
         from dynascope.capture.calls import numpy_arrays
