@@ -214,3 +214,20 @@ def test_rows_of_a_jacobian_by_a_map_over_tangents():
 def test_what_is_given_by_name_is_not_mapped_over(program):
     x, y = torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)
     assert torch.equal(dynascope.compile(program, backend="eager")(x, y), program(x, y))
+
+
+def test_an_ensemble_over_a_model_without_elements():
+    """As torch's own guide has it: the model that is called with each member's parameters is on the meta device."""
+    members = [nn.Linear(4, 2) for _ in range(3)]
+    parameters, buffers = func.stack_module_state(members)
+    base = nn.Linear(4, 2, device="meta")
+    kept = dict(base.named_parameters())
+
+    def program(x):
+        return torch.vmap(lambda given, held, x: func.functional_call(base, (given, held), (x,)), (0, 0, None))(parameters, buffers, x)
+
+    call = dynascope.compile(program, fullgraph=True)
+    for size in (4, 6, 7):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(call(x), program(x))
+        assert all(parameter is kept[name] for name, parameter in base.named_parameters())

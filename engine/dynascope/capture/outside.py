@@ -165,8 +165,9 @@ class Outside:
     def _tensor(self, object: torch.Tensor, source: Source) -> Value:
         if type(object) not in PLAIN_TENSORS:
             return self._tensor_of_class(object, source)
-        kind = "meta tensor" if object.device == META else more_than_strides(object)
-        if kind is not None:
+        if object.device == META:
+            return self._without_elements(object, source)
+        if (kind := more_than_strides(object)) is not None:
             raise Break(TensorSubclass(kind, source.expression()))
         self.machine.assume_protocol(type(object))
         extents = extents_of(self.machine, object, source)
@@ -179,6 +180,12 @@ class Outside:
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)
+
+    def _without_elements(self, object: torch.Tensor, source: Source) -> Value:
+        """A meta tensor is a thing that can be handed on: `functional_call` puts others in its place, and it back. What looks at it
+        breaks (`protocols.attributes`, operands)."""
+        self.machine.guards.add(source, IdentityIs(object))
+        return self.remember(object, InstanceValue(type(object), source, object))
 
     def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
         """A tensor of a subclass: an object that holds a plain one."""

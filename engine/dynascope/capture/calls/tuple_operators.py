@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.expressions import callee
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.contents import contents_of
-from dynascope.capture.reasons import ProgramRaises
+from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
-from dynascope.capture.values import ConstantValue, TupleValue, Value
+from dynascope.capture.values import ConstantValue, SymbolicNumber, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -39,11 +40,11 @@ def _meaning_of(op: operators.Operator, name: str) -> None:
         one, other = (as_tuple(machine, each) for each in arguments)
         if not isinstance(one, TupleValue):
             raise Break(ProgramRaises("TypeError", machine.expression()))
-        if isinstance(other, TupleValue) or name in REPEATING:
+        if isinstance(other, TupleValue) if name not in REPEATING else isinstance(other, (ConstantValue, SymbolicNumber)):
             return operators.apply(machine, op, one, machine.known(other))
-        if name == "__add__":
-            raise Break(ProgramRaises("TypeError", machine.expression()))
-        return ConstantValue(NotImplemented)
+        if name in operators.COMPARING:
+            return ConstantValue(NotImplemented)
+        raise Break(ForeignCall(callee(machine.expression()) or name))  # who is asked next, and in which words it is refused
 
 
 REPEATING = ("__mul__", "__rmul__")

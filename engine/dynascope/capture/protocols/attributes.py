@@ -35,6 +35,7 @@ from dynascope.capture.protocols.classes import (
     member_source,
 )
 from dynascope.capture.protocols.contents import with_attributes
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
     is_absent,
@@ -114,6 +115,7 @@ def find(machine: Machine, value: Value, name: str) -> Value | None:
 
 def generic(machine: Machine, value: Value, name: str) -> Any:
     """`__getattribute__`, then `__getattr__` where that has an AttributeError."""
+    check_elements(machine, value)
     cls = value.python_type
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
+from dynascope.capture.protocols.overriding import PLAIN_TENSORS
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -75,4 +76,6 @@ def refusal(machine: Machine, python_type: type, *words: Any) -> Raised | Break:
 def hashes_by_identity(value: Value) -> bool:
     if not isinstance(value, InstanceValue):
         return False
+    if value.cls in PLAIN_TENSORS:  # one without elements
+        return True
     return not has_python_method(value.cls, "__hash__") and lookup(value.cls, "__eq__") is object.__eq__
