@@ -69,6 +69,7 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
     if levels is None:
         leave_gradients_to_autograd(nodes)
         levels = levels_of(nodes)
+    levels = with_views_later(nodes, levels)
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
         own = [node for node in levels if levels[node] == level]
@@ -141,6 +142,20 @@ def levels_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, int]:
             has_passed_late = runs_apart(node)
         levels[node] = max(level, 0)
         available[node] = levels[node] + runs_apart(node)
+    return levels
+
+
+def with_views_later(nodes: Sequence[fx.Node], given: Mapping[fx.Node, int]) -> dict[fx.Node, int]:
+    """A view is taken where it is first read: what one part hands to another is known for all sizes only where it is dense."""
+    levels = dict(given)
+    written = {storage for node in nodes for storage in map(storage_of, node.meta.get("writes", ()))}
+    for node in reversed(levels):
+        base = node.all_input_nodes[0] if node.all_input_nodes else None
+        is_view = base is not None and storage_of(node) is not None and storage_of(node) == storage_of(base)
+        if is_view and not runs_apart(node) and not is_ordered(node) and storage_of(node) not in written:
+            readers = [user for user in node.users if not is_computed_number(user)]
+            if readers and all(user in levels for user in readers):
+                levels[node] = max(levels[node], min(levels[user] for user in readers))
     return levels
 
 

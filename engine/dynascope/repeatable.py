@@ -52,7 +52,7 @@ def repeatable(
     nodes = list(captured.module.graph.nodes)
     can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
-    hosts = tuple({node.target.module: node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
+    hosts = tuple({id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes

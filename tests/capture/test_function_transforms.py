@@ -50,6 +50,13 @@ def with_closure(x):
     return torch.vmap(lambda row: row * scale + LAYER(row).sum())(x)
 
 
+def steps_of_two(parameters, row):
+    for _ in range(2):
+        gradients = func.grad(loss_of)(parameters, row)
+        parameters = {name: parameters[name] - 0.1 * gradients[name] for name in parameters}
+    return loss_of(parameters, row)
+
+
 PROGRAMS = {
     "vmap": lambda x: torch.vmap(lambda row: row.sin() * row.sum())(x * 2) + 1,
     "of a structure": lambda x: torch.vmap(lambda a, b: (a @ b, {"sum": a + b}), (0, None))(x, x[0])[1]["sum"],
@@ -71,6 +78,7 @@ PROGRAMS = {
     "gradients of each row": lambda x: func.vmap(func.grad(loss_of), in_dims=(None, 0))(
         dict(LAYER.named_parameters()), x
     ),
+    "steps for each row": lambda x: torch.vmap(lambda row: steps_of_two(dict(LAYER.named_parameters()), row))(x),
     "vjp": value_and_pull,
     "jvp": lambda x: func.jvp(lambda a: a.sin() * 2, (x,), (x * 3,)),
     "jacrev": lambda x: func.jacrev(lambda a: a.sin() * a.sum())(x[0]),
@@ -206,3 +214,20 @@ def test_rows_of_a_jacobian_by_a_map_over_tangents():
 def test_what_is_given_by_name_is_not_mapped_over(program):
     x, y = torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)
     assert torch.equal(dynascope.compile(program, backend="eager")(x, y), program(x, y))
+
+
+def test_an_ensemble_over_a_model_without_elements():
+    """As torch's own guide has it: the model that is called with each member's parameters is on the meta device."""
+    members = [nn.Linear(4, 2) for _ in range(3)]
+    parameters, buffers = func.stack_module_state(members)
+    base = nn.Linear(4, 2, device="meta")
+    kept = dict(base.named_parameters())
+
+    def program(x):
+        return torch.vmap(lambda given, held, x: func.functional_call(base, (given, held), (x,)), (0, 0, None))(parameters, buffers, x)
+
+    call = dynascope.compile(program, fullgraph=True)
+    for size in (4, 6, 7):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(call(x), program(x))
+        assert all(parameter is kept[name] for name, parameter in base.named_parameters())

@@ -156,3 +156,79 @@ def test_generators_of_the_programs_own():
         return lambda x: (x * one.random() + newer.random(), other.rand(), one.uniform(0, 1))
 
     assert_alike(seeded(dynascope.compile(make()), X), seeded(make(), X))
+
+
+class Sampler:
+    """Generators that the program keeps: in attributes, in globals."""
+
+    def __init__(self, seed):
+        self.rng, self.old, self.python = np.random.default_rng(seed), np.random.RandomState(seed), random.Random(seed)
+
+    def numbers(self, x):
+        x = x * self.rng.random() + self.rng.beta(0.4, 0.4) * x + self.old.uniform(1, 2)
+        return x * self.python.gauss(0, 1), self.python.randint(0, 5) * x, self.rng.random()
+
+    def rows(self, x):
+        row, places, order = self.rng.standard_normal(4), self.rng.integers(0, 3, size=2), self.rng.permutation(3)
+        return x * torch.from_numpy(row), x[places], x[order], x * torch.from_numpy(self.old.rand(4))
+
+    def shuffled(self, x):
+        places = np.arange(6)
+        self.rng.shuffle(places)
+        return x.view(6, 2)[places[:3]], places
+
+    def what_raises_draws_once(self, x):
+        factor = self.rng.random() * self.old.rand() * self.python.random()
+        try:
+            row = x[torch.tensor([7])]
+        except IndexError:
+            row = x[0]
+        return row * factor
+
+
+@pytest.mark.parametrize("name", ["numbers", "rows", "shuffled", "what_raises_draws_once"])
+def test_generators_of_the_program(name):
+    compiled = dynascope.compile(getattr(Sampler, name))
+    ours, theirs = Sampler(3), Sampler(3)
+    for _ in range(3):
+        assert_alike(compiled(ours, X), getattr(theirs, name)(X))
+    assert len(dynascope.explain(compiled)(ours, X).graphs) == 1
+
+
+GENERATOR = np.random.default_rng(0)
+
+
+def test_another_generator_takes_its_place(monkeypatch):
+    def program(x):
+        return x * GENERATOR.uniform(1, 2)
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for seed in (1, 2):
+        results = []
+        for function in (compiled, program):
+            monkeypatch.setitem(globals(), "GENERATOR", np.random.default_rng(seed))
+            results.append([function(X) for _ in range(2)])
+        assert_alike(*results)
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_generator_for_each_call_is_left_to_python():
+    def program(x, rng):
+        return x * rng.uniform(1, 2)
+
+    compiled = dynascope.compile(program)
+    for seed in range(12):
+        assert_alike(compiled(X, np.random.default_rng(seed)), program(X, np.random.default_rng(seed)))
+
+
+class Loaded(random.Random):
+    def random(self):
+        return 0.25
+
+
+LOADED = Loaded(0)
+
+
+@pytest.mark.parametrize("program", [lambda x: x * LOADED.random(), lambda x: x * LOADED.uniform(0, 2)], ids=["own", "inherited"])
+def test_a_generator_of_the_programs_own_class(program):
+    assert_alike(dynascope.compile(program, fullgraph=True)(X), program(X))

@@ -1,6 +1,8 @@
 """What a program asks of Python, of the machine and of its own constants on the way is known when it is captured: no break."""
 
 import enum
+import importlib.metadata
+import importlib.util
 import os
 import pathlib
 import platform
@@ -25,7 +27,17 @@ class Mode(enum.StrEnum):
     MEAN = "mean"
 
 
+def installed(name):
+    if importlib.util.find_spec(name) is None:
+        return False
+    try:
+        return importlib.metadata.metadata(name)["Name"] == name and importlib.metadata.version(name) > "1"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 ASKED = {
+    "what is installed": lambda x: tuple(map(installed, ("torch", "torch_xla_that_nobody_has", "json"))),
     "a pattern's match": lambda x: LAYER.search(NAME).group("kind"),
     "a pattern's groups": lambda x: LAYER.search(NAME).groups(),
     "no match": lambda x: LAYER.match(NAME) is None,

@@ -179,3 +179,31 @@ def test_an_answer_that_its_caller_goes_on_with_is_not_assumed(later):
     with dynascope.expected("data-dependent-value"):
         for values in ([1.0, 2.0], [-1.0, 2.0]):
             assert torch.equal(compiled(torch.tensor(values)), torch.tensor(values) * (1 if values[0] > 0 else 2))
+
+
+class Prior(torch.nn.Module):
+    """Who asks for `prior` hears of an AttributeError first, by `Module.__getattr__`; of what a check raises nobody does."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(2))
+
+    @property
+    def prior(self):
+        return distributions.Normal(torch.zeros(2), self.scale)
+
+    def forward(self, x):
+        return self.prior.log_prob(x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_check_below_a_property_of_a_module_is_assumed(backend):
+    prior = Prior()
+    compiled = dynascope.compile(prior, backend=backend, fullgraph=True)
+    x = torch.tensor([0.5, -0.5])
+    torch.testing.assert_close(compiled(x), prior(x))
+    with torch.no_grad():
+        prior.scale.neg_()
+    for call in (prior, compiled):
+        with pytest.raises(ValueError, match="to satisfy the constraint"):
+            call(x)

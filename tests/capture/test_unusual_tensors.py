@@ -128,3 +128,37 @@ def test_integers_that_are_filled_from_what_requires_grad():
     for function in (read, dynascope.compile(read)):
         with pytest.raises(RuntimeError, match="Autograd not support dtype: Long"):
             play(function)
+
+
+META = torch.ones(3, 4, device="meta")
+BY_META = {
+    "handed on": lambda x: (x * 2, META),
+    "told apart": lambda x: (x, META is None, isinstance(META, torch.Tensor), {"a": META}.get("a") is META),
+    "a key": lambda x: (x, {META: 1}[META], META in {META}),
+    "its size": lambda x: x * META.shape[0],
+    "its device": lambda x: (x, META.device, META.requires_grad),
+    "an operand": lambda x: (META + 1).shape,
+    "a method": lambda x: (x, META.sum().shape, len(META)),
+    "in a list": lambda x: torch.cat([META, META]).shape,
+    "of another device": lambda x: torch.empty_like(META, device="cpu").shape,
+    "refused": lambda x: x + META,
+}
+
+
+@pytest.mark.parametrize("name", BY_META)
+def test_a_meta_tensor_is_eagers(name):
+    def outcome(function):
+        try:
+            found = function(torch.ones(5))
+        except Exception as error:
+            return type(error)
+        parts = found if type(found) is tuple else (found,)
+        return [(each.shape, each.device, each is META) if isinstance(each, torch.Tensor) else each for each in parts]
+
+    compiled = dynascope.compile(BY_META[name])
+    with dynascope.expected(*ANY, required=False):
+        for _ in range(2):
+            assert outcome(compiled) == outcome(BY_META[name])
+
+
+ANY = ("tensor-subclass", "foreign-value", "foreign-call", "unsupported-attribute", "program-raises", "data-dependent-value")

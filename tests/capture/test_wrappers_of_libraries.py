@@ -34,6 +34,25 @@ def test_a_break_below_a_decorator_is_inside_it():
     assert set(dispatch.compilation.codes) == {"data-dependent-branch"}
 
 
+@torch.autocast("cpu", dtype=torch.bfloat16)
+def multiplied(x):
+    y = x @ x
+    if y.sum() > 3:
+        y = y + 1
+    return y @ x, torch.is_autocast_enabled("cpu")
+
+
+def test_a_break_below_autocast_is_inside_it():
+    def program(x):
+        return multiplied(x + 1), x @ x, torch.is_autocast_enabled("cpu")
+
+    dispatch, square = compiled(program), X.repeat(4, 1)
+    for x in (square, -square, square.clone().requires_grad_()):
+        torch.testing.assert_close(dispatch(x), program(x))
+    assert len(dispatch.compilation.operations) >= 3, "what comes before and after the break is compiled"
+    assert set(dispatch.compilation.codes) == {"data-dependent-branch"}
+
+
 class Telling(logging.Logger):
     @functools.lru_cache(None)  # noqa: B019
     def warning_once(self, message):

@@ -121,3 +121,35 @@ def test_backward_to_a_leaf_made_inside(program):
         gradients = [each.grad for result in results for each in result if program is returned and each.requires_grad]
         found.append((results, gradients, model.weight.grad))
     torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+def penalty_of_an_interpolation(weight, real, **options):
+    between = (real * 0.5).requires_grad_(True)
+    scores = (between * weight).sin()
+    (slope,) = torch.autograd.grad(scores, between, torch.ones_like(scores), create_graph=True, **options)
+    ((slope.norm(2, dim=1) - 1) ** 2).mean().backward()
+    return slope.detach()
+
+
+def unused_as_zeros(weight, real):
+    return torch.autograd.grad((weight * 2).sum(), [weight, OTHER], materialize_grads=True)
+
+
+OTHER = torch.ones(3, requires_grad=True)
+OPTIONS = [{}, dict(only_inputs=True), dict(is_grads_batched=False, retain_graph=True), dict(allow_unused=True)]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_options_of_grad_that_change_nothing(options):
+    compiled = dynascope.compile(penalty_of_an_interpolation, fullgraph=True)
+    found = []
+    for call in (penalty_of_an_interpolation, compiled):
+        weight = torch.linspace(0.5, 1, 3).requires_grad_()
+        found.append((call(weight, torch.linspace(-1, 1, 12).view(4, 3), **options), weight.grad))
+    torch.testing.assert_close(*found)
+
+
+def test_what_was_not_used_has_a_gradient_of_zeros_where_that_is_asked():
+    compiled = dynascope.compile(unused_as_zeros, fullgraph=True)
+    weight, real = torch.ones(3, requires_grad=True), torch.ones(2, 3)
+    torch.testing.assert_close(compiled(weight, real), unused_as_zeros(weight, real))

@@ -1,9 +1,10 @@
-"""Draws from the generators of Python's `random` and NumPy's `numpy.random`, as what a node of a graph calls.
+"""Draws from generators of Python's `random` and NumPy's `numpy.random`, as what a node of a graph calls.
 
-    HostDraw("numpy.random", numpy.random.rand)(3)      the three numbers as a tensor
-    HostDraw("random", random.uniform)(0, 1)            a float
+    HostDraw(numpy.random.rand)(3)                    the three numbers as a tensor
+    HostDraw(random.uniform)(0, 1)                    a float
+    HostDraw(numpy.random.default_rng(0).beta)(2, 2)  of a generator that the program has made
 
-Each is an operator between kernels, in the program's order, that moves the process's own generator on as eager does.
+Each is an operator between kernels, in the program's order, that moves the generator on as eager does.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from dynascope.capture.numpy_numbers import IS_THERE, numpy
 
 @dataclass(frozen=True, eq=False)
 class HostDraw:
-    """`function` is bound to the generator of `module`. Arrays come back as tensors; with `of_copy` the function moves what an array
+    """`function` is bound to its generator. Arrays come back as tensors; with `of_copy` the function moves what an array
     holds, and a copy of its only argument is given to it, and back."""
 
-    module: str
     function: Callable[..., Any]
     of_copy: bool = False
 
@@ -39,13 +39,21 @@ class HostDraw:
         made = self.function(*arguments, **keywords)
         return made if isinstance(made, (int, float)) else torch.from_numpy(made)
 
+    @property
+    def generator(self) -> Any:
+        return self.function.__self__  # type: ignore[attr-defined]
+
     def state(self) -> Callable[[], Any]:
         """What puts the generator back to where it is now."""
-        if self.module == "random":
-            now = random.getstate()
-            return lambda: random.setstate(now)
-        kept = numpy.random.get_state(legacy=False)
-        return lambda: numpy.random.set_state(kept)
+        generator = self.generator
+        if type(generator) is random.Random:
+            now = generator.getstate()
+            return lambda: generator.setstate(now)
+        if type(generator) is NUMPYS_KIND:
+            kept = generator.get_state(legacy=False)
+            return lambda: generator.set_state(kept)
+        bits, at = generator.bit_generator, generator.bit_generator.state
+        return lambda: setattr(bits, "state", at)
 
 
 PYTHONS: Any = random.random.__self__  # type: ignore[attr-defined]
@@ -53,13 +61,21 @@ PYTHONS: Any = random.random.__self__  # type: ignore[attr-defined]
 NUMPYS: Any = getattr(numpy.random.rand, "__self__", None) if IS_THERE else None
 
 
+NUMPYS_KIND: Any = type(NUMPYS)
+NEW_KIND: Any = numpy.random.Generator if IS_THERE else None
+KINDS = (random.Random, NUMPYS_KIND, NEW_KIND) if IS_THERE else (random.Random,)
+"""The classes of generators. What draws from one of a subclass is that class's own."""
+
+
+def is_of_cython(cls: type, entry: Any) -> bool:
+    """Whether it is a method that Cython made for one of NumPy's generators: reading it binds it, as a method in Python is bound."""
+    return cls in KINDS and type(entry).__name__ == "cython_function_or_method"
+
+
 def twin_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The same method of a generator that nobody else has; None where it is no method of the process's own."""
+    """The same method of a generator that nobody else has; None where it is no method of a generator."""
     owner = getattr(function, "__self__", None)
-    if owner is None or (owner is not PYTHONS and owner is not NUMPYS):
+    if type(owner) not in KINDS:
         return None
-    return getattr(random.Random(0) if owner is PYTHONS else numpy.random.RandomState(0), function.__name__, None)
-
-
-def module_of(function: Callable[..., Any]) -> str:
-    return "random" if function.__self__ is PYTHONS else "numpy.random"  # type: ignore[attr-defined]
+    twin = NEW_KIND(type(owner.bit_generator)(0)) if type(owner) is NEW_KIND else type(owner)(0)
+    return getattr(twin, function.__name__, None)

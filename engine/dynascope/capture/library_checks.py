@@ -31,7 +31,7 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         return None
     if value.device.type != "cpu" and not machine.options.checks_devices:
         return None
-    if is_own(frame.globals) or machine.catchers or any(map(catches, machine.frames)):
+    if is_own(frame.globals) or machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames)):
         return None
     instructions = frame.program.instructions
     if leads_to_raise(instructions, frame.program.index[instruction] + 1):

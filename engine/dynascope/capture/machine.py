@@ -159,7 +159,7 @@ class Machine:
         """Those that the program has entered, by what it entered them with."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
-        self.catchers = 0
+        self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
         self.stop = options.stop
@@ -296,10 +296,11 @@ class Machine:
         return self.catchers > 0 or any(frame.instruction.handler is not None for frame in self.frames)
 
     @contextmanager
-    def catching(self) -> Iterator[None]:
-        """Says that the caller handles the program's exceptions (as `hasattr` does)."""
+    def catching(self, *, absence: bool = False) -> Iterator[None]:
+        """Says that the caller handles the program's exceptions; with `absence` an AttributeError alone (as `hasattr` does)."""
         depth = len(self.frames)
         self.catchers += 1
+        self.catchers_of_absence += absence
         try:
             yield
         except Raised:
@@ -307,6 +308,7 @@ class Machine:
             raise
         finally:
             self.catchers -= 1
+            self.catchers_of_absence -= absence
 
     def throw(self, kind: type[BaseException], *arguments: Any) -> Raised:
         """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""

@@ -165,8 +165,9 @@ class Outside:
     def _tensor(self, object: torch.Tensor, source: Source) -> Value:
         if type(object) not in PLAIN_TENSORS:
             return self._tensor_of_class(object, source)
-        kind = "meta tensor" if object.device == META else more_than_strides(object)
-        if kind is not None:
+        if object.device == META:
+            return self._without_elements(object, source)
+        if (kind := more_than_strides(object)) is not None:
             raise Break(TensorSubclass(kind, source.expression()))
         self.machine.assume_protocol(type(object))
         extents = extents_of(self.machine, object, source)
@@ -179,6 +180,12 @@ class Outside:
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)
+
+    def _without_elements(self, object: torch.Tensor, source: Source) -> Value:
+        """A meta tensor is a thing that can be handed on: `functional_call` puts others in its place, and it back. What looks at it
+        breaks (`protocols.attributes`, operands)."""
+        self.machine.guards.add(source, IdentityIs(object))
+        return self.remember(object, InstanceValue(type(object), source, object))
 
     def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
         """A tensor of a subclass: an object that holds a plain one."""
@@ -204,9 +211,12 @@ class Outside:
         items = tuple(self.lazy(item, ItemSource(source, at)) for at, item in enumerate(object))
         return self.remember(object, TupleValue(items, type(object), source))
 
-    def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue:
+    def contents(self, instance: InstanceValue, base: type) -> DictValue | ListValue | TupleValue:
         """What an object of a subclass of `base` holds, read as `base` does; its type is guarded already."""
         object, source = instance.object, instance.source
+        if base is tuple:
+            self.machine.guards.add(source, LengthIs(tuple.__len__(object)))
+            return TupleValue(tuple(self.lazy(item, ItemSource(source, at, tuple)) for at, item in enumerate(tuple.__iter__(object))))
         if base is collections.deque:
             value: DictValue | ListValue = ListValue(lambda: self._of_deque(object, source), source, object)
         elif base is list:

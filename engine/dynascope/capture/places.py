@@ -153,8 +153,9 @@ def is_own_wrapper(function: types.FunctionType) -> bool:
 
 BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention", "torch.nn.parallel.distributed")
 
-AROUND_USERS = ("contextlib", "torch.utils._contextlib")
-"""What `@torch.no_grad()` and decorators like it put around a function: what breaks is inside that, and the rest of it is compiled."""
+AROUND_USERS = ("contextlib", "torch.utils._contextlib", "torch.amp.autocast_mode")
+"""What `@torch.no_grad()`, `@torch.autocast("cpu")` and decorators like them put around a function: what breaks is inside that, and the
+rest of it is compiled."""
 
 
 def breaks_at_its_call(globals: dict) -> bool:

@@ -547,6 +547,8 @@ class Rebuilder:
             self.call_constant(with_class, value.tensor, ConstantValue(value.cls))
         elif value.cls in SWITCHES:
             self.call_constant(switch, ConstantValue(value.cls), *value.arguments)
+        elif isinstance(value.contents, TupleValue):
+            self.call_constant(tuple.__new__, ConstantValue(value.cls), value.contents)
         else:
             new = object if value.contents is None else list if isinstance(value.contents, ListValue) else dict
             new = collections.deque if value.cls is collections.deque else new
@@ -573,7 +575,7 @@ class Rebuilder:
             self.builder.build_tuple(self.load_all(contents.items))
             self.builder.call(2)
             self.builder.pop()
-        elif contents is not None:
+        elif isinstance(contents, DictValue):
             for key, item in contents.items.values():
                 self.call_constant(contents.cls.__setitem__, value, key, item)
                 self.builder.pop()

@@ -58,6 +58,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     short_time_fourier,
     torch_state,
     transforms,
+    tuple_operators,
     views_in_place,
 )
 from dynascope.capture.calls.generators import closes_quietly

@@ -566,7 +566,7 @@ class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
     For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
-    `contents` is what an instance of a subclass of dict or list holds as one (see `protocols.contents`), `tensor` the plain
+    `contents` is what an instance of a subclass of dict, list or tuple holds as one (see `protocols.contents`), `tensor` the plain
     tensor that one of a subclass of Tensor is.
     """
 
@@ -577,7 +577,7 @@ class InstanceValue(MutableValue):
         self.cls = cls
         self.attributes: dict[str, Value] = {}
         self.arguments: tuple[Value, ...] = ()
-        self.contents: DictValue | ListValue | None = None
+        self.contents: DictValue | ListValue | TupleValue | None = None
         self.tensor: TensorValue | None = None
 
     @property

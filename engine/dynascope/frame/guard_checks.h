@@ -3,7 +3,7 @@
 static int
 check_length(PyObject *value, Py_ssize_t length)
 {
-    if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    if (PyTuple_Check(value) || PyList_CheckExact(value)) {  /* whatever the `__len__` of a tuple's subclass says */
         return Py_SIZE(value) == length;
     }
     return PyObject_Size(value) == length;

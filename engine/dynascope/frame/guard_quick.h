@@ -124,7 +124,7 @@ static inline int
 quick_length(PyObject *value, Py_ssize_t length)
 {
     PyMappingMethods *methods = Py_TYPE(value)->tp_as_mapping;
-    if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    if (PyTuple_Check(value) || PyList_CheckExact(value)) {
         return Py_SIZE(value) == length;
     }
     bool counts_items = PyDict_Check(value) && methods != NULL && methods->mp_length == PyDict_Type.tp_as_mapping->mp_length;

@@ -199,12 +199,12 @@ class TruthIs(Predicate):
 
 @dataclass(frozen=True)
 class LengthIs(Predicate):
-    """`len(value)`."""
+    """`len(value)`; of a subclass of tuple how many items it holds."""
 
     length: int
 
     def holds(self, value: Any) -> bool:
-        return len(value) == self.length
+        return (tuple.__len__(value) if is_a(value, tuple) else len(value)) == self.length
 
     def check(self) -> str:
         return f"has {self.length} items" if self.length != 1 else "has 1 item"

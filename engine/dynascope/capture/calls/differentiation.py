@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 ACCUMULATES = "AccumulateGrad"
+GRAD_OPTIONS = ("only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
 
 
 @meaning(torch.Tensor.backward)
@@ -59,9 +60,14 @@ def backward_of_several(machine: Machine, arguments: Arguments, keywords: Keywor
 @meaning(torch.autograd.grad)
 def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph")
-    rest = dict(keywords)
-    allows_unused = bool(machine.object_of(rest.pop("allow_unused", FALSE)))
-    given = with_names(machine, names, arguments, rest)
+    given = with_names(machine, (*names, *GRAD_OPTIONS), arguments, keywords)
+    only_inputs, allow_unused, is_batched, fills = (given[name] for name in GRAD_OPTIONS)
+    if not (is_none(only_inputs) or is_true(machine, only_inputs)) or is_true(machine, is_batched):
+        raise cannot(machine)
+    is_filled = is_true(machine, fills)
+    if is_filled and (is_true(machine, given["create_graph"]) or not is_none(allow_unused)):
+        raise cannot(machine)
+    allows_unused = is_filled or is_true(machine, allow_unused)
     outputs, inputs = several(machine, given["outputs"]), several(machine, given["inputs"])
     tangents = [NONE] * len(outputs) if is_none(given["grad_outputs"]) else several(machine, given["grad_outputs"])
     if any(getattr(value, "object", None) is not None for value in inputs) and has_outside_history(machine, outputs):
@@ -72,6 +78,11 @@ def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     found = differentiate(machine, outputs, inputs, tangents, given["retain_graph"], given["create_graph"])
     if not allows_unused and any(map(is_none, found)):
         raise Break(TorchCallFails(machine.expression(), "an input was not used"))
+    if is_filled:
+        found = [
+            apply_function(machine, torch.zeros_like, [value], {"requires_grad": FALSE}) if is_none(each) else each
+            for value, each in zip(inputs, found, strict=True)
+        ]
     return TupleValue(tuple(found))
 
 

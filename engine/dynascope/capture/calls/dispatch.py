@@ -466,7 +466,7 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
     raise Break(foreign(machine, cls))
 
 
-MAKERS = (object.__new__, dict.__new__, list.__new__, torch.Tensor.__new__)
+MAKERS = (object.__new__, dict.__new__, list.__new__, tuple.__new__, torch.Tensor.__new__)
 
 
 IS_ABSTRACT = 1 << 20

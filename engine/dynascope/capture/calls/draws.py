@@ -1,4 +1,5 @@
-"""`random.uniform(0, 1)`, `numpy.random.randint(0, 9, 4)`, `numpy.random.shuffle(places)`: numbers from the process's own generators.
+"""`random.uniform(0, 1)`, `numpy.random.randint(0, 9, 4)`, `numpy.random.shuffle(places)`: numbers from the process's own generators,
+and from those that the program keeps (`self.rng = numpy.random.default_rng(0)`).
 
     if training: x = x * random.uniform(0.8, 1.2)      draw_uniform: u0, mul(x, u0)
 
@@ -21,7 +22,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.numpy_arrays import dtype_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
-from dynascope.capture.host_draws import NUMPYS, PYTHONS, HostDraw, module_of, twin_of
+from dynascope.capture.host_draws import KINDS, NUMPYS, PYTHONS, HostDraw, twin_of
 from dynascope.capture.metadata import CPU, META
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
 from dynascope.capture.raising import places_late_number
@@ -37,11 +38,26 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
-from dynascope.guards.source import ConstantSource
+from dynascope.guards.guard import IdentityIs
+from dynascope.guards.source import ConstantSource, LocalSource
 from dynascope.report.reason import Reason
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+def generator_of(machine: Machine, arguments: Arguments) -> Any:
+    """The generator that a method is called with; None where it is none, or is another at each call: made inside, or an argument.
+
+    A graph draws from this one. So of the program's own it is guarded which it is."""
+    value = machine.realize(arguments[0]) if arguments else NONE
+    generator = value.object if isinstance(value, InstanceValue) else None
+    if type(generator) not in KINDS or generator is PYTHONS or generator is NUMPYS:
+        return generator if type(generator) in KINDS else None
+    if value.source is None or isinstance(value.source, LocalSource):
+        return None
+    machine.guards.add(value.source, IdentityIs(generator))
+    return generator
+
 
 GIVEN = (int, float, types.NoneType)
 GIVING_BACK = frozenset({"choice", "choices", "sample", "shuffle", "seed", "getstate", "setstate", "randbytes"})
@@ -49,7 +65,7 @@ GIVING_BACK = frozenset({"choice", "choices", "sample", "shuffle", "seed", "gets
 
 
 def drawn(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
-    """What the method of a generator gives; None where it is not the process's own, or gives something else than numbers."""
+    """What the method of a generator gives; None where it gives something else than numbers."""
     twin = twin_of(function)
     if twin is None or not machine.options.draws or not late_numbers.are_served(machine):
         return None
@@ -62,7 +78,7 @@ def drawn(machine: Machine, function: Any, arguments: Arguments, keywords: Keywo
     made = alike(twin, given, named)
     if made is None:
         return None
-    call = HostDraw(module_of(function), function)
+    call = HostDraw(function)
     places, named_places = tuple(each[0] for each in given), {name: each[0] for name, each in named.items()}
     if isinstance(made, torch.Tensor):
         result = late_numbers.LateResult((), lambda arguments, keywords: torch.empty_like(made))
@@ -118,7 +134,7 @@ def shuffled(machine: Machine, function: Any, array: Value) -> Value | None:
         return None
     example = torch.empty_like(array.tensor.example, memory_format=torch.contiguous_format)
     result = late_numbers.LateResult((), lambda arguments, keywords: torch.empty_like(example))
-    call = HostDraw(module_of(function), function, of_copy=True)
+    call = HostDraw(function, of_copy=True)
     node = late_numbers.late_node(machine, "call_function", call, (array.tensor.node,), {}, example, CPU, result)
     machine.graph.keep(node)
     apply_method(machine, torch.Tensor.copy_, [array.tensor, machine.tensor(node, example, CPU)], {})
@@ -148,9 +164,9 @@ def gives_tensor(node: torch.fx.Node) -> bool:
 
 def by_python(function: types.FunctionType) -> Callable[..., Any]:
     def called(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-        generator = machine.realize(arguments[0]) if arguments else NONE
-        if isinstance(generator, InstanceValue) and generator.object is PYTHONS:
-            found = drawn(machine, getattr(PYTHONS, function.__name__), arguments[1:], keywords)
+        generator = generator_of(machine, arguments)
+        if type(generator) is random.Random:
+            found = drawn(machine, getattr(generator, function.__name__), arguments[1:], keywords)
             if found is not None:
                 return found
         source = ConstantSource(f"{function.__name__}@{id(function)}", function)
@@ -171,12 +187,9 @@ def of_method(machine: Machine, method: Any, arguments: Arguments, keywords: Key
         return drawn(machine, method, arguments, keywords)
     if type(method) is types.WrapperDescriptorType and method.__name__ == "__call__" and arguments:
         function, arguments = getattr(machine.realize(arguments[0]), "object", None), arguments[1:]
-    elif type(method) is types.MethodDescriptorType:
-        function = method
     else:
-        return None
-    generator = getattr(machine.realize(arguments[0]), "object", None) if arguments else None
-    if generator is None or (generator is not PYTHONS and generator is not NUMPYS):
+        function = method
+    if (generator := generator_of(machine, arguments)) is None:
         return None
     bound = getattr(generator, getattr(function, "__name__", ""), None)
     is_its = getattr(bound, "__func__", None) is function or getattr(type(generator), getattr(function, "__name__", ""), None) is function

@@ -9,6 +9,8 @@ Their code asks C for what it cannot be read from, or fills caches of its own, w
 from __future__ import annotations
 
 import collections
+import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -73,3 +75,19 @@ def _computed(function: Callable[..., Any]) -> None:
 
 for each in _functions():
     _computed(each)
+
+
+def _about_packages(function: Callable[..., Any]) -> None:
+    """What is installed stays so while the process runs. Of a part of a package (`a.b`) the question imports the package."""
+
+    @meaning(function)
+    def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        known = [constant_of(machine.known(each)) for each in arguments]
+        if keywords or len(known) != 1 or type(known[0]) is not str or "." in known[0]:
+            return python.enter(machine, machine.outside.fixed(function, function.__name__), list(arguments), keywords)
+        found = compute(machine, function, (known[0],))
+        return found if found.value is None or type(found.value) is str else machine.outside.fixed(found.value, function.__name__)
+
+
+for each in (importlib.util.find_spec, importlib.metadata.metadata, importlib.metadata.version):
+    _about_packages(each)

@@ -20,6 +20,7 @@ from dynascope.capture.protocols import attribute_changes, attributes, lists, te
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
 from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises
@@ -68,6 +69,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         return machine.sizes.value(machine.extents.sizes(value.tensor)[0])
     if isinstance(value, ConstantValue):
         return compute(machine, len, (value.value,))
+    check_elements(machine, value)
     if lookup(value.python_type, "__len__") is MISSING:
         raise machine.throw(TypeError, f"object of type {value.python_type.__name__!r} has no len()")
     return length_of(machine, value)
@@ -356,9 +358,13 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 def tuple_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0]).value
     given = elements(machine, arguments[1]) if len(arguments) > 1 else []
-    if not is_plain(cls):
+    if is_plain(cls):
+        return TupleValue(tuple(given), cls)
+    if lookup(cls, "__del__") is not MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    return TupleValue(tuple(given), cls)
+    value = InstanceValue(cls)
+    value.contents = TupleValue(tuple(given))
+    return value
 
 
 @meaning(BaseException.__new__, Exception.__new__)

@@ -12,6 +12,7 @@ import torch
 
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -67,6 +68,7 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
     if kind is SetValue:
         raise Break(ForeignValue("set", machine.expression()))
+    check_elements(machine, value)
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
 
 

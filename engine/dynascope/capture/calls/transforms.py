@@ -92,9 +92,9 @@ class Body:
         machine = self.machine
         written, rewritten = len(machine.written), len(machine.rewritten)
         before = dict(machine.global_writes), len(machine.said)
+        earlier = {id(value): held_in(value) for value in machine.written}
         result = machine.realize(machine.call_now(function, arguments, keywords or {}))
         touched = [*machine.written[written:], *machine.rewritten[rewritten:]]
-        earlier = machine.written[:written]
         is_again = self.name == "vjp"  # it was followed for its value before
         as_before = not touched if is_again else all(is_as_before(value, earlier) for value in touched)
         if before != (machine.global_writes, len(machine.said)) or not as_before:
@@ -174,10 +174,19 @@ class Body:
         return rebuilt(self.machine, value, None, lambda leaf, _: next(items))
 
 
-def is_as_before(value: Value, changed_before: list[Value]) -> bool:
-    """Whether an object is the function's own, or holds what it held: `functional_call` puts tensors into a module and back."""
-    if any(value is each for each in changed_before):
-        return False
+def held_in(value: Value) -> list[tuple[Any, Value]] | None:
+    """What a dict holds now, in order; None for other things."""
+    return [(key, item) for key, (_, item) in value.items.items()] if isinstance(value, DictValue) else None
+
+
+def is_as_before(value: Value, earlier: dict[int, list[tuple[Any, Value]] | None]) -> bool:
+    """Whether an object is the function's own, or holds what it held: `functional_call` puts tensors into a module and back.
+    `earlier` is what those held at the start that the program had changed by then."""
+    if id(value) in earlier:
+        held, now = earlier[id(value)], held_in(value)
+        pairs = zip(held or (), now or (), strict=False)
+        is_same = all(key == other and one is two for (key, one), (other, two) in pairs)
+        return held is not None and now is not None and len(held) == len(now) and is_same
     if value.source is None:
         return True
     if isinstance(value, DictValue):

@@ -19,6 +19,7 @@ import torch
 from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.frames import Frame
+from dynascope.capture.host_draws import is_of_cython
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
@@ -34,6 +35,7 @@ from dynascope.capture.protocols.classes import (
     member_source,
 )
 from dynascope.capture.protocols.contents import with_attributes
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
     is_absent,
@@ -99,7 +101,7 @@ def get_now(machine: Machine, value: Value, name: str) -> Value:
 
 def find(machine: Machine, value: Value, name: str) -> Value | None:
     """The attribute, None where the program has an AttributeError."""
-    with machine.catching():
+    with machine.catching(absence=True):
         try:
             return get_now(machine, value, name)
         except Raised as raised:
@@ -113,6 +115,7 @@ def find(machine: Machine, value: Value, name: str) -> Value | None:
 
 def generic(machine: Machine, value: Value, name: str) -> Any:
     """`__getattribute__`, then `__getattr__` where that has an AttributeError."""
+    check_elements(machine, value)
     cls = value.python_type
     if issubclass(cls, OPAQUE):
         raise Break(UnsupportedAttribute(cls.__name__, name))
@@ -134,7 +137,7 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:
     """What the user's `__getattribute__`, property or descriptor gives; `__getattr__` answers its AttributeError."""
-    with machine.catching():
+    with machine.catching(absence=True):
         try:
             return machine.finish(frame)
         except Raised as raised:
@@ -256,6 +259,8 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
         return by_descriptor(machine, cls, name, entry, [value, class_value(machine, value)])
+    if is_of_cython(cls, entry):
+        return MethodValue(ConstantValue(entry), value)
     if hasattr(kind, "__get__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if (made := made_entry(machine, cls, name)) is not None:

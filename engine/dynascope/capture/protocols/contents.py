@@ -1,4 +1,4 @@
-"""What an instance of a subclass of dict or list holds as one: the container that the inherited methods work on.
+"""What an instance of a subclass of dict, list or tuple holds as one: the container that the inherited methods work on.
 
     contents_of(machine, ModelOutput(...))     the DictValue that `OrderedDict.items` sees, whatever the class makes of `items`
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.guard_log import is_fixed
 from dynascope.capture.protocols.classes import has_python_method
-from dynascope.capture.values import DictValue, InstanceValue, ListValue, Value
+from dynascope.capture.values import DictValue, InstanceValue, ListValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-CONTAINERS = (collections.OrderedDict, dict, list, collections.deque, types.MappingProxyType)
+CONTAINERS = (collections.OrderedDict, dict, list, tuple, collections.deque, types.MappingProxyType)
 
 
 def base_in_c(cls: type) -> type | None:
@@ -50,8 +50,8 @@ def with_attributes(machine: Machine, value: Value) -> Value:
     return value.instance
 
 
-def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | None:
-    """None for what is no instance of a subclass of dict or list."""
+def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | TupleValue | None:
+    """None for what is no instance of a subclass of dict, list or tuple."""
     if not isinstance(value, InstanceValue):
         return None
     if value.contents is None and value.object is not None and (base := base_in_c(value.cls)) is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.classes import has_python_method, lookup
+from dynascope.capture.protocols.contents import contents_of
+from dynascope.capture.protocols.overriding import PLAIN_TENSORS
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -39,6 +41,8 @@ def hash_key(machine: Machine, value: Value) -> Any:
         return AddressValue, value.of
     if isinstance(value, ConstantValue):
         return checked(machine, value.value)
+    if isinstance(value, InstanceValue) and all(lookup(value.cls, name) is vars(tuple)[name] for name in ("__hash__", "__eq__")):
+        value = contents_of(machine, value) or value
     if isinstance(value, TupleValue):
         return tuple(hash_key(machine, item) for item in value.items)
     if isinstance(value, SetValue) and value.cls is frozenset:
@@ -72,4 +76,6 @@ def refusal(machine: Machine, python_type: type, *words: Any) -> Raised | Break:
 def hashes_by_identity(value: Value) -> bool:
     if not isinstance(value, InstanceValue):
         return False
+    if value.cls in PLAIN_TENSORS:  # one without elements
+        return True
     return not has_python_method(value.cls, "__hash__") and lookup(value.cls, "__eq__") is object.__eq__

@@ -17,6 +17,7 @@ from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -68,6 +69,7 @@ def get(machine: Machine, container: Value, key: Value) -> Any:
 
 
 def by_method(machine: Machine, container: Value, name: str, arguments: list[Value]) -> Any:
+    check_elements(machine, container)
     cls = container.python_type
     if lookup(cls, name) is MISSING:
         verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
@@ -203,9 +205,11 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
     if isinstance(container, ListValue):
         return set_list_item(machine, container, key, value)
     if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
+        from dynascope.capture.calls import masked_writes
         from dynascope.capture.calls.tensors import apply_function
 
-        apply_function(machine, operator.setitem, [container, key, value], {})
+        if not masked_writes.is_written(machine, container, key, value):
+            apply_function(machine, operator.setitem, [container, key, value], {})
         return None
     if isinstance(container, ArrayValue):
         from dynascope.capture.calls import numpy_arrays

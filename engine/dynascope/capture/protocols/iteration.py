@@ -17,6 +17,7 @@ from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.outside_iterators import is_spoiled
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised, Refusal
 from dynascope.capture.values import (
@@ -83,6 +84,7 @@ def is_iterable(value: Value) -> bool:
 
 
 def by_method(machine: Machine, value: Value) -> Value:
+    check_elements(machine, value)
     cls = value.python_type
     if has_python_method(cls, "__iter__") or issubclass(cls, torch.Tensor) or contents_of(machine, value) is not None:
         made = machine.realize(machine.call_now(special(machine, value, "__iter__"), []))

@@ -19,6 +19,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
+from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break, Raised
@@ -247,6 +248,7 @@ def from_constant(machine: Machine, value: ConstantValue) -> Value:
 
 def by_methods(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     """Python's order: the in-place method, the right side's reflected one if it is a subclass's, left, right."""
+    check_elements(machine, left, right)
     attempts = []
     if op.in_place_method:
         attempts.append((op.in_place_method, left, right))
@@ -355,6 +357,7 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
         value = machine.known(value)
     if isinstance(value, ConstantValue):
         return compute(machine, op.function, (value.value,))
+    check_elements(machine, value)
     if lookup(value.python_type, op.method) is MISSING:
         sign = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}[op.method]
         raise machine.throw(TypeError, f"bad operand type for unary {sign}: {value.python_type.__name__!r}")

@@ -281,6 +281,13 @@ def of_class(machine: Machine, tensor: TensorValue, cls: type) -> Value:
     return holding(machine, InstanceValue(cls), held)
 
 
+def check_elements(machine: Machine, *values: Value) -> None:
+    """A meta tensor from outside is handed on only (`Outside`): what looks at it is left to Python."""
+    for value in values:
+        if isinstance(value, InstanceValue) and value.cls in PLAIN_TENSORS:
+            raise Break(TensorSubclass("meta tensor", machine.expression()))
+
+
 def holding(machine: Machine, value: InstanceValue, held: TensorValue) -> InstanceValue:
     value.tensor, held.instance = held, value
     machine.overriding.met = True

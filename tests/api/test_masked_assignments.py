@@ -1,0 +1,104 @@
+"""`out[mask] = values`, with values that are computed of those chosen by the same mask: kernels, forward and backward, for all sizes."""
+
+import dynascope
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+LAYER = nn.Linear(4, 3)
+
+
+def product(x, w, inside):
+    out = torch.zeros_like(x)
+    out[inside] = w[inside][:, 0] * x[inside]
+    return out
+
+
+def rows(x, w, inside):
+    chosen = inside.any(1)
+    out = x * 2
+    out[chosen] = LAYER(w[chosen].mean(1))
+    return out, w[chosen].sum()
+
+
+def both_ways(x, w, inside):
+    """A spline: inside it is computed, outside it is what it was."""
+    out, slope = torch.zeros_like(x), torch.zeros_like(x)
+    out[~inside] = x[~inside]
+    widths = F.softmax(w[inside], -1)
+    out[inside], slope[inside] = widths[:, 0] * x[inside], widths.sum(-1).log()
+    return out, slope
+
+
+def again(x, w, inside):
+    out = w.clone()
+    out[inside] = out[inside] * 2
+    out[inside] = out[inside] + x[inside][:, None]
+    return out
+
+
+def of_another_type(x, w, inside):
+    out = torch.zeros_like(x, dtype=torch.float64)
+    out[inside] = (w[inside][:, 0] * x[inside]).double()
+    return out
+
+
+def through_a_view(x, w, inside):
+    out = torch.zeros(2, *x.shape)
+    out[1][inside] = w[inside].amax(-1)
+    return out
+
+
+PROGRAMS = [product, rows, both_ways, again, of_another_type, through_a_view]
+
+
+def differentiated(function, x, w, inside):
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    LAYER.zero_grad()
+    results = function(x, w, inside)
+    results = results if isinstance(results, tuple) else (results,)
+    sum((each * torch.arange(each.numel()).view(each.shape)).sum() for each in results if each.requires_grad).backward()
+    return [*results, x.grad, w.grad, *(each.grad for each in LAYER.parameters())]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_values_and_gradients(program):
+    compiled = dynascope.compile(program)
+    for size in (5, 7, 8, 3):
+        x, w = torch.randn(size, 3), torch.randn(size, 3, 4)
+        for inside in (x > 0, x > -9, x > 0.8):
+            torch.testing.assert_close(differentiated(compiled, x, w, inside), differentiated(program, x, w, inside))
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, w, x > 0), program(x, w, x > 0))
+
+
+def test_what_another_mask_chose_is_as_long_as_it_is():
+    def program(x, one, other):
+        out = torch.zeros_like(x)
+        out[one] = x[other] * 2
+        return out
+
+    compiled = dynascope.compile(program)
+    x = torch.linspace(-1, 1, 6, requires_grad=True)
+    with dynascope.expected("varying-number", "data-dependent-value", "data-dependent-shape", required=False):
+        torch.testing.assert_close(compiled(x, x > 0, x < 0), program(x, x > 0, x < 0))
+        for call in (program, compiled):
+            with pytest.raises((RuntimeError, IndexError)):
+                call(x, x > 0, x < -0.5)
+
+
+def test_a_view_waits_for_what_reads_it():
+    """Between the parts of a graph it would be handed over as it lies, which is not densely."""
+
+    def program(x, w, one, other):
+        column = w[one][:, 0]
+        filled = torch.zeros_like(x)
+        filled[one] = 2
+        return column.sum() * x[other].sum() + filled
+
+    compiled = dynascope.compile(program)
+    for size in (5, 7):
+        x, w = torch.randn(size, 3), torch.randn(size, 3, 4)
+        torch.testing.assert_close(compiled(x, w, x > 0, x < 0.5), program(x, w, x > 0, x < 0.5))
