@@ -67,11 +67,6 @@ KINDS = (random.Random, NUMPYS_KIND, NEW_KIND) if IS_THERE else (random.Random,)
 """The classes of generators. What draws from one of a subclass is that class's own."""
 
 
-def is_of_cython(cls: type, entry: Any) -> bool:
-    """Whether it is a method that Cython made for one of NumPy's generators: reading it binds it, as a method in Python is bound."""
-    return cls in KINDS and type(entry).__name__ == "cython_function_or_method"
-
-
 def twin_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """The same method of a generator that nobody else has; None where it is no method of a generator."""
     owner = getattr(function, "__self__", None)

@@ -19,7 +19,6 @@ import torch
 from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.frames import Frame
-from dynascope.capture.host_draws import is_of_cython
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
@@ -243,7 +242,7 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return MethodValue(member(machine, cls, name, value), value)
     if kind in C_METHODS or kind is PYBIND_METHOD:
         return MethodValue(ConstantValue(entry), value)
-    if kind.__flags__ & METHOD_DESCRIPTOR:  # a cached function, the call of a compiled module
+    if kind.__flags__ & METHOD_DESCRIPTOR:  # a cached function, what Cython made, the call of a compiled module
         return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)
     if acts_as(entry, property):
         return machine.call(property_part(machine, value, name, "fget"), [value])
@@ -259,8 +258,6 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
         return by_descriptor(machine, cls, name, entry, [value, class_value(machine, value)])
-    if is_of_cython(cls, entry):
-        return MethodValue(ConstantValue(entry), value)
     if hasattr(kind, "__get__"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if (made := made_entry(machine, cls, name)) is not None:
