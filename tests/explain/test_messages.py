@@ -338,16 +338,6 @@ CASES = {
 
         g(torch.tensor([0.0, 2.0]))
     """,
-    "a table written at one place": """
-        from dynascope.backends import GraphCompilers
-
-        @dynascope.compile(backend=GraphCompilers())
-        def g(table, row, column):
-            table[row, column] += 1
-            return table
-
-        g(torch.zeros(3, 3), torch.tensor(1), torch.tensor(2))
-    """,
     "a number drawn by Python": """
         import random
 
