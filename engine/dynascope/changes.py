@@ -47,8 +47,21 @@ def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
         "grad mode" if cause == "grad-mode" else expression or "torch's state",
         cause,
         before,
-        expected_value(Guard((), GlobalStateIs.now())) if state else describe_value(found),
+        expected_value(Guard((), GlobalStateIs.now())) if state else _found_value(guard, found),
     )
+
+
+def _found_value(guard: Guard, found: Any) -> str:
+    """In the words of what was expected: of a dict's keys and a list's items how many there are."""
+    if isinstance(guard.predicate, DictionaryKeysAre) and isinstance(found, dict):
+        return _keys(dict.__len__(found))
+    if isinstance(guard.predicate, LengthIs) and isinstance(found, (list, tuple)):
+        return f"{len(found)} items"
+    return describe_value(found)
+
+
+def _keys(count: int) -> str:
+    return f"{count} {'key' if count == 1 else 'keys'}" if count else EMPTY
 
 
 def expected_value(guard: Guard) -> str:
@@ -66,7 +79,7 @@ def expected_value(guard: Guard) -> str:
         case LengthIs():
             return f"{predicate.length} items"
         case DictionaryKeysAre():
-            return f"{len(predicate.keys)} keys" if predicate.keys else EMPTY
+            return _keys(len(predicate.keys))
         case GlobalStateIs():
             return "on" if predicate.grad_mode else "off"
         case IdentityIs() if predicate.target() is None:
@@ -99,7 +112,7 @@ def _cause(guard: Guard, found: Any, values: FrameValues) -> Cause:
         if not isinstance(found, (int, float)) or isinstance(found, bool):
             return "value" if isinstance(found, type(predicate.value)) else "type"
         return "attribute" if _is_of_module(guard.sources[0], values) else "number"
-    if isinstance(predicate, LengthIs):
+    if isinstance(predicate, (LengthIs, DictionaryKeysAre)):
         return "length"
     return "type" if isinstance(predicate, TypeIs) else "object" if isinstance(predicate, IdentityIs) else "other"
 

@@ -65,6 +65,7 @@ from dynascope.capture import (
 from dynascope.capture.signals import Break
 from dynascope.configuration import Options
 from dynascope.frame import hook
+from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
 from dynascope.guards.check import compile_guards
@@ -557,7 +558,8 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
             note = GuardRaises(guard.describe(), f"{type(error).__name__}: {error}")
             judge(note.explain(guard.span, guard.stack), True, error)
         change = change_of(guard, values, state.region.code)
-        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic)
+        is_in_between = resume_origin(state.region.code) is not None
+        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between)
         latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
     return latest
 

@@ -98,6 +98,8 @@ class GuardFailed(Reason):
     change: ChangeFact
     dynamic: bool | None = None
     """Whether sizes may vary, as the program chose."""
+    is_in_between: bool = False
+    """Whether it was found where a break resumed: a mark on an argument does not reach what was computed since."""
 
     def message(self) -> str:
         if self.change.expression.startswith("for "):
@@ -111,7 +113,7 @@ class GuardFailed(Reason):
             filled = self.change.expression
             return f"The first call fills `{filled}`, and later ones find it so: two compilations, each made once. Leave it."
         if self.change.cause == "size" and self.dynamic is not False:
-            return _varying_size(self.change) or _size(self.change)
+            return _varying_size(self.change, self.is_in_between) or _size(self.change)
         if self.change.cause == "size":
             return f"{_size(self.change)} Without `dynamic=False` one compilation serves all sizes."
         return REMEDIES[self.change.cause](self.change)
@@ -126,13 +128,18 @@ def _keep_off(change: ChangeFact) -> str:
 
 
 def _number(change: ChangeFact) -> str:
+    if not change.expression.isidentifier():
+        return (
+            f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
+            "each one is compiled anew: leave that part to the caller."
+        )
     return (
         f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
         f"each one is compiled anew: pass `torch.tensor({change.expression})` there."
     )
 
 
-def _varying_size(change: ChangeFact) -> str:
+def _varying_size(change: ChangeFact, is_in_between: bool) -> str:
     """Where a size may be a number of its own; empty where more than sizes differs."""
     before, now = (_sizes_in(text) for text in (change.before, change.now))
     if len(before) != len(now):
@@ -141,12 +148,14 @@ def _varying_size(change: ChangeFact) -> str:
     if any(now[d] in ("0", "1") for d in changed):
         return "Sizes of 0 and 1 are compilations of their own, each made once: leave it."
     dimensions = [d for d in changed if now[d].isdigit() and before[d].isdigit()]
-    if not dimensions or not change.expression.isidentifier():
-        return "From now on such sizes are numbers of their own, and one compilation serves all of them." if dimensions else ""
+    if not dimensions:
+        return ""
     marked = dimensions[0] if len(dimensions) == 1 else dimensions
+    can_be_marked = change.expression.isidentifier() and not is_in_between
+    how = f"`dynascope.mark_dynamic({change.expression}, {marked})`, or `dynamic=True`" if can_be_marked else "`dynamic=True`"
     return (
-        "From now on such sizes are numbers of their own, and one compilation serves all of them. To have it from the first call "
-        f"on: `dynascope.mark_dynamic({change.expression}, {marked})`, or `dynamic=True`."
+        "From now on such sizes are numbers of their own, and one compilation serves all of them. To have it from the first call on: "
+        f"{how}."
     )
 
 
@@ -203,7 +212,11 @@ def _layout(change: ChangeFact) -> str:
 
 
 def _length(change: ChangeFact) -> str:
-    return f"Give `{change.expression}` the same number of items in every call, or pass one tensor made with `torch.stack`."
+    if "key" in change.before + change.now:
+        return (
+            f"Give `{change.expression}` all its keys before the first call, or fill it in the caller; each set of keys is compiled once."
+        )
+    return f"Give `{change.expression}` the same number of items in every call, or pass one tensor that holds them."
 
 
 def _value(change: ChangeFact) -> str:

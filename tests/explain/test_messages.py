@@ -266,6 +266,148 @@ CASES = {
 
         f(torch.ones(2))
     """,
+    "if of a number that was taken out before": """
+        from dynascope.backends import GraphCompilers
+
+        class Tracker:
+            peak = 0.5
+
+            def add(self, x):
+                value = x.abs().max().item()
+                if value > self.peak:
+                    self.peak = value
+
+        tracker = Tracker()
+
+        @dynascope.compile(backend=GraphCompilers())
+        def g(x):
+            y = x * 2
+            tracker.add(y)
+            return y + 1
+
+        g(torch.ones(2))
+    """,
+    "if that keeps a copy": """
+        from dynascope.backends import GraphCompilers
+
+        import copy
+
+        model = torch.nn.Linear(2, 1)
+        kept = {}
+
+        class Best:
+            loss = 5.0
+
+        best = Best()
+
+        @dynascope.compile(backend=GraphCompilers())
+        def g(x):
+            loss = model(x).pow(2).mean()
+            if loss < best.loss:
+                best.state = copy.deepcopy(model.state_dict())
+            return loss
+
+        g(torch.ones(1, 2))
+    """,
+    "text of a number that was taken out": """
+        from dynascope.backends import GraphCompilers
+
+        class Log:
+            def log(self, name, value):
+                value = value.item()
+                self.text = f"{name}={value:.4f}"
+
+        log = Log()
+
+        @dynascope.compile(backend=GraphCompilers())
+        def g(x):
+            log.log("loss", x.sum())
+            return x + 1
+
+        g(torch.ones(2))
+    """,
+    "item of a list by a number of a tensor": """
+        from dynascope.backends import GraphCompilers
+
+        names = ["a", "b", "c"]
+
+        @dynascope.compile(backend=GraphCompilers())
+        def g(x):
+            token = x.argmax().item()
+            return x + 1, names[token]
+
+        g(torch.tensor([0.0, 2.0]))
+    """,
+    "a number drawn by Python": """
+        import random
+
+        def f(x):
+            if random.random() < 0.5:
+                return x + 1
+            return x - 1
+
+        random.seed(0)
+        f(torch.ones(2))
+    """,
+    "a logger by another name": """
+        import logging
+
+        told = logging.getLogger("quiet")
+        told.setLevel(logging.INFO)
+        told.addHandler(logging.NullHandler())
+        told.propagate = False
+
+        def f(x):
+            told.info("x")
+            return x + 1
+
+        f(torch.ones(2))
+    """,
+    "again: a name that is another tensor behind a break": """
+        def f(x):
+            x = x * 2
+            print("so far")
+            x = x.reshape(-1)
+            print("and on")
+            return x + 1
+
+        for size in (2, 3):
+            f(torch.ones(size, 4))
+    """,
+    "again: with gradients and without, between breaks": """
+        weight = torch.ones(2, requires_grad=True)
+
+        def f(x):
+            x = x * weight
+            print("so far")
+            return x + weight
+
+        for enabled in (True, False):
+            with torch.set_grad_enabled(enabled):
+                f(torch.ones(2))
+    """,
+    "again: one part of an f-string": """
+        class Counter:
+            step = 0
+
+        counter = Counter()
+
+        def f(x):
+            y = x * 2
+            print(f"{counter.step}: {y.sum().item():.3f}")
+            return y
+
+        for step in range(2):
+            counter.step = step
+            f(torch.ones(2))
+    """,
+    "again: a table that gets keys": """
+        def f(x, table):
+            return x * len(list(table))
+
+        for count in (1, 2):
+            f(torch.ones(2), {str(key): 1 for key in range(count)})
+    """,
     "a generator function": "def f(x):\n    yield x + 1\n\nlist(f(torch.ones(2)))",
     "disabled": """
         @dynascope.disable

@@ -6,7 +6,6 @@ more changes its line (`python tests/fixes/test_fixed_programs.py` writes it).
 """
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,6 @@ PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 OUTCOMES = HERE / "outcomes.json"
 SHARE = 0.8
 """Of all breaks of these programs, how many are mended at least."""
-
-WITHOUT_FRAMES_OF_COMPREHENSIONS = {"bins_by_bisection": {"graphs": [2, 1]}}
-"""From CPython 3.12 on a comprehension runs in the frame around it, which is compiled again for each length of its list; the outcomes
-are of 3.11."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +38,7 @@ def outcome(path, prover):
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_what_is_mended(path, prover):
-    other = WITHOUT_FRAMES_OF_COMPREHENSIONS if sys.version_info >= (3, 12) else {}
-    assert outcome(path, prover) == json.loads(OUTCOMES.read_text())[path.stem] | other.get(path.stem, {})
+    assert outcome(path, prover) == json.loads(OUTCOMES.read_text())[path.stem]
 
 
 def test_most_breaks_are_mended():

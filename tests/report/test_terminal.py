@@ -10,6 +10,7 @@ from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope.report.terminal import Page, report_text
 from dynascope.report.user_files import shown_path
+from dynascope.report.variants import variants_of
 
 
 def test_of_a_deep_recursion_both_ends_are_shown(tmp_path):
@@ -85,3 +86,43 @@ def test_the_parts_that_tell_labels_apart_come_first():
 def test_the_beginning_that_says_the_same_is_cut_off():
     labels = ["optimizer.param_groups[0]['params'][0].grad = None", "optimizer.param_groups[0]['params'][0].grad f32[16, 3, 3, 3]"]
     assert fitted_labels(labels, 30) == ["….grad = None", "….grad f32[16, 3, 3, 3]"]
+
+
+def test_what_one_label_alone_says_comes_first_also_where_labels_have_other_parts():
+    labels = [
+        "n = 0 · model.encoder.weight.grad = None · model.encoder.bias.grad = None",
+        "n int · model.encoder.weight.grad f32[64, 32] · model.encoder.bias.grad f32[64] · n % 10 != 0",
+        "n int · model.encoder.weight.grad f32[64, 32] · model.encoder.bias.grad f32[64] · n % 10 == 0",
+    ]
+    first, second, third = fitted_labels(labels, 50)
+    assert first.startswith("n = 0") and second.startswith("n % 10 != 0") and third.startswith("n % 10 == 0")
+
+
+@pytest.mark.parametrize("width", [50, 60, 100])
+def test_what_is_said_beside_carets_stays_on_the_page(width, tmp_path):
+    file = tmp_path / "program.py"
+    line = "    log.info('%s %s', first_value_of_a_long_name, second_value_of_a_long_name)"
+    file.write_text(f"def f():\n{line}\n")
+    span = Span(str(file), 2, 4, 2, len(line))
+    reason = Explanation("foreign-call", "warning", "`log.info` reports.", "Move it.", span)
+    entry = EntryFact("f0.e0", "function", Span(str(file), 1), "compiled", "break", reason=reason)
+    report = CompileReport(
+        ProgramFact(str(file)), EnvironmentFact("3.11", "2.13", "0", "cpu"), (FunctionFact("f0", "f", Span(str(file), 1), (entry,)),)
+    )
+    text = report_text(report, Page(width))
+    assert "the graph breaks here" in text and "^^^" in text
+    quoted = [row for row in text.splitlines() if "|" in row]
+    assert quoted and all(len(row) <= width for row in quoted)
+
+
+def test_that_something_is_a_function_sets_no_variant_apart():
+    span = Span("m.py", 1)
+    empty = GuardFact("meters", "`meters` is an empty dict", "DictionaryKeysAre")
+    tensor = GuardFact("x", "", "TensorMatches", value="f32[2]")
+    function = GuardFact("Meter.__init__", "is a function", "TypeIs", value="function")
+    entries = tuple(
+        EntryFact(name, "function", span, "compiled", "return", guards=guards)
+        for name, guards in (("f0.e0", (tensor, function, empty)), ("f0.e1", (tensor,)))
+    )
+    labels = [variant.label for variant in variants_of(FunctionFact("f0", "f", span, entries))]
+    assert labels == ["meters is an empty dict", ""]

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
-from dynascope.report.syntax import asking_node, assignments, condition, following
+from dynascope.report.syntax import asking_node, assignments, condition, following, preceding
 
 LOGS = frozenset({"print", "log", "debug", "info", "warning", "warn", "error", "exception", "critical", "write"})
 
@@ -30,7 +30,8 @@ def advice(place: Span, fallback: str) -> str:
     test = getattr(node, "test", None)
     text = found.span.text() if found.span is not None else fallback.rstrip(":")
     asked = test if test is not None else _membership(text)
-    text = as_tensor(asked) if asked is not None else text
+    kept = as_tensor(asked) if asked is not None else text
+    text = text if asked is not None and kept == ast.unparse(asked) and "\n" not in text else kept
     count = _count_asked(test)
     if count is not None and isinstance(node, (ast.If, ast.IfExp, ast.While)):
         return _advice_for_count(node, count)
@@ -51,8 +52,20 @@ def advice(place: Span, fallback: str) -> str:
         case ast.comprehension():
             return f"Select with a mask instead, `torch.where({text}, value, 0)`: then no element's truth is asked for."
         case ast.If():
-            return _advice_for_if(node, text, _effect_after(place, node))
+            return _with_tensors(place, node.test, _advice_for_if(node, text, _effect_after(place, node)))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
+
+
+def _with_tensors(place: Span, test: ast.expr, told: str) -> str:
+    """Where a variable that the test reads was made a number before (`value = x.max().item()`), it has to stay a tensor first."""
+    names = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    for statement in reversed(preceding(place)):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in names:
+                if _kept(value) == ast.unparse(value):
+                    return told
+                return f"Keep the tensor, `{name} = {_kept(value)}`. Then: {told[0].lower()}{told[1:]}"
+    return told
 
 
 def _membership(text: str) -> ast.Compare | None:
@@ -177,10 +190,34 @@ def _advice_for_if(node: ast.If, text: str, follows: str | None) -> str:
                 f"Compute what follows in any case, and return `torch.where({text}, {_kept(value)}, result)` of both results at the end; "
                 f"or leave the decision to the caller, with `{text}` as another result."
             )
+    done = next(filter(_is_for_python, sides), None)
+    if done is not None:
+        return (
+            f"What is done where it holds (`{_first_line(done)}`) is for Python: return `{text}` as another result, and do it in the "
+            "caller, after the compiled function returned."
+        )
     return (
         f"Compute both sides and choose each result with `torch.where({text}, a, b)`, or decide from something known beforehand, "
         "such as a shape or an argument."
     )
+
+
+LONGEST_STATEMENT = 60
+
+
+def _first_line(statement: ast.stmt) -> str:
+    line = ast.unparse(statement).partition("\n")[0]
+    return line if len(line) <= LONGEST_STATEMENT else f"{line[: LONGEST_STATEMENT - 3]}..."
+
+
+def _is_for_python(statement: ast.stmt) -> bool:
+    """What is called for its effect, and an assignment of what is no tensor."""
+    match statement:
+        case ast.Expr(value=ast.Call()):
+            return True
+        case ast.Assign(value=value):
+            return not _is_of_tensors(value)
+    return False
 
 
 EFFECTS = frozenset({"backward", "step"})
@@ -245,6 +282,10 @@ def _is_of_tensors(value: ast.expr | None) -> bool:
             return False
         case ast.Constant(value=constant):
             return isinstance(constant, (bool, int, float))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="copy"))) | ast.Call(func=ast.Attribute(attr="state_dict" | "format" | "join")):
+            return False
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict" | "set" | "str" | "deepcopy" | "copy")):
+            return False
     return True
 
 

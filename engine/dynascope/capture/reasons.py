@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import torch
 
+from dynascope.capture import value_advice
 from dynascope.capture.branch_advice import advice, question
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span
@@ -54,20 +55,12 @@ class DataDependentValue(Reason):
         return f"Keep `{self.expression}` a zero-dimensional tensor: arithmetic and `torch.where` work on it without `{self.conversion}`."
 
 
-def _without_item(text: str) -> str:
-    """A number that nobody took out in so many words: how many elements a mask has left, an index that was computed."""
-    return (
-        f"What `{text}` needs is known only at run time: keep all elements and a mask of those that count, or leave this part to the "
-        "caller and compile what is around it."
-    )
-
-
 VALUE_REMEDIES = {
     "numpy": lambda text: (
         f"Compute with torch in place of NumPy, so that `{text}` is not needed; or call NumPy outside the compiled function."
     ),
     "item": lambda text: (
-        _without_item(text)
+        value_advice.advice(text)
         if ".item" not in text
         else f"Leave out the conversion in `{text}`: a tensor without dimensions takes part in arithmetic, comparisons and `torch.where`. "
         "For logging, return it and convert it in the caller."
@@ -203,10 +196,23 @@ class ForeignCall(Reason):
     detail: str = "it is not a PyTorch operation and has no Python code to read"
 
     def message(self) -> str:
-        return f"`{self.function}` cannot be part of a graph: {self.detail}."
+        detail = self.detail
+        if detail == ForeignCall.detail and self.function.startswith(("np.", "numpy.")):
+            detail = "it computes with NumPy, outside of torch"
+        return f"`{self.function}` cannot be part of a graph: {detail}."
 
     def remedy(self) -> str:
         return next(make(self.function) for belongs, make in CALL_REMEDIES if belongs(self.function))
+
+
+@dataclass(frozen=True)
+class ReportingCall(ForeignCall):
+    """The call writes to a log or warns."""
+
+    detail: str = "it reports while the function runs"
+
+    def remedy(self) -> str:
+        return _remedy_of_a_report(self.function)
 
 
 @dataclass(frozen=True)
@@ -228,6 +234,11 @@ def is_report(name: str) -> bool:
 LOG_METHODS = frozenset({"log", "debug", "info", "warning", "warn", "error", "exception", "critical"})
 LOGGERS = ("log", "warnings")
 BARS = ("tqdm", "pbar", "progress", "bar.update")
+
+
+def _remedy_of_a_report(name: str) -> str:
+    return f"Call `{name}` in the caller, after the compiled function returned; what it reports can be returned as another result."
+
 
 OTHERWISE_CALLED = {"take_along_axis": "take_along_dim", "digitize": "bucketize"}
 """What torch calls a function of NumPy's where the names differ."""
@@ -255,9 +266,7 @@ CALL_REMEDIES = (
     ),
     (
         is_report,
-        lambda name: (
-            f"Call `{name}` in the caller, after the compiled function returned; what it reports can be returned as another result."
-        ),
+        lambda name: _remedy_of_a_report(name),
     ),
     (
         lambda name: any(word in name.lower() for word in BARS),
@@ -266,6 +275,16 @@ CALL_REMEDIES = (
     (
         lambda name: name.startswith(("np.", "numpy.", "torch.from_numpy")),
         lambda name: _numpy_remedy(name),
+    ),
+    (
+        lambda name: name.rpartition(".")[2] in ("copy", "deepcopy"),
+        lambda name: f"Call `{name}` in the caller, after the compiled function returned: nothing is computed by it.",
+    ),
+    (
+        lambda name: name.startswith("random."),
+        lambda name: (
+            "Draw in the caller and give the function the number, or draw with torch (`torch.rand(())`) and choose with `torch.where`."
+        ),
     ),
     (
         lambda name: name.startswith("time.") or name in ("perf_counter", "monotonic"),

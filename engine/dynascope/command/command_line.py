@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 import dynascope
 
@@ -35,6 +36,8 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
     """The first `--` ends our own words. argparse is not shown it: it takes out a second one too, the program's."""
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
+    if options.command in LOOKING:
+        options = parser.parse_args(_with_ours_first(parser, options, words[:end]))
     if options.command == "show" and not options.target:
         options = _after_the_stage(options)
     programs = words[end:]
@@ -43,6 +46,33 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
     if programs:
         options.arguments += programs if options.arguments else programs[1:]
     return options
+
+
+LOOKING = frozenset({"check", "profile", "compare", "compare-captures", "fix"})
+"""Commands that a program is given to so that something is found out about it."""
+
+
+def _with_ours_first(parser: argparse.ArgumentParser, options: argparse.Namespace, words: list[str]) -> list[str]:
+    """`fix FILE --write`: argparse gives the program all that follows FILE. What comes right behind it, is an option of this command and
+    is not spoken of in the program's text, is ours."""
+    target = options.target.partition("::")[0] if hasattr(options, "target") else options.file
+    try:
+        text = Path(target).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    known = _own_options(parser, options.command)
+    place, rest, ours = len(words) - len(options.arguments) - 1, list(options.arguments), []
+    while rest and (name := rest[0].partition("=")[0]) in known and name not in text:
+        taken = 1 if not known[name] or "=" in rest[0] else 2
+        ours, rest = [*ours, *rest[:taken]], rest[taken:]
+    return [*words[:place], *ours, *words[place : place + 1], *rest]
+
+
+def _own_options(parser: argparse.ArgumentParser, command: str) -> dict[str, bool]:
+    """The long options of a command, and whether each takes a value."""
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    actions = commands.choices[command]._actions
+    return {name: action.nargs != 0 for action in actions for name in action.option_strings if name.startswith("--")}
 
 
 def _after_the_stage(options: argparse.Namespace) -> argparse.Namespace:

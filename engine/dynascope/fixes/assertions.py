@@ -28,7 +28,8 @@ def asserted_in_graph(site: Site) -> Fix | None:
     elif isinstance(statement, ast.If) and not statement.orelse and (raised := _raised(statement)) is not None:
         is_written = isinstance(statement.test, ast.BoolOp | ast.UnaryOp)
         test = words_of(truth(statement.test, torch)) if is_written else source.text_of(statement.test)
-        condition = f"{torch}.logical_not({test})"
+        operand = statement.test.operand if isinstance(statement.test, ast.UnaryOp) and isinstance(statement.test.op, ast.Not) else None
+        condition = f"{torch}.logical_not({test})" if operand is None else words_of(truth(operand, torch))
         error, message = called_name(raised) or "error", next(iter(raised.args), None)
     else:
         return None

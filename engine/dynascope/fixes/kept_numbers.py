@@ -88,7 +88,15 @@ def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Sid
 def _assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
     """What each name or attribute of a name becomes, once."""
     found = assignments(body)
-    return found if found is not None and all(dotted(ast.parse(name, mode="eval").body) for name in found) else None
+    return found if found is not None and all(_place(ast.parse(name, mode="eval").body) for name in found) else None
+
+
+def _place(node: ast.AST) -> str:
+    """A dotted name, or an item of one: `counts['skipped']`; empty for anything else."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner = dotted(node.value)
+        return f"{owner}[{node.slice.value!r}]" if owner else ""
+    return dotted(node)
 
 
 def _number(source: Source, statement: ast.If, target: str) -> type | None:
@@ -97,12 +105,22 @@ def _number(source: Source, statement: ast.If, target: str) -> type | None:
     kinds = set()
     for node in ast.walk(source.tree):
         given = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        if node in inside or not any(dotted(each) == target for each in given):
+        kinds |= {_kind_of(value) for each in given for value in _items(each, node, target)}
+        if node in inside or not any(_place(each) == target for each in given):
             continue
         kinds.add(_kind_of(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) else None)
     if not kinds or None in kinds:
         return None
     return float if float in kinds else int
+
+
+def _items(place: ast.expr, node: ast.AST, target: str) -> list[ast.expr]:
+    """What a dict that is written down gives the item: `counts = {"skipped": 0}`."""
+    table = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if not isinstance(table, ast.Dict) or not dotted(place):
+        return []
+    rows = zip(table.keys, table.values, strict=True)
+    return [value for key, value in rows if isinstance(key, ast.Constant) and f"{dotted(place)}[{key.value!r}]" == target]
 
 
 def _kind_of(value: ast.expr | None) -> type | None:
@@ -132,6 +150,8 @@ def _is_plain(value: ast.expr, kind: type) -> bool:
     match value:
         case ast.Name() | ast.Attribute():
             return bool(dotted(value))
+        case ast.Subscript():
+            return bool(_place(value))
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
             return _is_plain(left, kind) and _is_plain(right, kind)
     return _kind_of(value) in ((int, float) if kind is float else (int,))
@@ -147,7 +167,7 @@ def _in_full(words: list[tuple[str, bool] | None], kind: type, torch: str) -> li
 
 
 def _reads(value: ast.expr, target: str) -> bool:
-    return any(isinstance(node, ast.Name | ast.Attribute) and dotted(node) == target for node in ast.walk(value))
+    return any(isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and _place(node) == target for node in ast.walk(value))
 
 
 def _operand(node: ast.expr) -> str:

@@ -17,6 +17,7 @@ SAME = frozenset({
     "arccos", "add", "subtract", "multiply", "divide", "maximum", "minimum", "sign", "floor", "ceil", "round", "sum", "mean", "std",
     "var", "dot", "matmul", "where", "clip", "square", "isnan", "isinf", "isfinite", "cumsum", "cumprod", "argmax", "argmin", "outer",
     "prod", "any", "all", "zeros_like", "ones_like", "stack", "flip", "roll", "tril", "triu", "einsum", "linspace", "max", "min",
+    "argsort", "corrcoef", "cov", "median", "diff", "cross", "trace", "diag", "floor_divide", "logical_and", "logical_or", "logical_not",
 })  # fmt: skip
 """What torch and NumPy call by one name, with the same order of arguments."""
 RENAMED = {"concatenate": "cat", "absolute": "abs", "power": "pow", "negative": "neg", "expand_dims": "unsqueeze"}
@@ -41,6 +42,17 @@ def with_torch(site: Site) -> Fix | None:
     if text is None:
         return None
     return Fix("Compute it with torch in place of NumPy", (*imports, source.replaced(whole, text)))
+
+
+def array_with_torch(site: Site) -> Fix | None:
+    """What goes on as an array is made one of what torch gives."""
+    source, node = site.source, site.node
+    torch, imports = source.torch
+    numpy = _numpy_name(source.tree)
+    if not isinstance(node, ast.Call) or not _is_numpy(node, numpy):
+        return None
+    text = _written(node, torch, numpy)
+    return Fix("Compute it with torch, and give the array", (*imports, source.replaced(node, f"{text}.numpy()"))) if text else None
 
 
 def function_with_torch(site: Site) -> Fix | None:
@@ -83,6 +95,13 @@ class _Twins(ast.NodeTransformer):
         name = called_name(node).removeprefix(f"{self._numpy}.")
         if name in QUANTILES and _is_numpy(node, self._numpy) and len(node.args) == 2 and not node.keywords:
             return _quantile(self._torch, node.args[0], node.args[1], QUANTILES[name])
+        if name in AS_IT_IS and _is_numpy(node, self._numpy) and len(node.args) == 1 and not node.keywords:
+            return node.args[0]
+        if name == "pad" and _is_numpy(node, self._numpy) and (padded := _padded(self._torch, node)) is not None:
+            return padded
+        if name in OF_ROWS and _is_numpy(node, self._numpy) and len(node.args) == 2:
+            rows = ast.Call(ast.Attribute(ast.Name(self._torch), "stack"), [ast.List(node.args)], [])
+            return ast.Call(ast.Attribute(ast.Name(self._torch), name), [rows], node.keywords)
         twin = name if name in SAME else RENAMED.get(name)
         if twin is not None and _is_numpy(node, self._numpy):
             keywords = [ast.keyword(KEYWORDS.get(k.arg or "", k.arg), k.value) for k in node.keywords]
@@ -94,8 +113,37 @@ class _Twins(ast.NodeTransformer):
         return ast.Attribute(ast.Name(self._torch), name) if name in DTYPES and dotted(node) != name else node
 
 
+PADDING = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+AS_IT_IS = frozenset({"asarray", "ascontiguousarray"})
+OF_ROWS = frozenset({"corrcoef", "cov"})
+"""What NumPy gives two variables, torch takes them as rows of one tensor."""
+
+
+def _padded(torch: str, node: ast.Call) -> ast.Call | None:
+    """torch counts from the last dimension, and pads by other than a constant the last ones only."""
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+    mode = keywords.pop("mode", ast.Constant("constant"))
+    value = keywords.pop("constant_values", None)
+    name = PADDING.get(mode.value) if isinstance(mode, ast.Constant) and isinstance(mode.value, str) else None
+    match node.args:
+        case [array, ast.Tuple(elts=[*pairs]) | ast.List(elts=[*pairs])] if name and not keywords:
+            widths = [pair.elts for pair in pairs if isinstance(pair, ast.Tuple | ast.List) and len(pair.elts) == 2]
+            if len(widths) != len(pairs):
+                return None
+            while widths and all(isinstance(each, ast.Constant) and each.value == 0 for each in widths[0]):
+                widths = widths[1:]
+            flat = [each for pair in reversed(widths) for each in pair]
+            told = [ast.keyword("mode", ast.Constant(name)), *([ast.keyword("value", value)] if value is not None else [])]
+            pad = ast.Attribute(ast.Attribute(ast.Attribute(ast.Name(torch), "nn"), "functional"), "pad")
+            return ast.Call(pad, [array, ast.Tuple(flat)], told)
+    return None
+
+
 def _quantile(torch: str, values: ast.expr, share: ast.expr, whole: int) -> ast.expr:
     part = share if whole == 1 else ast.BinOp(share, ast.Div(), ast.Constant(whole))
+    if isinstance(share, ast.List | ast.Tuple):
+        shares = ast.Call(ast.Attribute(ast.Name(torch), "tensor"), [ast.List(share.elts)], [])
+        part = shares if whole == 1 else ast.BinOp(shares, ast.Div(), ast.Constant(whole))
     if isinstance(share, ast.Constant) and isinstance(share.value, int | float):
         part = ast.Constant(share.value / whole)
     return ast.Call(ast.Attribute(ast.Name(torch), "quantile"), [values, part], [])

@@ -33,7 +33,7 @@ from dynascope.report.findings import Finding, findings
 from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
 
-NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.function_with_torch)
+NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.array_with_torch, numpy_twins.function_with_torch)
 CHOICES: tuple[Kind, ...] = (branches.chosen_values, branches.chosen_result, branches.chosen_expression)
 TOLD: tuple[Kind, ...] = (reporting.told_uncompiled, reporting.told_under_condition)
 TAKEN_OUT = (conversions.item_dropped, conversions.conversion_dropped, conversions.list_unbound, conversions.stacked)
@@ -61,6 +61,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-value": (
         *TOLD,
         *NUMBERS,
+        indexing.written_at_one_place,
         number_results.computed_by_tensors,
         *NUMPY,
         shortcuts.unguarded,

@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from types import CodeType
 
-from dynascope.frame.instructions import Instruction, decode
+from dynascope.frame.instructions import Instruction, Position, decode
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_depth import depths
 from dynascope.report.span import Span
-from dynascope.report.syntax import statement_text
+from dynascope.report.syntax import formatted_part, statement_text
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
@@ -36,7 +36,7 @@ def in_users_words(text: str, code: CodeType) -> str:
         named = (
             _loop_variable(instructions, producer) if producer is not None and producer.operation == "FOR_ITER" else ""
         )
-        return named or _text(origin.root, producer) or "a value in between"
+        return named or _formatted(origin.root, instructions, producer) or _text(origin.root, producer) or "a value in between"
 
     return SLOT.sub(words, text)
 
@@ -59,8 +59,19 @@ def _loop_variable(instructions: Sequence[Instruction], producer: Instruction) -
     return following.value if following.operation.startswith("STORE_") and isinstance(following.value, str) else ""
 
 
+def _formatted(code: CodeType, instructions: Sequence[Instruction], producer: Instruction | None) -> str:
+    """One part of an f-string: before Python 3.12 all parts stand at the place of the whole."""
+    if producer is None or producer.position is None or not producer.operation.startswith("FORMAT_"):
+        return ""
+    same = [each for each in instructions if each.operation == producer.operation and each.position == producer.position]
+    return formatted_part(_span(code, producer.position), same.index(producer))
+
+
 def _text(code: CodeType, producer: Instruction | None) -> str:
     if producer is None or producer.position is None:
         return ""
-    at = producer.position
-    return statement_text(Span(code.co_filename, at.line, at.column, at.end_line, at.end_column))
+    return statement_text(_span(code, producer.position))
+
+
+def _span(code: CodeType, at: Position) -> Span:
+    return Span(code.co_filename, at.line, at.column, at.end_line, at.end_column)

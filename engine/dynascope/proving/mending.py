@@ -109,6 +109,8 @@ class _Search:
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
+        if outcome.code and not outcome.report.functions:
+            return f"the program ended with code {outcome.code} before anything was compiled"
         again = self.prover.tried(self.program, self.given, is_captured=False)
         comparison = self.prover.compared(outcome, again)
         self._unsteady = frozenset(comparison["kept"])

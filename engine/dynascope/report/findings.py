@@ -6,7 +6,7 @@ findings(report)  ->  [Finding("break", "warning", "data-dependent-branch", "`if
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -139,10 +139,15 @@ def _finding(kind: Kind, explanation: Explanation, fallback: Span) -> Finding:
 def _recompilations(function: FunctionFact) -> Iterator[Finding]:
     """One for each cause: a size that differs at every call would fill the page. Other items of one list at one place are one cause."""
     causes: dict[tuple, list[Again]] = {}
+    seen: dict[tuple, set[str]] = {}
     for entry in function.entries:
         if entry.recompiled is not None:
             change = entry.change
-            key = (change.expression, change.cause) if change is not None else (entry.recompiled.span, "other")
+            if change is None:
+                key = (entry.recompiled.span, "other", 0)
+            else:
+                key = _one_cause(change, entry.place, seen)
+                seen.setdefault(key, set()).update((change.before, change.now))
             causes.setdefault(key, []).append((entry.recompiled, change))
     alike: dict[tuple, list[Again]] = {}
     for key, again in causes.items():
@@ -152,9 +157,22 @@ def _recompilations(function: FunctionFact) -> Iterator[Finding]:
     for again in alike.values():
         explanation, change = again[-1]
         told = replace(_softened(explanation), message=_again(again))
-        expected = len(again) == 1 and change is not None and (change.cause in ("grad-mode", "number") or change.is_first_filling)
+        is_each_once = len(again) == 1 or all(each and each.cause == "grad-mode" for _, each in again) and _are_alike(again)
+        expected = is_each_once and change is not None and (change.cause in ("grad-mode", "number") or change.is_first_filling)
         found = _finding("recompile", told, function_line(function))
         yield replace(found, function=function.identifier, times=len(again), is_expected=expected, change=change)
+
+
+def _are_alike(again: list[Again]) -> bool:
+    """Whether one change was met by several parts of a function, between its breaks."""
+    return len({(change.before, change.now) for _, change in again if change is not None}) == 1
+
+
+def _one_cause(change: ChangeFact, place: int, seen: Mapping[tuple, set[str]]) -> tuple:
+    """Behind a break a name may be another thing by now: what differs there is the same cause where values are the same."""
+    own = (change.expression, change.cause, place)
+    known = (key for key, values in seen.items() if key[:2] == own[:2] and values & {change.before, change.now})
+    return own if own in seen else next(known, own)
 
 
 def _again(again: list[Again]) -> str:
@@ -168,7 +186,8 @@ def _again(again: list[Again]) -> str:
         return f"Compiled again {len(again)} times, the last time because {explanation.message}"
     shown = values if len(values) <= VALUES_SHOWN else [*values[: VALUES_SHOWN - 1], "...", values[-1]]
     why = f" ({CAUSES[last.cause]})" if CAUSES[last.cause] else ""
-    return f"Compiled again {len(again)} times: `{last.expression}` was {', '.join(shown)}{why}."
+    what = last.expression if last.cause in ("grad-mode", "state") else f"`{last.expression}`"
+    return f"Compiled again {len(again)} times: {what} was {', '.join(shown)}{why}."
 
 
 def _softened(explanation: Explanation) -> Explanation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 SEPARATOR = " · "
@@ -20,11 +21,11 @@ def fitted_labels(labels: Sequence[str], width: int) -> list[str]:
     if all(len(label) <= width for label in labels):
         return list(labels)
     rows = [label.split(SEPARATOR) for label in labels]
-    common = set(rows[0]).intersection(*rows[1:])
     if len(set(map(len, rows))) == 1:
         own = [SEPARATOR.join(row) for row in zip(*_by_what_they_tell(list(zip(*rows, strict=True))), strict=True)]
     else:
-        own = [SEPARATOR.join(sorted(row, key=common.__contains__)) for row in rows]
+        counted = Counter(part for row in rows for part in row)
+        own = [SEPARATOR.join(sorted(row, key=counted.__getitem__)) for row in rows]
     shown = [whole_parts(label, width) for label in own]
     if len(set(shown)) == len(set(labels)) and all(not _is_cut_inside(one, label) for one, label in zip(shown, own, strict=True)):
         return shown

@@ -166,6 +166,13 @@ def statement_text(span: Span) -> str:
     return span.text().removesuffix(":")
 
 
+def formatted_part(span: Span, number: int) -> str:
+    """`f"{n}"`, what stands between one pair of braces of the f-string at the place; empty where there is none."""
+    whole = next((node for node in _nodes_on(span) if isinstance(node, ast.JoinedStr) and _is_at(node, span)), None)
+    parts = [each for each in whole.values if isinstance(each, ast.FormattedValue)] if whole is not None else []
+    return ast.unparse(ast.JoinedStr([parts[number]])) if number < len(parts) else ""
+
+
 def _part(call: ast.Call, name: str) -> ast.expr | None:
     arguments = call.args
     if len(arguments) == 1 and isinstance(arguments[0], (ast.List, ast.Tuple)):
@@ -283,15 +290,23 @@ def _extent(node: ast.expr) -> tuple[int, int]:
 
 def following(span: Span, node: ast.stmt) -> list[ast.stmt]:
     """The statements of the innermost function around a statement that come after it, in the text's order."""
+    return [each for each in _statements_around(span.file, node.lineno) if each.lineno > _last_line(node)]
+
+
+def preceding(span: Span) -> list[ast.stmt]:
+    """The statements of the innermost function around a place that begin before its line, in the text's order."""
+    return [each for each in _statements_around(span.file, span.line) if each.lineno < span.line]
+
+
+def _statements_around(file: str, line: int) -> list[ast.stmt]:
     functions = [
         each
-        for nodes in _by_line(span.file).values()
+        for nodes in _by_line(file).values()
         for each in nodes
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.lineno <= node.lineno <= _last_line(each)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.lineno <= line <= _last_line(each)
     ]
     inside = ast.walk(max(functions, key=lambda each: each.lineno)) if functions else ()
-    found = [each for each in inside if isinstance(each, ast.stmt) and each.lineno > _last_line(node)]
-    return sorted(found, key=lambda each: each.lineno)
+    return sorted((each for each in inside if isinstance(each, ast.stmt)), key=lambda each: each.lineno)
 
 
 def statement_lines(file: str) -> set[int]:
@@ -332,14 +347,20 @@ def function_around(text: str | bytes, line: int) -> str | None:
     return found
 
 
+def _is_one_place(target: ast.expr) -> bool:
+    """A name, an attribute, or an item by a name that stands there: `counts["skipped"]`."""
+    is_item = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str)
+    return isinstance(target, (ast.Name, ast.Attribute)) or is_item
+
+
 def assignments(body: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
-    """What names and attributes become, each once, where the statements do nothing else: `{"n": n + 1}` of `n += 1`."""
+    """What names, attributes and items become, each once, where the statements do nothing else: `{"n": n + 1}` of `n += 1`."""
     found: dict[str, ast.expr] = {}
     for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+            case ast.Assign(targets=[target], value=value) if _is_one_place(target):
                 pass
-            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=operator, value=value):
+            case ast.AugAssign(target=target, op=operator, value=value) if _is_one_place(target):
                 value = ast.BinOp(ast.parse(ast.unparse(target), mode="eval").body, operator, value)
             case ast.Pass():
                 continue

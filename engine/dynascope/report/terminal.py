@@ -145,7 +145,12 @@ def _quotation(finding: Finding, span: Span, margin: int, style: str, width: int
         says = f"decided here, {finding.times} times"
     lines.append([(bar.rstrip(), "blue")])
     lines.append([(f"{span.line} | ", "blue"), (shown, "")])
-    lines.append([(bar, "blue"), (" " * (start - shift) + "^" * marked, style), (f" {says}" if says else "", style)])
+    indent = " " * (start - shift)
+    carets = min(marked, max(1, width - len(bar) - len(indent)))
+    fits = len(bar) + len(indent) + carets + 1 + len(says) <= width
+    lines.append([(bar, "blue"), (indent + "^" * carets, style), (f" {says}" if says and fits else "", style)])
+    if says and not fits:
+        lines.append([(bar, "blue"), (indent[: max(0, width - len(bar) - len(says))] + says, style)])
     lines.append([(bar.rstrip(), "blue")])
     return lines
 

@@ -18,6 +18,8 @@ SHOWN = 3
 PLAIN = ("TensorMatches", "Equals", "TypeIs", "TruthIs", "LengthIs", "GlobalStateIs", "IdentityIs")
 """Kinds of guards that tell variants apart for a person."""
 RELATION = "RelationHolds"
+CODE = ("function", "type", "module", "method", "builtin_function_or_method")
+"""That something is a function tells no variant apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,16 @@ def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, st
 def _own_guards(entries: list[EntryFact]) -> list[str]:
     counted = Counter(check for entry in entries for check in {guard.check for guard in entry.guards})
     own = [[guard for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
-    # What was asked of a number says more than what the way that was taken then looked at.
-    first = [min(guards, key=lambda guard: ("stride(" in guard.check, guard.kind != RELATION), default=None) for guards in own]
+    first = [min(guards, key=_tells_little, default=None) for guards in own]
     return [_words(guard) if guard is not None else "" for guard in first]
+
+
+def _tells_little(guard: GuardFact) -> tuple[bool, int]:
+    """What a line of the program asked of a number says more than what the way that was taken then looked at; least says what an
+    operator asked of it."""
+    asked = guard.kind == RELATION and guard.span is not None
+    plain = guard.kind in PLAIN and guard.value != ""
+    return "stride(" in guard.check, 0 if asked else 3 if guard.value in CODE else 1 if plain else 2
 
 
 def _relations(entry: EntryFact) -> list[str]:
@@ -144,7 +153,7 @@ def _telling(guards: Iterable[GuardFact]) -> dict[str, GuardFact]:
     found: dict[str, GuardFact] = {}
     for guard in guards:
         is_torchs_own = guard.expression.startswith("torch.") or guard.value == f"torch.{guard.expression}"
-        if guard.kind in PLAIN and guard.value and not is_torchs_own:
+        if guard.kind in PLAIN and guard.value and guard.value not in CODE and not is_torchs_own:
             known = found.get(guard.expression)
             if known is None or PLAIN.index(guard.kind) < PLAIN.index(known.kind):
                 found[guard.expression] = guard

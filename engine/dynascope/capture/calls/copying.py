@@ -12,6 +12,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.expressions import callee
 from dynascope.capture.protocols import attributes, gradients
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_like_plain, lookup
 from dynascope.capture.reasons import ForeignCall
@@ -27,12 +28,12 @@ def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of an object with a dictionary: its class, and what is in the dictionary, or what its `__getstate__` gives."""
     value = machine.realize(arguments[0])
     if len(arguments) != 2 or machine.object_of(arguments[1]) < 2 or not isinstance(value, InstanceValue):
-        raise cannot()
+        raise cannot(machine)
     own = lookup(value.cls, "__reduce__")
     if has_python_method(value.cls, "__reduce__"):
         return machine.call_now(attributes.special(machine, value, "__reduce__"), [])
     if own is not object.__reduce__ or not is_plain(value):
-        raise cannot()
+        raise cannot(machine)
     if has_python_method(value.cls, "__getstate__"):
         content = machine.call_now(attributes.special(machine, value, "__getstate__"), [])
     else:
@@ -54,16 +55,16 @@ def deepcopy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
     tensor, *others = map(machine.realize, arguments)
     memo = others[0] if len(others) == 1 else None
     if keywords or not isinstance(tensor, TensorValue) or not isinstance(memo, DictValue) or machine.frames[-1].globals is not vars(copy):
-        raise cannot()
+        raise cannot(machine)
     storage = tensor.example.untyped_storage()._cdata
     if any(each.example.untyped_storage()._cdata == storage for each in tensors_in(item for _, item in memo.items.values())):
-        raise cannot()
+        raise cannot(machine)
     if tensor.example.is_leaf and not is_none(machine.realize(gradients.read(machine, tensor))):
-        raise Break(ForeignCall("copy", "its gradient is copied with it"))
+        raise Break(ForeignCall(callee(machine.expression()) or "copy", "its gradient is copied with it"))
     return apply_method(machine, torch.Tensor.__deepcopy__, [tensor, DictValue({})], {})
 
 
-def cannot() -> Break:
-    return Break(ForeignCall("copy", "what the object is made of is known to C code alone"))
+def cannot(machine: Machine) -> Break:
+    return Break(ForeignCall(callee(machine.expression()) or "copy", "what the object is made of is known to C code alone"))
 
 

@@ -42,7 +42,15 @@ from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import of_constant, special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
-from dynascope.capture.reasons import DebuggerCall, ForeignCall, ForeignValue, ProgramRaises, TextOfTensor, is_report
+from dynascope.capture.reasons import (
+    DebuggerCall,
+    ForeignCall,
+    ForeignValue,
+    ProgramRaises,
+    ReportingCall,
+    TextOfTensor,
+    is_report,
+)
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
@@ -379,14 +387,18 @@ def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
     return ConstantValue(result)
 
 
+REPORTING = ("logging", "warnings")
+"""Modules whose functions report, by whatever name a logger is called."""
+
+
 def foreign(machine: Machine, thing: Any) -> ForeignCall:
     """The reason for a call that a graph cannot hold, in the user's words where the source can be read."""
     name = name_of(thing)
     called = callee(machine.expression()) or name
     if is_own(machine.frames[-1].globals):
         return ForeignCall(called)
-    if is_report(called):
-        return ForeignCall(called, "it reports while the function runs")
+    if is_report(called) or machine.frames[-1].globals.get("__name__") in REPORTING:
+        return ReportingCall(called)
     return ForeignCall(called, f"it calls `{name}`, which is not a PyTorch operation and has no Python code to read")
 
 
