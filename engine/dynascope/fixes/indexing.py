@@ -94,19 +94,6 @@ def written_under_mask(site: Site) -> Fix | None:
     return None
 
 
-def written_at_one_place(site: Site) -> Fix | None:
-    """`table[i, j] += 1` with tensors that say the place: as tensors of one element they are places to write to, and no numbers."""
-    source, node = site.source, site.node
-    statement = source.statement(node)
-    if not isinstance(statement, ast.AugAssign) or statement.target is not node or not isinstance(node, ast.Subscript):
-        return None
-    places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if any(isinstance(place, ast.Slice | ast.Starred) for place in places):
-        return None
-    edits = [source.replaced(each, f"{source.operand(each)}.reshape(1)") for each in places if not isinstance(each, ast.Constant)]
-    return Fix("Write at a place of one element", tuple(edits)) if len(edits) > 1 or len(places) == 1 else None
-
-
 def _selected(site: Site) -> tuple[ast.expr, ast.expr] | None:
     node, (torch, _) = site.node, site.source.torch
     if (

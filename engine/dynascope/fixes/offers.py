@@ -61,7 +61,6 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-value": (
         *TOLD,
         *NUMBERS,
-        indexing.written_at_one_place,
         number_results.computed_by_tensors,
         *NUMPY,
         shortcuts.unguarded,
