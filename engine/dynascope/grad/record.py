@@ -87,6 +87,8 @@ class Recorder(TorchDispatchMode):
         """Inputs that share a storage with others, and so perhaps a version: number, stand-in, version at the start."""
         self.first_kept: dict[int, Writes] = {}
         """By storage, how often those had been written when autograd first kept something of it."""
+        self.held: list[torch.Tensor] = []
+        """What contexts of custom functions keep as attributes: their backward passes read it as it is then."""
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: autocast.Copies = {}
