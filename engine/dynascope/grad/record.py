@@ -23,7 +23,7 @@ from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
-from dynascope.grad.operators import Traits, traits, with_known_dimensions
+from dynascope.grad.operators import Traits, has_no_such_dimension, traits, with_known_dimensions
 from dynascope.grad.reasons import (
     AutocastActive,
     DataDependentResult,
@@ -199,6 +199,8 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
+            if has_no_such_dimension(func, concrete[0]):
+                raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
             result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)
