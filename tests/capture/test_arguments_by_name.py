@@ -55,3 +55,23 @@ def test_what_tensors_have_no_method_for(operation):
 
     ours = dynascope.compile(caught, backend="eager")(X)
     assert str(ours) == str(caught(X))
+
+
+def given(**named):
+    return named
+
+
+NO_MAPPINGS = {"list": [], "tuple": (), "text": "", "set": set(), "tensor": torch.ones(0), "generator": (each for each in ())}
+
+
+@pytest.mark.parametrize("name", NO_MAPPINGS)
+@pytest.mark.parametrize("operation", [lambda it: given(**it), lambda it: {**it}, lambda it: dict(a=1, **it)])
+def test_what_is_no_mapping_is_refused_though_nothing_is_in_it(name, operation):
+    def caught(it):
+        try:
+            return operation(it)
+        except TypeError as error:
+            return str(error)
+
+    with dynascope.expected("foreign-value", required=False):
+        assert dynascope.compile(caught, backend="eager")(NO_MAPPINGS[name]) == caught(NO_MAPPINGS[name])
