@@ -210,12 +210,13 @@ def needed(nodes: Iterable[fx.Node], order: Sequence[fx.Node]) -> Iterator[fx.No
 
 def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
     """Makes the part's graph. False where a size is written in a number that the graph does not have."""
+    is_known = True
     for node in part.inputs[:]:
         for extent in (*node.meta.get("sizes", ()), *node.meta.get("strides", ())):
             for root in roots_of([extent]) if isinstance(extent, Size) else ():
                 if (given := roots.get(of_root(root))) is None:
-                    return False
-                if given not in part.inputs:
+                    is_known = False
+                elif given not in part.inputs:
                     part.inputs.append(given)
     graph = fx.Graph()
     part.copies, results = {}, set(results_of(whole))
@@ -237,7 +238,7 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
     ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
     graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
     part.graph = fx.GraphModule(whole, graph)
-    return True
+    return is_known
 
 
 def is_differentiated(node: fx.Node, part: Part, results: set[fx.Node]) -> bool:

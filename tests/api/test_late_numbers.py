@@ -642,3 +642,13 @@ def test_a_number_beside_a_mask_that_is_out_of_range():
         with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
             compiled(torch.ones(0, 1, 1), torch.ones(1, 1) > 0)
     assert compiled(torch.ones(1, 1, 1), torch.ones(1, 1) > 0).tolist() == [1.0]
+
+
+def test_how_many_there_are_is_counted_by_what_nobody_reads():
+    def mean(x):
+        torch.argwhere(x > 0.37)
+        return x[x > 0.37].sum() / max((x > 0.37).sum().item(), 1)
+
+    compiled = dynascope.compile(mean, fullgraph=True)
+    for x in (torch.tensor([1.0, 0.0, 2.0, 3.0]), torch.zeros(4), torch.tensor([0.0, 4.0, 0.0, 0.0])):
+        torch.testing.assert_close(compiled(x), mean(x))

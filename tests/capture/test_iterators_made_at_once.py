@@ -72,3 +72,34 @@ def test_it_asks_when_python_asks(name):
         assert len(mine[1]) == len(theirs[1]), kind
         if name != "groupby":
             assert mine[1] == theirs[1], kind
+
+
+BACKWARDS = {
+    "keys": lambda: reversed({"a": 1, "b": 2}),
+    "values": lambda: reversed({"a": X, "b": X * 2}.values()),
+    "items": lambda: reversed({"a": 1, "b": 2}.items()),
+    "ordered keys": lambda: reversed(collections.OrderedDict(a=1, b=2)),
+}
+
+
+def test_views_of_an_ordered_dictionary_are_of_their_own_classes():
+    def f():
+        ordered = collections.OrderedDict(a=1)
+        views = ordered.keys(), ordered.values(), ordered.items()
+        return [(type(view), type(reversed(view)), isinstance(view, type({}.keys()))) for view in views]
+
+    assert dynascope.compile(f, backend="eager", fullgraph=True)() == f()
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_dictionary_backwards_is_an_iterator_of_its_own_class(name, taken):
+    def f():
+        iterator = BACKWARDS[name]()
+        for _ in range(taken):
+            next(iterator)
+        return iterator
+
+    ours, theirs = dynascope.compile(f, backend="eager", fullgraph=True)(), f()
+    assert type(ours) is type(theirs)
+    assert str(list(ours)) == str(list(theirs))

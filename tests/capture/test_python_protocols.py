@@ -709,3 +709,16 @@ def test_places_in_sorted_lists():
     for n in (1, 2, 3, 5, 6):
         ours, theirs = call(torch.ones(2), n), program(torch.ones(2), n)
         assert torch.equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+
+
+def test_what_views_of_dictionaries_equal():
+    def f():
+        keys, values, items = {"a": 1}.keys(), {"a": 1}.values(), {"a": 1}.items()
+        return (
+            (keys == 1, keys != 1, keys in [1, keys], keys == {"a"}, frozenset({"a"}) == keys, keys == ["a"], keys == {"a": 1}),
+            (values == values, values == {"a": 1}.values(), values != {"a": 1}.values(), {"a": 1}.values() in [values], values == [1]),
+            (items == 5, items == {("a", 1)}, items == {"a": 1.0}.items(), items == {"a": 2}.items(), keys == items),
+            {"a": [1]}.items() == {"a": [1]}.items(),
+        )
+
+    assert compiled(f)() == f()

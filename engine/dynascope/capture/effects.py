@@ -226,7 +226,13 @@ def write_set(rebuilder: Rebuilder, value: SetValue) -> None:
 
 
 def refill_set(target: set, items: tuple) -> None:
-    target.clear()
+    """What stays is not touched: the order of a set follows from what came and went."""
+    staying = {(type(item), item) for item in items}
+    gone = [item for item in target if (type(item), item) not in staying]
+    if len(gone) == len(target):
+        target.clear()
+    for item in gone:
+        target.discard(item)
     target.update(items)
 
 

@@ -294,8 +294,16 @@ class GraphBuilder:
         for node in reversed(self.graph.nodes):
             tells_sizes = [user for user in node.users if _only_tells_a_size(user)]
             is_unread = len(tells_sizes) == len(node.users) and not _only_tells_a_size(node)
-            if node.op not in ("output", "placeholder") and is_unread and node not in self.kept and may_go(node):
+            if node.op in ("output", "placeholder") or not is_unread or node in self.kept or not may_go(node):
+                continue
+            if not self._are_written_in(node, tells_sizes):
                 self._erase(node)
+
+    def _are_written_in(self, node: fx.Node, tells_sizes: list[fx.Node]) -> bool:
+        """Whether sizes of another result are told by this one: how many are true in a mask is counted once."""
+        told = {str(user.meta["size"]) for user in _with_users(tells_sizes) if "size" in user.meta}
+        named = (other.meta["late_result"].names for other in self.graph.nodes if other is not node and "late_result" in other.meta)
+        return bool(told) and any(not told.isdisjoint(names) for names in named)
 
     def _erase(self, node: fx.Node) -> None:
         for user in list(node.users):
@@ -319,6 +327,10 @@ class GraphBuilder:
         root = self.graph._root
         for node in reversed(placeholders):
             root.append(node)
+
+
+def _with_users(nodes: list[fx.Node]) -> list[fx.Node]:
+    return [*nodes, *(each for node in nodes for each in _with_users(list(node.users)))]
 
 
 def _only_tells_a_size(node: fx.Node) -> bool:

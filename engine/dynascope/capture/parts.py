@@ -83,6 +83,12 @@ def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
 
 
+def _parts_of_set(value: SetValue) -> Iterable[Value]:
+    if value.recipe is None and len(value.items) > 1:
+        raise Break(UnrebuildableValue(f"{describe(value)} made of one from outside (no guard says its order)"))
+    return value.items.values()
+
+
 def _parts_of_array(value: ArrayValue) -> Iterable[Value]:
     return (value.tensor,) if value.turned is None else (value.turned[0],)
 
@@ -106,7 +112,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ListValue: lambda value: value.items,
     TupleValue: lambda value: value.items,
     DictValue: lambda value: [*itertools.chain(*value.items.values()), value.default_factory],
-    SetValue: lambda value: value.items.values(),
+    SetValue: _parts_of_set,
     SliceValue: lambda value: value.parts,
     DictViewValue: lambda value: (value.dictionary,),
     IteratorValue: _parts_of_iterator,

@@ -101,6 +101,10 @@ AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
     type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
     reversed: lambda items: reversed(tuple(items[::-1])),
+    type(reversed({})): lambda items: reversed(dict.fromkeys(items[::-1])),
+    type(reversed({}.values())): lambda items: reversed(dict(enumerate(items[::-1])).values()),
+    type(reversed({}.items())): lambda items: reversed(dict(items[::-1]).items()),
+    type(iter(collections.OrderedDict())): lambda items: iter(collections.OrderedDict(enumerate(items)).values()),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
     itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
 }

@@ -14,6 +14,7 @@ Values that Python code can change are compared by identity, as their objects ar
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -358,7 +359,8 @@ class DictViewValue(Value):
 
     @property
     def python_type(self) -> type:
-        return type(getattr({}, self.kind)())
+        like = collections.OrderedDict() if issubclass(self.dictionary.cls, collections.OrderedDict) else {}
+        return type(getattr(like, self.kind)())
 
     def elements(self) -> list[Value]:
         return [self.element(key) for key in self.dictionary.items]

@@ -102,6 +102,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *_tuple_source("ctx.versions", [f"inputs[{i}]._version" for i, _ in keeping.tensors]),
         *_tuple_source("ctx.values", [f"inputs[{i}]" for i in keeping.values]),
         *_tuple_source("ctx.watched", _watched_sources(pair)),
+        *_tuple_source("ctx.held", [f"(ref(o{i}), o{i}._version)" for i in _held_results(pair)]),
         *([f"        ctx.mark_non_differentiable({', '.join(f'o{i}' for i in plain)})"] if plain else []),
         "        ctx.set_materialize_grads(False)",
         f"        return ({''.join(f'o{i}, ' for i in range(count))})",
@@ -164,6 +165,10 @@ def _mark(pair: GradPair) -> str:
     return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
 
 
+def _held_results(pair: GradPair) -> list[int]:
+    return [saved.origin.index for saved in pair.saved if saved.is_held and isinstance(saved.origin, Computed)]
+
+
 def _watched_sources(pair: GradPair) -> list[str]:
     sources = []
     for position, watched in enumerate(pair.watched):
@@ -205,12 +210,13 @@ def _results_counted(pair: GradPair, name: str) -> list[str]:
 
 
 def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> str:
-    """A saved value that shares memory with an output shares its version counter too, as in eager."""
+    """A saved value that shares memory with an output shares its version counter too, as in eager. By `.data` writes are not counted."""
+    data = ".data" if saved.is_held else ""
     if isinstance(saved.origin, InputItself):
-        return f"inputs[{saved.origin.index}]"
+        return f"inputs[{saved.origin.index}]{data}"
     index = saved.origin.index
     if index < pair.visible_count:
-        return f"o{index}"
+        return f"o{index}{data}"
     root = root_of(_output_nodes(pair)[index])
     sharing = next(
         (i for i, node in enumerate(_output_nodes(pair)[: pair.visible_count]) if root_of(node) is root), None

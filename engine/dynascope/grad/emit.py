@@ -99,16 +99,23 @@ def _place_saved(
         number = input_numbers.get(id(value))
         origin: Computed | InputItself
         result = output_numbers.get(id(value)) if number is None else None
-        if number is not None and (layout is None or number in safe):
+        is_held = _is_held(number, result, results)
+        if number is not None and (layout is None or number in safe or is_held):
             origin = InputItself(number)
-        elif result is not None and (layout is None or result in results.kept_outputs):
+        elif result is not None and (layout is None or result in results.kept_outputs or is_held):
             origin = Computed(result)
         else:
             origin = Computed(visible_count + len(extra))
             extra.append(forward.node(value) if number is None and result is None else forward.copy(value))
         place = (None, number) if number is not None else (step_numbers[id(value.step)], value.index)
-        saved.append(Saved(origin, name, layout, *place))
+        saved.append(Saved(origin, name, layout, *place, is_held))
     return saved, extra
+
+
+def _is_held(number: int | None, result: int | None, results: Results) -> bool:
+    if number is not None:
+        return number in results.held_inputs - results.kept_inputs
+    return result in results.held_outputs and result not in results.kept_outputs
 
 
 def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:

@@ -122,11 +122,18 @@ def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: R
     if node.op == "call_method":
         return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
     if isinstance(node.target, CustomFunction):
-        return node.target.applied(lambda graph, inputs: _run_inside(graph, inputs, recorder), arguments)
+        return node.target.applied(lambda graph, inputs: _run_pass(node.target, graph, inputs, recorder), arguments)
     if isinstance(node.target, Transformed):
         with without_saved_tensors_hooks():  # transforms take none
             return node.target(*arguments)
     return node.target(*arguments, **keywords)
+
+
+def _run_pass(custom: CustomFunction, graph: fx.GraphModule, inputs: Sequence[Any], recorder: Recorder) -> Any:
+    made = _run_inside(graph, inputs, recorder)
+    if graph is custom.forward:
+        recorder.held += [each for each in made[custom.count + custom.saved :] if isinstance(each, torch.Tensor)]
+    return made
 
 
 def _run_inside(graph: fx.GraphModule, inputs: Sequence[Any], recorder: Recorder) -> Any:

@@ -82,6 +82,24 @@ def dimension_places(operator: Any) -> tuple[int | str, ...]:
     return tuple(places)
 
 
+def has_no_such_dimension(operator: Any, arguments: Any) -> bool:
+    """Whether the first operand has not the dimension that is given: not every meta kernel looks (`_softmax`)."""
+    if not arguments or not isinstance(arguments[0], torch.Tensor):
+        return False
+    rank = max(arguments[0].dim(), 1)
+    given = (arguments[at] for at in _places_of_one_dimension(operator) if at < len(arguments))
+    return any(type(each) is int and not -rank <= each < rank for each in given)
+
+
+@functools.cache
+def _places_of_one_dimension(operator: Any) -> tuple[int, ...]:
+    """None where the first operand is a gradient, of what had it."""
+    arguments = operator._schema.arguments
+    if arguments[0].name != "self":
+        return ()
+    return tuple(at for at, each in enumerate(arguments) if each.name == "dim" and str(each.real_type) == "int")
+
+
 def with_known_dimensions(operator: Any, arguments: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A dimension says what is computed, a size only how much of it: numbers that vary are what they are now there, and that is
     relied on."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dynascope.grad.held import describe_held
 from dynascope.grad.numbers import number_of
 from dynascope.grad.pair import Computed, Constant, Expression, InputItself, Output, OutputOf, ViewOf
 from dynascope.grad.reasons import (
@@ -71,6 +72,9 @@ class Results:
     """Inputs of which a view became another view of itself: that counts as a write, once for each time that they are named."""
     versions: dict[int, int] = field(default_factory=dict)
     """How often forward outputs were written, of those that were."""
+    held_inputs: set[int] = field(default_factory=set)
+    held_outputs: set[int] = field(default_factory=set)
+    """What contexts keep as attributes and autograd does not: nobody looks whether it was changed."""
     writes_when_kept: dict[int, Writes] = field(default_factory=dict)
     """Of kept inputs that share a storage with others: how often these had been written when eager first kept them."""
 
@@ -121,6 +125,7 @@ def describe_results(
         results.outputs.append(described.describe(position, output))
     _describe_mutations(recorder, names, handles, before, results, overlap)
     results.kept_inputs = {i for i, h in enumerate(handles) if isinstance(h, torch.Tensor) and recorder.is_kept(h)}
+    describe_held(recorder, results, names, outputs)
     results.writes_when_kept = {i: recorder.writes_when_kept(handles[i]) for i in results.kept_inputs}
     return results
 

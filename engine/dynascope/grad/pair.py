@@ -99,6 +99,8 @@ class Saved:
     """None for a Python number."""
     step: int | None
     index: int
+    is_held: bool = field(default=False, repr=False)
+    """Whether what is kept is the memory alone: the backward pass reads what it holds then, whoever wrote to it."""
 
 
 @dataclass(frozen=True, slots=True)

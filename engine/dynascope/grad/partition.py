@@ -67,7 +67,8 @@ def partition(
     border = _read_by_backward(backward, tangents, gradients)
     saved: list[Any] = border
     if options.saving == "minimum-cut":
-        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward))
+        forced = {id(results.computed[number]) for number in results.held_outputs}
+        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward), forced)
     again = _with_recomputation(backward, gradients, saved)
     numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
     return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
@@ -123,7 +124,10 @@ def _cost(value: Value | Number, alive: set[int], residence: Residence) -> int |
     return value.layout.byte_count + writing + 2
 
 
-def _minimum_cut(border: list[Value | Number], alive: set[int], residence: Residence) -> list[Value | Number]:
+def _minimum_cut(
+    border: list[Value | Number], alive: set[int], residence: Residence, forced: set[int]
+) -> list[Value | Number]:
+    """Those `forced` are read where they lie: what they hold may be another thing by then."""
     network = FlowNetwork()
     values: dict[int, Value | Number] = {}
     for value in border:
@@ -134,7 +138,7 @@ def _minimum_cut(border: list[Value | Number], alive: set[int], residence: Resid
         if id(value) in values:
             continue
         values[id(value)] = value
-        again = _can_run_again(value) and id(value) not in residence.streams
+        again = _can_run_again(value) and id(value) not in residence.streams and id(value) not in forced
         cost = _cost(value, alive, residence)
         network.add_edge((id(value), "in"), (id(value), "out"), cost if cost is not None or again else _bytes(value))
         if not again:

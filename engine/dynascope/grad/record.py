@@ -23,7 +23,7 @@ from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
-from dynascope.grad.operators import Traits, traits, with_known_dimensions
+from dynascope.grad.operators import Traits, has_no_such_dimension, traits, with_known_dimensions
 from dynascope.grad.reasons import (
     AutocastActive,
     DataDependentResult,
@@ -87,6 +87,8 @@ class Recorder(TorchDispatchMode):
         """Inputs that share a storage with others, and so perhaps a version: number, stand-in, version at the start."""
         self.first_kept: dict[int, Writes] = {}
         """By storage, how often those had been written when autograd first kept something of it."""
+        self.held: list[torch.Tensor] = []
+        """What contexts of custom functions keep as attributes: their backward passes read it as it is then."""
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: autocast.Copies = {}
@@ -197,6 +199,8 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
+            if has_no_such_dimension(func, concrete[0]):
+                raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
             result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)

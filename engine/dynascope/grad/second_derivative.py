@@ -62,7 +62,7 @@ weakly = weakref.ref
 
 def plan_keeping(pair: GradPair) -> Keeping:
     assert pair.program is not None
-    saved = {s.origin.index for s in pair.saved if isinstance(s.origin, InputItself)}
+    saved = {s.origin.index for s in pair.saved if isinstance(s.origin, InputItself) and not s.is_held}
     tensors, values = [], []
     for index, facts in enumerate(pair.program.inputs):
         if not isinstance(facts, InputFacts) or not facts.counts_versions:
@@ -126,6 +126,9 @@ def differentiate_again(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[
     assert program is not None
     if keeping.obstacle:
         raise _refusal(pair, keeping.obstacle)
+    held = ((reference(), version) for reference, version in getattr(ctx, "held", ()))
+    if any(result is not None and result._version != version for result, version in held):
+        raise _refusal(pair, "a result that a custom function keeps as an attribute was changed in place since")
     mutated = {mutation.input for mutation in pair.mutations}
     inputs = _inputs(pair, keeping, ctx, saved, mutated)
     with torch._C.DisableTorchFunction(), program.state():
@@ -153,7 +156,7 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
     """The region's inputs. Raises RuntimeError where one is gone, or does not hold any more what it held."""
     inputs: list[Any] = [None] * pair.input_count
     for place, value in zip(pair.saved, saved, strict=True):
-        if isinstance(place.origin, InputItself):
+        if isinstance(place.origin, InputItself) and not place.is_held:
             if value is None:
                 name = pair.program.names[place.origin.index]  # type: ignore[union-attr]
                 raise _refusal(pair, f"its input `{name}` is gone since an earlier backward pass")

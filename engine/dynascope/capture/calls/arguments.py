@@ -12,5 +12,10 @@ def argument(arguments: Arguments, keywords: Keywords, at: int, name: str, defau
     return arguments[at] if len(arguments) > at else keywords.get(name, default)
 
 
+def in_order(arguments: Arguments, keywords: Keywords, *names: str) -> Arguments:
+    """All by position, of a function whose parameters are called so."""
+    return [*arguments, *(keywords[name] for name in names[len(arguments) :] if name in keywords)]
+
+
 def is_none(value: Value) -> bool:
     return isinstance(value, ConstantValue) and value.value is None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents
-from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.arguments import Arguments, Keywords, in_order, is_none
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.protocols import items, operators
@@ -77,7 +77,7 @@ def cell_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 
 @meaning(typing.cast)
 def cast_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return arguments[1]
+    return in_order(arguments, keywords, "typ", "val")[1]
 
 
 def _getter(cls: type, python: Any) -> None:

@@ -98,7 +98,7 @@ ITERATOR_CLASSES |= {
     itertools.repeat,
     itertools.zip_longest,
 }
-ITERATOR_CLASSES |= {type(reversed(each)) for each in ([], (), {}, {}.values(), {}.items())}
+ITERATOR_CLASSES |= {type(reversed(each)) for each in ([], (), {}, {}.values(), {}.items(), collections.OrderedDict())}
 
 
 @meaning(*(cls.__next__ for cls in ITERATOR_CLASSES))
@@ -195,8 +195,11 @@ def is_sequence_of_its_own(cls: type) -> bool:
 def reversed_class(value: Value) -> type:
     if isinstance(value, ConstantValue):
         return type(reversed(value.value))
-    kinds = {ListValue: [], TupleValue: (), DictViewValue: {}.items()}
-    return type(reversed(kinds.get(type(value), {})))
+    if isinstance(value, (DictValue, DictViewValue)):
+        dictionary = value.dictionary if isinstance(value, DictViewValue) else value
+        like = collections.OrderedDict() if issubclass(dictionary.cls, collections.OrderedDict) else {}
+        return type(reversed(getattr(like, value.kind)() if isinstance(value, DictViewValue) else like))
+    return type(reversed([] if isinstance(value, ListValue) else ()))
 
 
 @meaning(itertools.count)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import known_tensors, late_numbers
-from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.pure import compute, value_of
+from dynascope.capture.calls.arguments import Arguments, Keywords, in_order
+from dynascope.capture.calls.pure import compute, fails_like, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
@@ -165,11 +165,9 @@ def abs_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(round)
 def round_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    if isinstance(machine.realize(arguments[0]), TensorValue):
-        from dynascope.capture.calls.tensors import apply_function
-
-        named = {"decimals": arguments[1]} if len(arguments) > 1 else {}
-        return apply_function(machine, torch.round, arguments[:1], named)
+    arguments = in_order(arguments, keywords, "number", "ndigits")
+    if isinstance(machine.realize(arguments[0]), TensorValue):  # torch gives it no meaning
+        raise fails_like(machine, round, *arguments)
     return by_operator(machine, round, torch.round, "__round__", arguments)
 
 
@@ -188,10 +186,10 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
 
 @meaning(pow)
 def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    if len(arguments) == 2 and not keywords:
+    arguments = in_order(arguments, keywords, "base", "exp", "mod")
+    if len(arguments) == 2:
         return operators.binary(machine, "**", machine.realize(arguments[0]), machine.realize(arguments[1]))
-    named = {name: machine.object_of(value) for name, value in keywords.items()}
-    return compute(machine, pow, tuple(machine.object_of(each) for each in arguments), named)
+    return compute(machine, pow, tuple(machine.object_of(each) for each in arguments))
 
 
 @meaning(divmod)
@@ -202,5 +200,7 @@ def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
         return value_of(compute(machine, divmod, known).value)
     if InstanceValue in (type(left), type(right)):
         return operators.by_methods(machine, operators.DIVMOD, left, right)
+    if TensorValue in (type(left), type(right)):
+        raise fails_like(machine, divmod, left, right)
     parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
     return TupleValue(tuple(parts))

@@ -49,6 +49,7 @@ _PYTHON_NAMES = {
     "rshift": "__rshift__",
 }
 """Functions of the module `operator` under torch's names for them."""
+_OF_BITS = frozenset(f"__{way}{each}__" for each in ("and", "or", "xor", "lshift", "rshift") for way in ("", "i", "r"))
 _ACROSS_DEVICES = """
     copy_ to type_as getitem setitem __getitem__ __setitem__ index_put index_put_ fill_ index_fill index_fill_
     _pack_padded_sequence tensor_split lstm gru rnn_tanh rnn_relu
@@ -107,7 +108,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     if (
         not tensors
         or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
-        or (lower is None and _are_usual(tensors, arguments, device) and not _takes_no_floats(target))
+        or (lower is None and _are_usual(tensors, arguments, keywords, device) and not _takes_no_floats(target))
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
@@ -197,7 +198,9 @@ def _overloads(target: Callable) -> list[torch._ops.OpOverload]:
 def _takes_no_floats(target: Callable) -> bool:
     """Whether an operand is of integers, or of truth values."""
     name = getattr(_operator(target), "__name__", "")
-    if name.startswith("bitwise_") or name in ("__lshift__", "__rshift__", "gcd", "lcm"):
+    if name.startswith("bitwise_") or name in ("gcd", "lcm"):
+        return True
+    if name in _OF_BITS:
         return True
     return any(
         argument.name in _PLACES and "Tensor" in str(argument.type)
@@ -206,11 +209,14 @@ def _takes_no_floats(target: Callable) -> bool:
     )
 
 
-def _are_usual(tensors: list[torch.Tensor], arguments: tuple, device: torch.device) -> bool:
+def _are_usual(tensors: list[torch.Tensor], arguments: tuple, keywords: dict[str, Any], device: torch.device) -> bool:
+    """Floats of one type, and no other type that is given for the result."""
     dtype = tensors[0].dtype
     usual = (dtype in (torch.float32, torch.float64) if device.type == "cpu" else dtype.is_floating_point) and all(
         tensor.dtype == dtype for tensor in tensors
     )
+    asked_for = (each for each in (*arguments, *keywords.values()) if isinstance(each, torch.dtype))
+    usual = usual and all(each.is_floating_point for each in asked_for)
     return usual and not any(type(argument) in (bool, complex) for argument in arguments)
 
 

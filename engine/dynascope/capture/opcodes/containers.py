@@ -17,6 +17,7 @@ from dynascope.capture.values import (
     NONE,
     ConstantValue,
     DictValue,
+    InstanceValue,
     ListValue,
     SetValue,
     SliceValue,
@@ -123,8 +124,10 @@ def set_update(machine: Machine, frame: Frame, instruction: Instruction) -> None
 
 @operation("DICT_UPDATE", "DICT_MERGE")
 def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    source = frame.pop()
+    source = machine.realize(frame.pop())
     target = container_below(machine, frame, instruction)
+    if not isinstance(source, (DictValue, InstanceValue)) and not hasattr(source.python_type, "keys"):
+        raise Break(ProgramRaises("TypeError", machine.expression()))  # also where nothing is in it
     for key, value in items.pairs(machine, source):
         if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
             raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.object_of(key)!r}")

@@ -409,22 +409,32 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
             and all(are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True))
         )
     if isinstance(left, DictValue) and isinstance(right, DictValue):
-        return left.items.keys() == right.items.keys() and all(
-            are_equal(machine, item, right.items[key][1]) for key, (_, item) in left.items.items()
-        )
+        return hold_equal(machine, left, right)
+    if (views := [each for each in (left, right) if isinstance(each, DictViewValue)]) and InstanceValue not in map(type, (left, right)):
+        kinds = [view.kind for view in views]
+        if "values" in kinds:  # which equal nothing but themselves
+            return False
+        if kinds == ["items", "items"]:  # values need no hash
+            return hold_equal(machine, views[0].dictionary, views[1].dictionary)
     if isinstance(left, (SetValue, DictViewValue)) and isinstance(right, (SetValue, DictViewValue)):
         return key_set(machine, left) == key_set(machine, right)
     if isinstance(left, SliceValue) and isinstance(right, SliceValue):
         return all(are_equal(machine, a, b) for a, b in zip(left.parts, right.parts, strict=True))
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return is_same(machine, left.function, right.function) and is_same(machine, left.instance, right.instance)
-    containers = (ListValue, TupleValue, DictValue, SetValue, SliceValue, FunctionValue, MethodValue)
+    containers = (ListValue, TupleValue, DictValue, DictViewValue, SetValue, SliceValue, FunctionValue, MethodValue)
     containers += (IteratorValue, GeneratorValue, ZipValue, CountValue)  # which equal nothing but themselves
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):
         return False
     return truth(machine, machine.finish(compare(machine, "==", left, right)))
+
+
+def hold_equal(machine: Machine, left: DictValue, right: DictValue) -> bool:
+    return left.items.keys() == right.items.keys() and all(
+        are_equal(machine, item, right.items[key][1]) for key, (_, item) in left.items.items()
+    )
 
 
 def key_set(machine: Machine, value: Value) -> set:

@@ -1,0 +1,70 @@
+"""Sets that come from outside: the order of what is made of them follows from how they came to be, which no guard says."""
+
+import collections
+import random
+
+import dynascope
+import pytest
+import torch
+
+X = torch.ones(2)
+
+
+def less(s, x):
+    return list(s - {3}), x * 2
+
+
+def more(s, x):
+    return list(s | {3, 200}), x * 2
+
+
+def returned(s, x):
+    more = s.copy()
+    more.add(4)
+    return more, frozenset(s) ^ {5, 6}, x * 2
+
+
+def written(s, x):
+    s.discard(33)
+    s.add(7)
+    s -= {65, 129}
+    s.add(1001)
+    return x * len(s)
+
+
+def kept(s, x):
+    s &= {33, 1, 65, 129, 257}
+    return s, x * 2
+
+
+def less_than_in_a_dictionary(s, x):
+    return list(s.difference(collections.OrderedDict.fromkeys([3, 1, 2, *range(100, 120)]))), x * 2
+
+
+def a_set(seed):
+    numbers, made = random.Random(seed), {1, 33, 65, 129}
+    for _ in range(numbers.randrange(3, 60)):
+        if numbers.random() < 0.7:
+            made.add(numbers.randrange(300))
+        else:
+            made.discard(numbers.choice([*made]))
+    return made
+
+
+def in_order(result, given):
+    things = [*result, given] if isinstance(result, tuple) else [result, given]
+    return [each.tolist() if isinstance(each, torch.Tensor) else list(each) for each in things]
+
+
+PROGRAMS = [less, more, returned, kept, less_than_in_a_dictionary]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("program", [*PROGRAMS, written], ids=lambda each: each.__name__)
+def test_the_order_is_pythons(program, seed):
+    theirs, ours = a_set(seed), a_set(seed)
+    expected = program(theirs, X)
+    codes = ("foreign-value", "unrebuildable-value", "foreign-call") if program is not written else ()
+    with dynascope.expected(*codes, required=False):
+        result = dynascope.compile(program, backend="eager")(ours, X)
+    assert in_order(result, ours) == in_order(expected, theirs)
