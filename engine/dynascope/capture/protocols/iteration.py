@@ -123,7 +123,7 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
     """The order of a set that was made here is asked of one of Python's that came to be in the same way. Where none is known,
     that of numbers is taken for the order of a set to which they came one by one; others hash in a way of the process's own. How a set
-came to be that is made of one from outside is not known."""
+    came to be that is made of one from outside is not known."""
     told = value.told_order()
     if told is not None:
         return [value.items[key] for key in told]
