@@ -12,6 +12,7 @@ Kernels: one warm call of each case of `cpu_kernels.py`, static / symbolic, at t
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import statistics
 import sys
@@ -35,8 +36,10 @@ SHAPES = [*((4, length) for length in (7, 8, 9, 16, 33, 64)), *((batch, 16) for 
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Sizes that vary, beside static ones and torch.compile; writes RESULTS.md.")
+    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []], help=", ".join(PARTS))
     torch.set_num_threads(1)
-    for part in sys.argv[1:] or PARTS:
+    for part in parser.parse_args().parts or PARTS:
         PARTS[part]()
 
 

@@ -24,7 +24,7 @@ from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.options import Level
 from dynascope.grad.pair import InputItself
-from dynascope.grad.reasons import OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
+from dynascope.grad.reasons import LateNumberNeeded, OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
 from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
     Part,
@@ -260,7 +260,6 @@ def _compile_kernels(
     clock: StageClock,
     shown: Collection[fx.Node] | None,
 ) -> CompiledGraph:
-    late = frozenset(name for node in part.inputs if "late" in node.meta and "size" in node.meta for name in part.roots)
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
     if unknown and shown is None:
         # What lies otherwise than densely is not described at other sizes: the parts are those of these sizes.
@@ -278,9 +277,7 @@ def _compile_kernels(
         of_inputs, order = [part.inputs[at] for at in needed.positions], list(examples)
         if of_inputs and all(node in examples for node in of_inputs):
             raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
-        first = part.nodes[0]
-        note = _explained(VaryingNumberNeeded(first.name, late), first)
-        return CompiledGraph(part.graph.forward, part.graph, notes=(note,))
+        return CompiledGraph(part.graph.forward, part.graph, notes=(_explained(LateNumberNeeded(), part.nodes[0]),))
 
 
 def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:

@@ -32,6 +32,19 @@ class VaryingNumberNeeded(Reason):
 
 
 @dataclass(frozen=True)
+class LateNumberNeeded(Reason):
+    """A part of a graph needs a number that only the run knows: where it writes, or how its tensors lie in memory."""
+
+    code = "varying-number"
+
+    def message(self) -> str:
+        return "What begins here runs operator by operator: a number that is known only when the program runs says where its elements lie."
+
+    def remedy(self) -> str:
+        return "The result is right. For kernels, keep the number in a tensor: `index_put_` and `index_add_` take places as tensors."
+
+
+@dataclass(frozen=True)
 class OperatorFailed(Reason):
     """Shape inference of one operator failed: eager fails too, or torch cannot infer its result without running it."""
 
