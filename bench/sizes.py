@@ -37,9 +37,12 @@ SHAPES = [*((4, length) for length in (7, 8, 9, 16, 33, 64)), *((batch, 16) for 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Sizes that vary, beside static ones and torch.compile; writes RESULTS.md.")
-    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []], help=", ".join(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parts = parser.parse_args().parts or [*PARTS]
+    if unknown := [part for part in parts if part not in PARTS]:
+        parser.error(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
     torch.set_num_threads(1)
-    for part in parser.parse_args().parts or PARTS:
+    for part in parts:
         PARTS[part]()
 
 
