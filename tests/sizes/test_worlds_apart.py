@@ -5,7 +5,8 @@ import math
 
 import pytest
 from dynascope.sizes import Scope, Size, evaluate
-from dynascope.sizes.worlds import COUNT, Worlds, suitable
+from dynascope.sizes.steps import suitable
+from dynascope.sizes.worlds import COUNT, Worlds
 
 NAMES = "abcdefghij"
 

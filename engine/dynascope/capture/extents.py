@@ -23,7 +23,8 @@ from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
 from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_between, keep_dividing
-from dynascope.sizes.worlds import MANY_STEPS, Worlds, suitable
+from dynascope.sizes.steps import suitable
+from dynascope.sizes.worlds import MANY_STEPS, Worlds
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine

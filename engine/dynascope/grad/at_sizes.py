@@ -19,7 +19,8 @@ from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope
 from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_dividing
-from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds, suitable
+from dynascope.sizes.steps import suitable
+from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds
 
 USUAL = 2
 STEPS_OF_A_NODE = 200

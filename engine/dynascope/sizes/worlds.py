@@ -8,7 +8,7 @@ The C++ of torch works with plain numbers. So a program is run once for each wor
 of numbers; `expression` finds what gives that row. All values satisfy every relation relied on so far. The first other one
 lies a multiple of many small numbers away from the hint, so that what divides the hint divides it; the rest do not, because
 rounding to a multiple would not show among numbers that leave one remainder. A program that runs at such sizes alone (a view
-of rows of 8) is asked at those: `steps` says of which number, and then that is relied on (`suitable`). A row that no form gives
+of rows of 8) is asked at those: `steps` says of which number, and then that is relied on (`sizes/steps.py`). A row that no form gives
 is None.
 """
 
@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import chain, combinations, islice, permutations, product
 from operator import eq
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from dynascope.sizes.expression import evaluate
 from dynascope.sizes.reach import lowest
@@ -46,8 +46,6 @@ FEW, FEWEST = 2, -6
 FARTHEST = (6000, 300)
 """How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
 LEAST_FACTOR = 3
-STEPS = (2, 4, 8, 16, 64, 3, 5, 720)
-LONGER_STEPS = (16, 64)
 MANY_STEPS = 720
 MOST_KNOWN = 4096
 FEW_KNOWN, MOST_TRIED = 24, 64
@@ -445,46 +443,11 @@ class Worlds:
             return None
 
 
-Run = TypeVar("Run")
-
-
 def _is_as(size: Size, values: Mapping[str, Any], is_wanted: Callable[[Any], bool]) -> bool:
     try:
         return is_wanted(evaluate(size.expression, values))
     except (ArithmeticError, ValueError):
         return False
-
-
-def suitable(
-    scope: Scope, varied: Sequence[str], ask: Callable[[Worlds], Run | None], of_floats: bool = False
-) -> tuple[Worlds, Run] | None:
-    """Where `ask` has no answer for any sizes: the worlds in which it has one, multiples of a step for as few roots as can be.
-    What they rely on is logged."""
-    asked: list[Worlds] = []
-
-    def answer(steps: dict[str, int]) -> tuple[Worlds, Run] | None:
-        worlds = Worlds(scope, varied, steps, of_floats=of_floats)
-        if not worlds.are_enough:
-            return None
-        asked.append(worlds)
-        found = ask(worlds)
-        return None if found is None else (worlds, found)
-
-    for step in STEPS:
-        best = answer(dict.fromkeys(varied, step))
-        if best is None:
-            continue
-        for name in varied if len(varied) > 1 else ():
-            best = answer({other: number for other, number in best[0].steps.items() if other != name}) or best
-        if len(stepping := best[0].steps) > 1:  # multiples of 8 of two numbers, where multiples of 16 of one will do
-            longer = ({name: each} for name, each in product(stepping, LONGER_STEPS) if each > step)
-            best = next(filter(None, map(answer, longer)), best)
-        worlds, found = best
-        if asked[-1] is not worlds and (found := ask(worlds)) is None:  # what it relied on went with the answer that was none
-            continue
-        worlds.rely_on_steps()
-        return worlds, found
-    return None
 
 
 def _line(worlds: Worlds, row: Row) -> Any:
