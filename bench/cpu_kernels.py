@@ -46,7 +46,7 @@ def main() -> None:
     columns = ["case", "ours, us", "torch.compile, us", "eager, us", "ours / eager", "ours / torch.compile"]
     clock = " (its processor time)" if options.threads == 1 else ""
     note = (
-        f"Threads: {options.threads}{clock}. Ratio: median of rounds (quartiles). "
+        f"Threads: {options.threads}{clock}. Ratio: median of {options.rounds} rounds (quartiles). "
         "With backward: forward and backward in one call."
     )
     write_section("CPU kernels", command(options), columns, rows + geomeans, note)
