@@ -93,7 +93,7 @@ def has_no_such_dimension(operator: Any, arguments: Any) -> bool:
 
 @functools.cache
 def _places_of_one_dimension(operator: Any) -> tuple[int, ...]:
-    """None where the first operand is a gradient, of what had it."""
+    """Where the schema has a dimension of the first operand; nowhere where that is a gradient, of what had the dimension."""
     arguments = operator._schema.arguments
     if arguments[0].name != "self":
         return ()

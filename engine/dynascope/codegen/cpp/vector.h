@@ -73,10 +73,10 @@ INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
 //:
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
 //: turn
-// block[j * N + k] = p[k * stride + j]: n runs of `steps` elements become `steps` vectors of n lanes.
-#define TURNED_BY_ELEMENTS(first) \
-  for (long k = 0; k < n; k++) \
-    for (long j = first; j < steps; j++) block[j * N + k] = p[k * stride + j];
+template <class T> INLINE void turn_elements(T* block, const T* p, long stride) {
+  for (int k = 0; k < N; k++)
+    for (int j = 0; j < 16; j++) block[j * N + k] = p[k * stride + j];
+}
 #if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TURNED_BY_LANES
@@ -118,24 +118,21 @@ template <class V, class T> INLINE void turn_lanes(T* block, const T* p, long st
 #undef ODD4
 #undef EVEN8
 #undef ODD8
-template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
-  long whole = sizeof(T) != 1 && sizeof(T) != 8 && n == N ? steps & -16 : 0;
-  for (long first = 0; first < whole; first += 16) {
-    if constexpr (sizeof(T) == 4) turn_lanes<I32>(block + first * N, p + first, stride);
-    if constexpr (sizeof(T) == 2) turn_lanes<I16>(block + first * N, p + first, stride);
-  }
-  TURNED_BY_ELEMENTS(whole)
-}
-#else
+#endif
+// block[j * N + k] = p[k * stride + j]: n runs of `steps` elements become `steps` vectors of n lanes.
 template <class T> INLINE void turn(T* block, const T* p, long stride, long n, long steps) {
   long whole = n == N ? steps & -16 : 0;
-  for (long first = 0; first < whole; first += 16)
-    for (int k = 0; k < N; k++)
-      for (int j = 0; j < 16; j++) block[(first + j) * N + k] = p[k * stride + first + j];
-  TURNED_BY_ELEMENTS(whole)
-}
+  for (long first = 0; first < whole; first += 16) {
+#if defined(TURNED_BY_LANES) && @N@ == 16
+    if constexpr (sizeof(T) == 4) turn_lanes<I32>(block + first * N, p + first, stride);
+    else if constexpr (sizeof(T) == 2) turn_lanes<I16>(block + first * N, p + first, stride);
+    else
 #endif
-#undef TURNED_BY_ELEMENTS
+      turn_elements(block + first * N, p + first, stride);
+  }
+  for (long k = 0; k < n; k++)
+    for (long j = whole; j < steps; j++) block[j * N + k] = p[k * stride + j];
+}
 //: select / f64 F64
 SELECT(F64, I64)
 //: select / i64 I64
