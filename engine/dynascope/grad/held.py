@@ -24,6 +24,8 @@ WHY = "a custom function keeps it as an attribute, and its backward pass reads w
 
 def describe_held(recorder: Recorder, results: Results, names: Sequence[str], outputs: Sequence[Any]) -> None:
     """Fills in which inputs and which forward outputs are held. Refuses where it lies in memory that is none of these as it is."""
+    if not recorder.held:
+        return
     tensors = ((at, output) for at, output in enumerate(outputs) if isinstance(output, torch.Tensor))
     visible = {id(recorder.memory.cell(output)): f"{at}" for at, output in tensors}
     computed = {id(value): number for number, value in enumerate(results.computed)}
