@@ -79,3 +79,16 @@ def test_elements_between_those_of_an_input_that_is_written(make, of):
             ours, theirs = make(), make()
             assert torch.equal(compiled(ours), program(theirs))
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.compiler
+def test_nothing_is_read_of_what_is_empty():
+    """The strides of an empty tensor span elements that it does not have: eager's own error."""
+
+    def program(x):
+        return x.as_strided((2,), (1,)) * 2
+
+    empty = torch.ones(3, 0).t()
+    for function in (program, dynascope.compile(program)):
+        with dynascope.expected("operator-failed", required=False), pytest.raises(RuntimeError, match="out of bounds for storage"):
+            function(empty)

@@ -1,6 +1,7 @@
 """Triton kernels on the CPU: Triton's own interpreter, with libdevice's functions from torch.
 
-Import this before anything imports triton.
+Import this before anything imports triton. Where there is a GPU, a process that interprets cannot build for it any more, so
+these tests are skipped there unless the process was started to interpret (`TRITON_INTERPRET=1 pytest tests/codegen`).
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import dataclasses
 import os
 
+import pytest
+import torch
+
+if torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("this process builds kernels for its GPU; start one with TRITON_INTERPRET=1", allow_module_level=True)
 os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy  # noqa: E402
-import pytest  # noqa: E402
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 if not triton.knobs.runtime.interpret:
     pytest.skip("triton was imported without its interpreter", allow_module_level=True)
 
-import torch  # noqa: E402
 import triton.language as tl  # noqa: E402
 from dynascope.runtime.cubins import load_text  # noqa: E402
 from dynascope.runtime.cuda_launch import grid_at  # noqa: E402

@@ -6,6 +6,7 @@
 import ast
 import itertools
 import re
+import sys
 import textwrap
 import types
 from pathlib import Path
@@ -456,8 +457,14 @@ def sections():
     return {title: body.strip("\n") for title, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
+WHOLE_STRINGS = ("text of a number that was taken out", "again: one part of an f-string")
+"""CPython 3.11 has no positions within an f-string; later ones name the part."""
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_it_says_what_was_reviewed(case, tmp_path, capsys):
+    if case in WHOLE_STRINGS and sys.version_info >= (3, 12):
+        pytest.skip("reviewed as CPython 3.11 has it")
     torch.manual_seed(0)
     assert said(CASES[case], tmp_path) == sections()[case]
 

@@ -6,6 +6,7 @@ import functools
 
 import pytest
 import torch
+from dynascope.native import toolchain
 from dynascope.native.toolchain import find_compiler
 from dynascope.runtime import cuda_launch, launching
 from dynascope.runtime.cubins import Target
@@ -32,6 +33,7 @@ def test_it_is_built_while_the_program_is_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNASCOPE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cuda_launch, "build_extension", functools.cache(cuda_launch.build_extension.__wrapped__))
     monkeypatch.setattr(cuda_launch, "target_of", lambda device: Target(90))
+    monkeypatch.setattr(toolchain, "_begun", {})  # where there is a GPU, another test may have begun, in a folder of its own
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     launching.begin([torch.device("cuda", 0)])
     built = cuda_launch.build_extension()

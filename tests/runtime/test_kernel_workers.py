@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
+from dynascope.runtime import kernel_workers
 
 ENGINE = Path(__file__).resolve().parent.parent.parent / "engine"
 SET_UP = """
@@ -124,3 +127,18 @@ def test_a_child_has_workers_of_its_own(run):
         print(os.waitpid(child, 0)[1], compiled(4), len(here))
     """)
     assert found == "0 [True] 0"
+
+
+def test_who_waits_is_answered_though_another_gives_up():
+    """A foreman that one thread dismisses still answers the others that have asked it."""
+    ours, theirs = socket.socketpair()
+    foreman = kernel_workers._Foreman(ours)
+    kernel_workers._state.foreman = foreman
+    answered = []
+    waiting = threading.Thread(target=lambda: answered.append(foreman.wait(1, 20)))
+    waiting.start()
+    kernel_workers._dismiss(foreman)
+    assert kernel_workers._state.foreman is None
+    theirs.send(b"1\n")
+    waiting.join()
+    assert answered == [None]

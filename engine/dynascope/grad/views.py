@@ -205,7 +205,7 @@ def _check_within(root_sizes: Sizes, root_strides: Any, sizes: Any, strides: Any
     """The storage may be larger than the tensor that came in, and hold others' elements between its own: what is not its own is unknown
     here, also where the value that it has by now lies densely."""
     reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    extent = sum((size - 1) * stride for size, stride in zip(root_sizes, root_strides, strict=True))
+    extent = sum((size - 1) * stride for size, stride in zip(root_sizes, root_strides, strict=True)) if 0 not in root_sizes else -1
     if 0 not in sizes and (offset < 0 or reach > extent or not is_dense(root_sizes, root_strides)):
         raise DifferentiationRefused(
             OperatorFailed("as_strided", "it reads memory outside of the tensor it starts from")

@@ -102,6 +102,7 @@ class _State:
         self.numbers = itertools.count(1)
 
     def forget(self) -> None:
+        """In a child: nothing of it waits for the parent's foreman, whose end must be seen when the parent ends."""
         if self.foreman is not None:
             self.foreman.connection.close()
             self.foreman = None
@@ -162,16 +163,17 @@ def _foreman(target: Target) -> _Foreman | None:
     """The one that is there, or a new one; None where the system has no forks, or refuses one, and without Triton."""
     with _state.lock:
         if _state.foreman is not None and not _state.foreman.is_there():
-            _state.forget()
+            _state.foreman = None
         if _state.foreman is None:
             _state.foreman = _start(target)
         return _state.foreman
 
 
 def _dismiss(foreman: _Foreman) -> None:
+    """Not closed: another thread may be waiting at it. With the last of them the socket goes, and with it the foreman."""
     with _state.lock:
         if _state.foreman is foreman:
-            _state.forget()
+            _state.foreman = None
 
 
 def _start(target: Target) -> _Foreman | None:
