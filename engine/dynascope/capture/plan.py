@@ -58,6 +58,8 @@ class Plan:
     """Whether function modes are on when it starts: what they say is in the graph."""
     is_inference: bool = False
     """Whether the graph is called in inference mode."""
+    records: bool = False
+    """Whether the graph is called with gradients on, which are off around it."""
 
     def roots(self) -> Iterable[Value]:
         """Every value that the new code must have."""
@@ -93,6 +95,17 @@ def in_inference_mode(graph: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         with torch._C._InferenceMode(True):
             return graph(*arguments)
+
+    return call
+
+
+def recording(graph: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        torch._C._set_grad_enabled(True)
+        try:
+            return graph(*arguments)
+        finally:
+            torch._C._set_grad_enabled(False)
 
     return call
 
@@ -148,6 +161,7 @@ class PlanWriter:
         builder.place(goes_on)
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
+        graph_callable = recording(graph_callable) if self.plan.records else graph_callable
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
         graph_callable = in_inference_mode(graph_callable) if self.plan.is_inference else graph_callable
         callable, arguments = loading_call(graph_callable, graph.sources)

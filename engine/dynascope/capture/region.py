@@ -76,6 +76,9 @@ class CaptureOptions:
     """Whether numbers from the process's own generators are drawn by the graph: not where one decides what is done, or says a place."""
     follows_inference: bool = True
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
+    records: bool = False
+    """Whether the graph is called with gradients on though they are off where the region begins: it switches them off, and on again
+    where the program does."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     trace: Callable[[str], None] | None = None

@@ -267,6 +267,9 @@ class Session:
         self.leaves_generator = False
         self.machine.state_at_entry = self.state_at_entry = TorchState.now()
         self.state_guard = Guard((), GlobalStateIs.now())
+        if options.records:
+            self.machine.graph.set_state(torch._C._set_grad_enabled, (False,))
+            self.machine.grad_mode = True
         self.modes: tuple[Value, ...] = ()
         self.asks_at_entry = self.machine.overriding.state
 
@@ -412,7 +415,8 @@ class Session:
         restore = self.state_at_entry.restore if machine.graph.setters else None
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
-        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, bool(self.modes), is_inference)
+        is_unseen, records = bool(self.modes), self.options.records
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, is_inference, records)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(

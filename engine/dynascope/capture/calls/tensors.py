@@ -51,7 +51,6 @@ from dynascope.capture.calls.tensor_names import (
     UNDECLARED_WRITES,
     VALUE_METHODS,
 )
-from dynascope.capture.expressions import callee
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -76,7 +75,7 @@ from dynascope.capture.reasons import (
     TorchCallFails,
     UnusualTypes,
 )
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, CaptureAgain
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -307,11 +306,11 @@ class Operation:
         return self.result(node, example, device, written)
 
     def refuse_gradients(self, examples: list[Any]) -> None:
-        """Gradients are on, and were off when the graph began, which then records none."""
+        """Gradients are on, and were off when the graph began, which then records none: it is called with them on."""
         if self.machine.grad_mode or not torch.is_grad_enabled():
             return
         if any(isinstance(example, torch.Tensor) and example.requires_grad for example in examples):
-            raise Break(ForeignCall(callee(self.machine.expression()), "gradients were off when the function began"))
+            raise CaptureAgain(records=True)
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
