@@ -168,3 +168,21 @@ def test_overlapping_chunks_of_a_number_of_tensors():
     ours = dynascope.compile(program, backend="eager", fullgraph=True)(x, 2)
     torch.testing.assert_close(ours, program(x, 2))
     assert ours.stride() == program(x, 2).stride()
+
+
+@pytest.mark.parametrize("lay_out", [lambda y: y.contiguous(), lambda y: y.to(memory_format=torch.contiguous_format)])
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_copy_that_only_the_real_tensor_needs(backend, lay_out):
+    """A convolution of a channels-last image is contiguous on meta: `contiguous()` gave it back, in the wrong order of memory."""
+    convolution = torch.nn.Conv2d(4, 6, 3)
+
+    def program(x):
+        made = convolution(x)
+        return lay_out(made), made
+
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for image in (IMAGE.to(memory_format=torch.channels_last), IMAGE):
+        ours, theirs = compiled(image), program(image)
+        assert [each.stride() for each in ours] == [each.stride() for each in theirs]
+        assert (ours[0] is ours[1]) == (theirs[0] is theirs[1])
+        torch.testing.assert_close(ours, theirs)

@@ -46,9 +46,16 @@ def as_keys_view(keys: tuple[Any, ...]) -> Any:
 
 
 def told(recipe: SetRecipe | None, keys: Any) -> list[Any] | None:
-    """The keys in their order, if the recipe makes just these, and they are numbers and texts: what else has its hash from its
-    place in memory."""
-    if recipe is None or not all(type(key) in (int, bool, str) for key in keys):
+    """The keys in their order, if the recipe makes just these, and they are numbers and texts, or tuples of such: what else has its
+    hash from its place in memory."""
+    if recipe is None or not all(map(_has_own_hash, keys)):
         return None
     made = recipe.made()
     return list(made) if made == set(keys) else None
+
+
+def _has_own_hash(key: Any) -> bool:
+    """A NaN has its place's."""
+    if type(key) is tuple:
+        return all(map(_has_own_hash, key))
+    return type(key) in (int, bool, float, complex, str, bytes) and key == key

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
+from dynascope.capture import layouts
 from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
@@ -536,6 +537,8 @@ class Operation:
         if isinstance(example, torch.Tensor):
             for tensor in self.tensors:
                 if tensor.example is example and tensor.device == device:
+                    if self.asks_for_a_layout() and not layouts.are_known(tensor):
+                        break  # `conv(x).contiguous()`: the real tensor may lie otherwise, and is copied then
                     if tensor not in written:
                         self.fix_numbers()
                         self.machine.extents.settle_identity(node, tensor.node)
@@ -554,6 +557,10 @@ class Operation:
         if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
+
+    def asks_for_a_layout(self) -> bool:
+        """Whether it gives its operand back where that lies as asked for already."""
+        return self.name == "contiguous" or "memory_format" in self.keyword_values
 
     def fix_numbers(self) -> None:
         """It gave an operand back and did nothing (`dropout(x, 0.0)`), which may be so because of a number."""
