@@ -482,3 +482,91 @@ def test_what_is_among_a_tensor_s_elements_is_chosen_by(program, prover, given, 
     body = "    hits = 0\n    if x in among:\n        hits += 1\n    return x * 2, hits\n"
     mended = mend(program(f"{HEAD}def f(x, among):\n{body}\n\nf(torch.tensor(2), {given})\nf(torch.tensor(3), {given})\n"), prover)
     assert ("is_chosen = (among == x).any()" in str(*mended.texts.values())) is made
+
+
+SUMMED = """import torch
+from torch import nn
+
+torch.manual_seed(0)
+head = nn.Linear(4, 1)
+
+
+@torch.compile
+def f(rows, masks):
+    losses = []
+    for x, mask in zip(rows, masks):
+        if mask.sum() > 0:
+            loss = (head(x).squeeze(-1) * mask).mean()
+            losses.append(loss)
+    return RESULT
+
+
+none, some = torch.zeros(3), torch.ones(3)
+MASKS
+f([torch.randn(3, 4), torch.randn(3, 4)], masks).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "result, masks, is_mended",
+    [
+        # Of no losses at all it is a number.
+        ("sum(losses)", "some, none", False),
+        ("torch.stack(losses).sum()", "some, none", True),
+        ("torch.stack(losses).mean()", "some, none", False),
+        ("sum(losses) / len(losses)", "some, none", False),
+        # No call has shown what it is where nothing is added.
+        ("sum(losses)", "some, some", False),
+    ],
+)
+def test_zero_is_added_only_to_what_is_summed_up(program, prover, result, masks, is_mended):
+    text = SUMMED.replace("RESULT", result).replace("MASKS", f"masks = [{masks}]")
+    mended = mend(program(text), prover, each=False)
+    assert not mended.trouble and bool(mended.texts) == is_mended
+
+
+def test_what_decides_is_pythons_own_first(program, prover):
+    """What is drawn behind `self.training and` is drawn in training only."""
+    text = """import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def forward(self, x):
+        if self.training and torch.rand(()) < 0.5:
+            return x * 2
+        return x + 1
+
+
+torch.manual_seed(0)
+block = Block()
+step = torch.compile(block)
+for number in range(4):
+    block.train(number < 3)
+    step(torch.ones(3))
+"""
+    mended = mend(program(text), prover, each=False)
+    assert mended.proof.breaks[1] == 0
+    assert "torch.as_tensor(self.training and torch.rand(()) < 0.5)" in next(iter(mended.texts.values()))
+
+
+def test_what_is_told_behind_kept_numbers(program, prover):
+    text = """import torch
+
+state = {"best": 0.0}
+
+
+@torch.compile
+def f(x):
+    y = x * 2
+    if y.mean() > state["best"]:
+        state["best"] = y.mean().item()
+        print("better")
+    return y
+
+
+f(torch.ones(3))
+f(torch.zeros(3))
+"""
+    mended = mend(program(text), prover, each=False)
+    assert mended.proof.breaks[1] == 0 and 'print("better")' in next(iter(mended.texts.values()))

@@ -21,6 +21,8 @@ from dynascope.fixes.source import Source, called_name, dotted, end_of, method_c
 Rows = list[tuple[str, ast.expr]]
 """Names, or attributes of names (`self.best`), and what they become, in order."""
 TITLE = "Choose with torch.where"
+DRAWS = ("random.", "np.random.", "numpy.random.")
+"""Where the numbers of Python and NumPy come from."""
 
 
 def chosen_values(site: Site) -> Fix | None:
@@ -73,7 +75,7 @@ def chosen_expression(site: Site) -> Fix | None:
     if found is None or not _within(node, found.test):
         return None
     torch, imports = source.torch
-    value = _results(torch, truth(found.test, torch), found.body, found.orelse)
+    value = _results(torch, condition_of(source, found), found.body, found.orelse)
     if value is None:
         return None
     text = words_of(value)
@@ -93,8 +95,11 @@ def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[a
         return Fix(TITLE, (*imports, edit)) if edit else None
     # What follows may give other values to what the early result is made of.
     is_early, early = source.fresh("is_early"), source.fresh("early")
-    value = _results(torch, ast.Name(is_early), ast.Name(early), last)
-    if value is None or isinstance(first, ast.Tuple):
+    given: ast.expr = ast.Name(early)
+    if isinstance(first, ast.Tuple):
+        given = ast.Tuple([ast.Subscript(given, ast.Constant(place)) for place in range(len(first.elts))])
+    value = _results(torch, ast.Name(is_early), given, last)
+    if value is None:
         return None
     head = f"{is_early} = {words_of(condition)}\n{indentation}{early} = {source.text_of(first)}"
     return Fix(TITLE, (*imports, source.replaced(statement, head), source.replaced(last, words_of(value))))
@@ -194,6 +199,10 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return ast.Compare(_as_tensor(left), operators, [*map(_as_tensor, others)])
         case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
             return truth(tensor, torch)
+        case ast.BoolOp(op=operator, values=[first, *others]) if is_flag(first):
+            # Python's own truth comes first, and what follows is not computed where it has decided.
+            rest = others[0] if len(others) == 1 else ast.BoolOp(operator, others)
+            return _call(torch, "as_tensor", ast.BoolOp(operator, [first, truth(rest, torch)]))
         case ast.BoolOp(op=operator, values=values):
             name = "logical_and" if isinstance(operator, ast.And) else "logical_or"
             parts = [truth(value, torch) for value in values]
@@ -213,27 +222,46 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
 
 
-def condition_of(source: Source, statement: ast.If) -> ast.expr:
-    """As a tensor: a name that a number of a tensor's was given is one again."""
+def is_flag(test: ast.expr) -> bool:
+    """What is asked of the object or of the kind of an argument, as in `self.training and x.sum() > 0`: no tensor, as far as words tell."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return is_flag(operand)
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+            return True
+    return called_name(test) in ("isinstance", "hasattr", "callable")
+
+
+def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
+    """As a tensor: a name that a number of a tensor's was given is one again, and so is a number that is drawn."""
     torch, _ = source.torch
-    test = truth(statement.test, torch)
-    function = source.function(statement)
-    if not isinstance(test, ast.Compare) or function is None:
-        return test
+    function = source.function(asking)
+    body = ast.walk(function) if function is not None else ()
     taken = {
         each.targets[0].id
-        for each in ast.walk(function)
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_taken_out(each.value)
+        for each in body
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_number(each.value)
     }
-    left = test.left
-    if isinstance(left, ast.Name) and left.id in taken:
-        left = ast.parse(f"{torch}.tensor({left.id}, dtype={torch}.float64)", mode="eval").body
-    return ast.Compare(left, test.ops, test.comparators)
+    return _of_numbers(truth(asking.test, torch), torch, taken)
 
 
-def _is_taken_out(value: ast.expr) -> bool:
+def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
+    match test:
+        case ast.Call(func=ast.Attribute(attr="as_tensor"), args=[ast.BoolOp(op=operator, values=[flag, rest])]):
+            return _call(torch, "as_tensor", ast.BoolOp(operator, [flag, _of_numbers(rest, torch, taken)]))
+        case ast.Compare(left=left, ops=operators, comparators=others):
+            if (isinstance(left, ast.Name) and left.id in taken) or called_name(left).startswith(DRAWS):
+                left = ast.parse(f"{torch}.tensor({words_of(left)}, dtype={torch}.float64)", mode="eval").body
+            return ast.Compare(left, operators, others)
+    return test
+
+
+def _is_number(value: ast.expr) -> bool:
     found = method_called(value)
-    return called_name(value) == "float" or (found is not None and found[1] == "item")
+    is_taken_out = called_name(value) == "float" or (found is not None and found[1] == "item")
+    return is_taken_out or called_name(value).startswith((*DRAWS, "statistics."))
 
 
 def _as_tensor(side: ast.expr) -> ast.expr:

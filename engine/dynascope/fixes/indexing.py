@@ -68,6 +68,22 @@ def counted(site: Site) -> Fix | None:
     )
 
 
+def counted_in_a_table(site: Site) -> Fix | None:
+    """`torch.bincount(codes, minlength=n)`: as long as that, where no code is larger. A larger one is an error of the table's."""
+    source = site.source
+    torch, imports = source.torch
+    # The break stands where the unknown length is in the way, which may be further down.
+    within = source.function(site.node) or source.statement(site.node)
+    for call in [n for n in ast.walk(within) if called_name(n) == f"{torch}.bincount"][:1]:
+        match call:
+            case ast.Call(args=[codes], keywords=[ast.keyword(arg="minlength", value=length)]):
+                values, kind = source.operand(codes), f"dtype={torch}.int64"
+                table = f"{values}.new_zeros({source.text_of(length)}, {kind})"
+                text = f"{table}.index_add(0, {source.text_of(codes)}, {torch}.ones_like({source.text_of(codes)}, {kind}))"
+                return Fix("Count in a table of this length (with a larger number it is an error)", (*imports, source.replaced(call, text)))
+    return None
+
+
 def mask_in_place_of_places(site: Site) -> Fix | None:
     """An index by `torch.where(m)` is one by `m`."""
     places = _nonzero_of(site)

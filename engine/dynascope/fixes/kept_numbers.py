@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from dynascope.fixes.branches import condition_of, deciding
 from dynascope.fixes.fix import Fix, Site
+from dynascope.fixes.reporting import tells
 from dynascope.fixes.source import Source, called_name, dotted, method_called
 from dynascope.report.syntax import assignments
 
@@ -44,8 +45,9 @@ def _chosen(site: Site, kind_of: KindOf) -> Fix | None:
         return None
     torch, imports = source.torch
     rows: list[str] = []
-    found = _sides(source, statement, rows)
-    if found is None:
+    body, told = _without_told(source, statement)
+    found = _sides(source, statement, body, rows)
+    if found is None or (told and statement.orelse):
         return None
     sides, last = found
     targets = list(dict.fromkeys(name for _, side in (*sides, ("", last)) for name in side))
@@ -63,15 +65,40 @@ def _chosen(site: Site, kind_of: KindOf) -> Fix | None:
             first, second = _in_full([this, words], kind, torch)
             words = f"{torch}.where({condition}, {first}, {second})", True
         rows.append(f"{target} = {words[0] if words is not None else target}.item()")
+    if told:
+        rows += [f"if not {torch}.compiler.is_compiling() and {sides[0][0]}:", *(f"    {words}" for words in told)]
     return Fix(TITLE, (*imports, source.replaced(statement, f"\n{indentation}".join(rows)))) if targets else None
 
 
-def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Side], dict[str, ast.expr]] | None:
-    """The sides of a chain of `elif`s, whose conditions are given names in `rows`, and what holds where none is chosen."""
+def _without_told(source: Source, statement: ast.If) -> tuple[list[ast.stmt], list[str]]:
+    """A branch without what it tells at its end, and that: it is told where nothing is compiled, which an earlier fix may have asked."""
+    body, told = list(statement.body), []
+    while len(body) > 1 and (words := _told(source, body[-1])):
+        told[:0] = words
+        body.pop()
+    return body, told
+
+
+def _told(source: Source, statement: ast.stmt) -> list[str]:
+    torch, _ = source.torch
+    if tells(statement) and isinstance(statement, ast.Expr):
+        return [source.text_of(statement.value)]
+    match statement:
+        case ast.If(test=test, body=body, orelse=[]) if source.text_of(test) == f"not {torch}.compiler.is_compiling()":
+            words = [_told(source, each) for each in body]
+            return [text for each in words for text in each] if all(words) else []
+    return []
+
+
+def _sides(
+    source: Source, statement: ast.If, body: Sequence[ast.stmt], rows: list[str]
+) -> tuple[list[Side], dict[str, ast.expr]] | None:
+    """The sides of a chain of `elif`s, the first of which has this `body`, and what holds where none is chosen. Their conditions are given
+    names in `rows`."""
     sides: list[Side] = []
     at = statement
     while True:
-        given = _assignments(at.body)
+        given = _assignments(body)
         if given is None:
             return None
         name = source.fresh("is_chosen" if not sides else f"is_chosen_{len(sides) + 1}")
@@ -79,7 +106,7 @@ def _sides(source: Source, statement: ast.If, rows: list[str]) -> tuple[list[Sid
         sides.append((name, given))
         match at.orelse:
             case [ast.If() as following]:
-                at = following
+                at, body = following, following.body
             case rest:
                 last = _assignments(rest)
                 return None if last is None else (sides, last)
@@ -173,6 +200,20 @@ def _reads(value: ast.expr, target: str) -> bool:
 def _operand(node: ast.expr) -> str:
     text = _text(node)
     return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
+
+
+def number_chosen(site: Site) -> Fix | None:
+    """`0.9 if loss < 1 else 0.99`"""
+    source, node = site.source, site.node
+    found = next((n for n in (node, *source.above(node)) if isinstance(n, ast.IfExp)), None)
+    kinds = {_kind_of(found.body), _kind_of(found.orelse)} if found is not None else set()
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if found is None or kind is None or node not in ast.walk(found.test):
+        return None
+    torch, imports = source.torch
+    first, second = _in_full([(_text(side), False) for side in (found.body, found.orelse)], kind, torch)
+    text = f"{torch}.where({_text(condition_of(source, found))}, {first}, {second}).item()"
+    return Fix(TITLE, (*imports, source.replaced(found, text)))
 
 
 def _text(node: ast.expr) -> str:

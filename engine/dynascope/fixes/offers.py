@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dynascope.fixes import (
     assertions,
     branches,
+    collected,
     conversions,
     hoisting,
     indexing,
@@ -35,6 +36,11 @@ from dynascope.report.user_files import same_file
 
 NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.array_with_torch, numpy_twins.function_with_torch)
 CHOICES: tuple[Kind, ...] = (branches.chosen_values, branches.chosen_result, branches.chosen_expression)
+COLLECTED: tuple[Kind, ...] = (
+    collected.given_in_any_case,
+    safe_operands.safely(collected.given_in_any_case),
+    collected.nothing_added,
+)
 TOLD: tuple[Kind, ...] = (reporting.told_uncompiled, reporting.told_under_condition)
 TAKEN_OUT = (conversions.item_dropped, conversions.conversion_dropped, conversions.list_unbound, conversions.stacked)
 NUMBERS: tuple[Kind, ...] = (
@@ -55,6 +61,8 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         writes.written_in_any_case,
         kept_numbers.chosen_numbers,
         kept_numbers.chosen_floats,
+        kept_numbers.number_chosen,
+        *COLLECTED,
         shortcuts.left_out,
         loops.every_turn,
     ),
@@ -63,15 +71,18 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         *NUMBERS,
         number_results.computed_by_tensors,
         *NUMPY,
+        indexing.counted_in_a_table,
         shortcuts.unguarded,
     ),
     "data-dependent-shape": (
         indexing.reduced_under_mask,
         indexing.counted,
+        indexing.counted_in_a_table,
         indexing.mask_in_place_of_places,
         indexing.written_under_mask,
     ),
-    "foreign-call": (*TOLD, *MATH, *NUMPY, hoisting.read_at_the_call, *own_operators.KINDS),
+    # A number that is drawn may decide: `if random.random() < 0.5`.
+    "foreign-call": (*TOLD, *MATH, *NUMPY, hoisting.read_at_the_call, *CHOICES, *COLLECTED, *own_operators.KINDS),
     "foreign-value": (*TOLD, *NUMPY, *own_operators.KINDS),
     "unsupported-attribute": (hoisting.read_at_the_call,),
     "aliased-mutation": (sharing.reader_cloned,),
