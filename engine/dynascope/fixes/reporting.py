@@ -14,7 +14,7 @@ from dynascope.fixes.source import Source, called_name, dotted, end_of
 
 TELLS = frozenset({
     "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write", "writelines", "flush",
-    "writerow", "writerows", "set_postfix", "set_description", "add_scalar", "add_histogram", "log_dict",
+    "set_postfix", "set_description", "add_scalar", "add_histogram", "log_dict",
 })  # fmt: skip
 """Last parts of the names of functions that are called to tell something."""
 CLOCKS = ("time.",)
