@@ -186,7 +186,8 @@ def main() -> None:
     if options.words or options.warm:
         return
     columns = ["model", "by", "step, ms", "peak above what is held, MB", "first call, s", "in a second process, s"]
-    write_section("GPU models", COMMAND, columns, rows, "Batch 8 of 1,024 tokens under bfloat16 autocast; decoding in bfloat16.")
+    section = f"GPU models, {torch.cuda.get_device_name().split()[1]}"
+    write_section(section, COMMAND, columns, rows, "Batch 8 of 1,024 tokens under bfloat16 autocast; decoding in bfloat16.")
 
 
 def arguments() -> argparse.Namespace:

@@ -108,3 +108,13 @@ def test_tensors_at_odd_places_need_no_second_kernels(monkeypatch):
         found.append((value.detach(), *torch.autograd.grad(value, list(model.parameters()))))
     torch.testing.assert_close(*found)
     assert not again
+
+
+def test_gradients_of_dropout_lie_as_its_own_kernel_lays_them():
+    def program(gradient, mask):
+        return torch.ops.aten.native_dropout_backward(gradient, mask, 2.0)
+
+    gradient, mask = torch.randn(3, 4, 5, device="cuda").transpose(1, 2), torch.ones(3, 5, 4, dtype=torch.bool, device="cuda")
+    found, expected = dynascope.compile(program)(gradient, mask), program(gradient, mask)
+    assert found.stride() == expected.stride()
+    torch.testing.assert_close(found, expected)

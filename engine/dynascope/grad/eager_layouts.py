@@ -155,6 +155,14 @@ def _binary_cross_entropy_backward(gradient: Value, a: Value, *_: Any) -> Layout
     return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
 
 
+@eager_layout(aten.native_dropout_backward.default)
+def _dropout_backward(gradient: Value, mask: Value, *_: Any) -> Layout:
+    """A kernel of its own on a GPU, two products on the CPU."""
+    on_gpu = gradient.device.type == "cuda"
+    strides = suggested_strides(gradient) if on_gpu else iterator_strides(gradient.sizes, [gradient, mask])
+    return Layout(gradient.sizes, strides, gradient.dtype, gradient.device)
+
+
 @rule(aten.log_sigmoid_forward.default)
 def _log_sigmoid(a: Value) -> list[Layout | None]:
     if a.device.type == "cuda":
