@@ -64,6 +64,18 @@ def test_a_row_is_read_once_where_it_fits_and_twice_where_not():
     assert body_of(emit(groups.layer_norm(4096, 50304))).count("tl.load(x") == 2
 
 
+def test_a_long_row_is_held_only_where_that_saves_reading_it_again():
+    softmax = emit(groups.softmax(4096, 50304, torch.bfloat16))
+    assert body_of(softmax).count("tl.load") == 1 and softmax.warps == 16
+    assert body_of(emit(groups.softmax(4096, 32768))).count("tl.load") == 1
+    assert " for " in body_of(emit(groups.reduction("sum", 4096, 32768)))
+
+
+def test_a_row_whose_elements_would_not_lie_in_pairs_in_registers_is_read_again():
+    assert body_of(emit(groups.softmax(4096, 50305, torch.bfloat16))).count("tl.load") == 2
+    assert body_of(emit(groups.softmax(4096, 65536, torch.bfloat16))).count("tl.load") == 2
+
+
 def test_few_long_rows_are_split_in_one_launch():
     kernel = emit(groups.reduction("sum", 1, 1 << 27))
     assert kernel.grid[0] > 4 * H200.multiprocessors

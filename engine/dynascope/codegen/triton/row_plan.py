@@ -21,13 +21,17 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
 from dynascope.loops.index import Extent, Symbol
-from dynascope.loops.nodes import Load
+from dynascope.loops.nodes import Load, Reduce, Store
+from dynascope.schedule.passes import Arrangement
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
 Mode = Literal["held", "looped", "split", "walked"]
 
 _HELD_BYTES = 65536
 """A row this long still fits the registers of one program."""
+
+_LONG_HELD_BYTES = 131072
+"""Up to so long a row is held where that saves reading it again. Where nothing is, a loop's small blocks leave room for more programs."""
 
 _HELD_ACROSS = 1024
 """So many columns still fit beside enough rows to read whole sectors of memory."""
@@ -60,11 +64,11 @@ class RowPlan:
     parts: int = 1
 
 
-def choose_rows(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
+def choose_rows(facts: GroupFacts, arrangement: Arrangement, sweeps: int, device: DeviceModel) -> RowPlan:
     """`sweeps` is how many passes over the elements there are."""
     if _runs_along_rows(facts):
         return _across(facts, sweeps, device)
-    return _along(facts, sweeps, device)
+    return _along(facts, arrangement, sweeps, device)
 
 
 def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
@@ -90,18 +94,58 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     return _STAGES if 2 * ahead <= device.shared_memory else 1
 
 
-def _along(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
+def _along(facts: GroupFacts, arrangement: Arrangement, sweeps: int, device: DeviceModel) -> RowPlan:
     """Columns lie next to one another in memory."""
     rows, columns = facts.group.row_count, facts.group.column_count
     few = not isinstance(rows, Size) and rows <= MOST_TICKETS and rows < device.multiprocessors
     if sweeps <= 1 and few and _is_long(columns, 8192):
         return _split_along(facts, device)
     block = _held_block(columns, _HELD_BYTES // facts.widest_itemsize)
+    block = block or _long_held_block(facts, arrangement)
     if block:
         return _held(facts, device, block)
     if nominal(rows) < 2 * device.multiprocessors:
         return _looped(columns, 1, 8192, 16)
     return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
+
+
+def _long_held_block(facts: GroupFacts, arrangement: Arrangement) -> int:
+    """A block for a row that is worth holding though it leaves few registers; else 0.
+
+    More elements than threads have registers for are held in pairs, which takes that they are read as such and that some of the block
+    is empty: else a row is spilled, at many times the cost of reading it again.
+    """
+    again = _bytes_read_again(facts, arrangement)
+    if not again:
+        return 0
+    columns = facts.group.column_count
+    block = _held_block(columns, _LONG_HELD_BYTES // max(again, facts.widest_itemsize, 2))
+    if block > _LONG_HELD_BYTES // 4 and (not _is_in_whole_sectors(facts) or columns > block * 7 // 8):
+        return 0
+    return block
+
+
+def _is_in_whole_sectors(facts: GroupFacts) -> bool:
+    """Whether all rows begin at multiples of 16 elements and are as long."""
+    columns = set(facts.group.columns)
+    swept = [o for o in facts.body if isinstance(o, (Load, Store)) and not columns.isdisjoint(o.index.symbols())]
+    steps = [o.index.coefficient(symbol) for o in swept for symbol in facts.group.rows]
+    return all(isinstance(n, int) and n % 16 == 0 for n in (facts.group.column_count, *steps))
+
+
+def _bytes_read_again(facts: GroupFacts, arrangement: Arrangement) -> int:
+    """For each element: of what more than one pass needs."""
+    readers: dict[int, set[int]] = {}
+    elements = [n for n, level in enumerate(arrangement.levels) if level == "element"]
+    for number, operation in reversed(list(enumerate(facts.body))):
+        if isinstance(operation, Reduce):
+            readers[number] = {arrangement.passes[number] - 1}
+        elif isinstance(operation, Store):
+            readers[number] = {arrangement.passes[number]}
+        for argument in operation.arguments:
+            readers.setdefault(argument, set()).update(readers.get(number, ()))
+    again = [facts.body[n] for n in elements if len(readers.get(n, ())) > 1]
+    return sum({(load.buffer, load.index): load.dtype.itemsize for load in again if isinstance(load, Load)}.values())
 
 
 def _is_long(columns: Extent, limit: int) -> bool:
