@@ -441,3 +441,23 @@ def test_what_was_freed_is_missed_where_the_program_reads_it(function, backend):
             each(torch.ones(3, requires_grad=True))
         found.append(frames_of(raised.value))
     assert found[0] == found[1] and __file__ in [file for file, *_ in found[0]]
+
+
+class Nothing(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mask = x > 0.37
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+def test_one_that_fails_where_nothing_was_computed_yet():
+    def program(x):
+        return Nothing.apply(x.grad, x)
+
+    for each in (program, dynascope.compile(program, backend="eager")):
+        with pytest.raises(TypeError, match="'>' not supported between instances of 'NoneType' and 'float'"):
+            each(torch.ones(2, requires_grad=True))
