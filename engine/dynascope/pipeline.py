@@ -506,7 +506,7 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
     options = state.options if backend is None else replace(state.options, backend=backend)
     records = not torch.is_inference_mode_enabled()
     with without_function_modes(), outside_inference_mode():
-        examples = captured.example_inputs if records else list(map(without_gradient, captured.example_inputs))
+        examples = captured.example_inputs if records else tuple(map(without_gradient, captured.example_inputs))
         return compile_graph(captured.module, examples, options, state.region.qualified_name, clock)
 
 

@@ -30,6 +30,7 @@ from dynascope.capture.calls.overlaps import (
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     TypeRefusal,
+    check_numbers,
     check_types,
     is_pointwise,
     single_operator,
@@ -45,6 +46,7 @@ from dynascope.capture.calls.tensor_names import (
     MOVES,
     NUMBER_METHODS,
     OF_CONTENTS,
+    OF_NUMBERS,
     OF_SIZES,
     PLACED_IN_STORAGE,
     RESHAPING_IN_PLACE,
@@ -408,6 +410,10 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
         tensors do not tell."""
+        if self.name in OF_NUMBERS and not self.tensors:
+            refusal = check_numbers(self.target, self.examples, self.named_examples)
+            if refusal is not None:
+                raise Break(TorchCallFails(self.machine.expression(), refusal))
         if not self.tensors or self.own_operators or isinstance(self.target, HOLDS_GRAPH):
             return
         devices = {tensor.device: None for tensor in self.tensors}
