@@ -71,6 +71,7 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "softmax of no such dimension": (lambda x: torch.softmax(x, 7), (ones(f32, 2, 3),)),
     "softmax of no such dimension by name": (lambda x: x.softmax(dim=-3), (ones(f32, 2, 3),)),
     "log_softmax of no such dimension": (lambda x: F.log_softmax(x, 2), (ones(f32, 2, 3),)),
+    "a bias wider than the product": (lambda *each: F.linear(*each), (ones(f32), ones(f32, 2, 3), ones(f32, 4, 2))),
     "lists of several lengths": (lambda x: x + torch.tensor([[1], [2, 3]]), (ones(f32),)),
     "a number beside a list": (lambda x: torch.as_tensor([[1, 2], 3]), (ones(f32),)),
     "a number beyond its type": (lambda x: x + torch.tensor([300], dtype=torch.uint8), (ones(f32),)),

@@ -31,6 +31,7 @@ from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     TypeRefusal,
     check_numbers,
+    check_sum,
     check_types,
     is_pointwise,
     single_operator,
@@ -396,6 +397,9 @@ class Operation:
     def refuse_places(self, example: Any) -> None:
         """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at, or beyond the part that is
         differentiated: from there autograd leads no gradient back, though the elements are there."""
+        refusal = check_sum(self.name, self.examples, example)
+        if refusal is not None:
+            raise Break(TorchCallFails(self.machine.expression(), refusal))
         if self.name != "as_strided" or not isinstance(example, torch.Tensor) or not example.numel():
             return
         given = self.tensors[0].example
