@@ -50,6 +50,7 @@ from dynascope.capture.calls.tensor_names import (
     OF_NUMBERS,
     OF_SIZES,
     PLACED_IN_STORAGE,
+    PLACED_WRITES,
     RESHAPING_IN_PLACE,
     SUBSCRIPTS,
     UNDECLARED_WRITES,
@@ -356,7 +357,10 @@ class Operation:
         return torch.is_grad_enabled() and any(integers) and any(numbers)
 
     def writes_what_it_reads(self) -> bool:
-        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
+        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place. So it is
+        of those that write to chosen places (`x.index_add_(0, i, x)`)."""
+        if self.name in PLACED_WRITES and self.tensors:
+            return any(shares_memory(self.tensors[0].example, each.example) for each in self.tensors[1:])
         if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_") or is_pointwise(self.target):
             return False
         written = tensors_in([self.keyword_values["out"]])
