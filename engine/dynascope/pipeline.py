@@ -504,8 +504,10 @@ def _left_to_backend(options: Options) -> tuple[Explanation, ...]:
 def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
     backend = find_backend(state.options.backend)  # asked for by its name, or as it is
     options = state.options if backend is None else replace(state.options, backend=backend)
+    records = not torch.is_inference_mode_enabled()
     with without_function_modes(), outside_inference_mode():
-        return compile_graph(captured.module, captured.example_inputs, options, state.region.qualified_name, clock)
+        examples = captured.example_inputs if records else tuple(map(without_gradient, captured.example_inputs))
+        return compile_graph(captured.module, examples, options, state.region.qualified_name, clock)
 
 
 def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
@@ -514,6 +516,11 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
     return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
+
+
+def without_gradient(example: Any) -> Any:
+    """In inference mode nothing is recorded, though gradients be switched on inside."""
+    return example.detach() if isinstance(example, torch.Tensor) and example.requires_grad else example
 
 
 @contextmanager

@@ -441,3 +441,74 @@ def test_what_was_freed_is_missed_where_the_program_reads_it(function, backend):
             each(torch.ones(3, requires_grad=True))
         found.append(frames_of(raised.value))
     assert found[0] == found[1] and __file__ in [file for file, *_ in found[0]]
+
+
+class Nothing(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mask = x > 0.37
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+def test_one_that_fails_where_nothing_was_computed_yet():
+    def program(x):
+        return Nothing.apply(x.grad, x)
+
+    for each in (program, dynascope.compile(program, backend="eager")):
+        with pytest.raises(TypeError, match="'>' not supported between instances of 'NoneType' and 'float'"):
+            each(torch.ones(2, requires_grad=True))
+
+
+class Adversarial(Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient * ctx.scale, None
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x.view_as(x), y
+
+    @staticmethod
+    def backward(ctx, for_x, for_y):
+        return for_x * 5, for_y * 7
+
+
+def beside_what_it_was_made_of(x):
+    hidden = x * 3
+    return hidden, Adversarial.apply(hidden, 2.0)
+
+
+GIVEN_AS_THEY_CAME = {
+    "an input": lambda x: Adversarial.apply(x, 2.0),
+    "a view of it": lambda x: Adversarial.apply(x, 2.0).t()[1:],
+    "one of a view": lambda x: Adversarial.apply(x.t(), 2.0),
+    "beside what it was made of": beside_what_it_was_made_of,
+    "a part of that": lambda x: Adversarial.apply(x * 3, 2.0).view(-1)[1:],
+    "several": lambda x: Scaled.apply(x, x * 2),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("name", GIVEN_AS_THEY_CAME)
+def test_what_a_function_gives_as_it_came_has_the_functions_gradient(name, backend):
+    """A reversed gradient, as adversarial training writes it: for autograd the result is a view, with another history than a view's."""
+    program, gradients = GIVEN_AS_THEY_CAME[name], []
+    for function in (program, dynascope.compile(program, backend=backend)):
+        x = torch.ones(2, 3, requires_grad=True)
+        results = function(x)
+        results = results if isinstance(results, tuple) else (results,)
+        sum((each * torch.arange(each.numel()).reshape(each.shape)).sum() for each in results).backward()
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)

@@ -231,3 +231,19 @@ def test_an_ensemble_over_a_model_without_elements():
         x = torch.randn(size, 4)
         torch.testing.assert_close(call(x), program(x))
         assert all(parameter is kept[name] for name, parameter in base.named_parameters())
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.vmap(lambda i: x[i])(torch.tensor([0, 2])),
+        lambda x: torch.vmap(lambda q, i: q[i], in_dims=(None, 0))(x, torch.arange(3)),
+        lambda x: torch.vmap(lambda i, q: q.masked_fill(i > 1, 0.0))(torch.tensor([0, 2]), x[:2]),
+        lambda x: torch.vmap(lambda i: torch.stack([i + 1, i.select(0, 1) if i.dim() else i * 2]))(torch.tensor([1, 5])),
+        lambda x: torch.vmap(lambda m: torch.where(m, x[0], -x[0]))(torch.tensor([True, False])),
+    ],
+)
+def test_a_row_of_a_tensor_whose_elements_are_known_is_not_its_first_row(program):
+    x = X.clone()
+    assert torch.equal(dynascope.compile(program, backend="eager")(x), program(x))

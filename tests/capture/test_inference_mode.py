@@ -149,3 +149,22 @@ def test_an_error_leaves_the_mode():
     with pytest.raises(IndexError):
         dynascope.compile(program, backend="eager")(torch.ones(2))
     assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+def test_gradients_switched_on_in_inference_mode_record_nothing(backend):
+    layer = nn.Linear(4, 4)
+
+    def program(x):
+        with torch.enable_grad():
+            y = layer.bias + x
+        return y, y.requires_grad, torch.is_grad_enabled()
+
+    function = dynascope.compile(program, backend=backend)
+    x = torch.ones(2, 4)
+    for _ in range(2):
+        with torch.inference_mode():
+            mine, theirs = function(x), program(x)
+        assert mine[1:] == theirs[1:] and mine[0].requires_grad == theirs[0].requires_grad
+        assert mine[0].is_inference() and torch.equal(mine[0], theirs[0])
+    assert function(x)[0].requires_grad

@@ -68,11 +68,25 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
     "float8": (lambda x: x + 1, (ones(torch.float8_e4m3fn),)),
     "expanded add_": (lambda x: x.clone().expand(3).add_(1), (ones(f32, 1),)),
     "shifted add_": (lambda x: x.clone()[1:].add_(x[:-1]) + (y := x.clone())[1:].add_(y[:-1]), (ones(f32),)),
+    "softmax of no such dimension": (lambda x: torch.softmax(x, 7), (ones(f32, 2, 3),)),
+    "softmax of no such dimension by name": (lambda x: x.softmax(dim=-3), (ones(f32, 2, 3),)),
+    "log_softmax of no such dimension": (lambda x: F.log_softmax(x, 2), (ones(f32, 2, 3),)),
+    "a bias wider than the product": (lambda *each: F.linear(*each), (ones(f32), ones(f32, 2, 3), ones(f32, 4, 2))),
+    "lists of several lengths": (lambda x: x + torch.tensor([[1], [2, 3]]), (ones(f32),)),
+    "a number beside a list": (lambda x: torch.as_tensor([[1, 2], 3]), (ones(f32),)),
+    "a number beyond its type": (lambda x: x + torch.tensor([300], dtype=torch.uint8), (ones(f32),)),
+    "a number beyond all types": (lambda x: torch.tensor([2**70]), (ones(f32),)),
+    "a list in new_tensor": (lambda x: x.new_tensor([[1], [2, 3]]), (ones(f32),)),
     "transposed add_": (lambda x: (y := x.clone()).add_(y.t()), (ones(f32, 3, 3),)),
 }
 
+REFUSED["index_add_ of itself"] = (lambda x: (y := x.clone()).index_add_(0, torch.tensor([0, 0]), y[:2]), (ones(f32, 3, 3),))
+REFUSED["scatter_ of itself"] = (lambda x: (y := x.clone()).scatter_(0, torch.zeros(3, 3, dtype=torch.int64), y), (ones(f32, 3, 3),))
+
 OVERLAPS = ("overlapping-write",)
-BREAKS = {"expanded add_": OVERLAPS, "shifted add_": OVERLAPS, "transposed add_": OVERLAPS}
+BREAKS = dict.fromkeys(
+    ["expanded add_", "shifted add_", "transposed add_", "index_add_ of itself", "scatter_ of itself"], OVERLAPS
+)
 
 
 @pytest.mark.parametrize("name", REFUSED)

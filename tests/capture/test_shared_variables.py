@@ -1,5 +1,6 @@
 """Variables that functions share: bound, unbound, and unbound by `del`."""
 
+import pytest
 import torch
 from harness import compiled
 from test_outside_protocols import assert_same
@@ -100,3 +101,37 @@ def test_a_loop_that_breaks_unbinds_what_an_inner_function_reads():
     for _ in range(2):
         assert_same(program(X), call(X))
     assert "foreign-call" not in call.compilation.codes
+
+
+def test_the_functions_own_variable_that_is_unbound_behind_a_break():
+    """Python says of it in other words, and with another error, than of one of an enclosing function."""
+
+    def make():
+        def function(x, bound):
+            def inner():
+                return y
+
+            if bound:
+                y = 1
+            print("a break")
+            try:
+                return x + y, inner()
+            except UnboundLocalError as error:
+                y = 3
+                print("another")
+                return inner(), str(error)
+
+        return function, lambda: None
+
+    outcomes(make, [(True,), (False,), (False,), (True,)])
+
+
+def test_the_functions_own_variable_that_is_unbound_ends_the_program():
+    def function(x, count):
+        found = [y := x * each for each in range(count)]
+        return found, y
+
+    each = compiled(function)
+    assert_same(function(X, 2), each(X, 2))
+    with pytest.raises(UnboundLocalError, match="local variable 'y'"):
+        each(X, 0)

@@ -45,6 +45,9 @@ WRONG = {
     "nothing to pop": lambda: [].pop(),
     "no attribute": lambda: (1).real_part,
     "no sum": lambda: 1 + "a",
+    "a tuple by a fraction": lambda: (1, 2) * 2.5,
+    "a tuple by a fraction, by name": lambda: (1, 2).__mul__(2.5),
+    "a range by a tuple, by name": lambda: (1, 2).__rmul__(range(3)),
     "no such text": lambda: "abc".index("z"),
     "not as many values": lambda: (lambda a, b: a)(*[1]),
 }

@@ -186,10 +186,11 @@ class StepWriter:
     def resume_at(self, instruction: Instruction, nulls: Sequence[int]) -> Resume:
         live = self.live.before(instruction)
         bound = [name for name in self.state.locals if name in live or name in self.state.kept]
+        empty = [name for name in self.state.cells if self.state.slots[name].content is None]
         # `super()` reads the first parameter from the frame itself.
         try:
             return make_resume_code(
-                self.state.code, self.state.instructions, instruction, nulls, bound, self.state.cells
+                self.state.code, self.state.instructions, instruction, nulls, bound, self.state.cells, empty
             )
         except ResumeRefusal as refusal:
             raise StepRefused(refusal.reason) from None

@@ -59,7 +59,8 @@ class LocalParameter:
 class CellParameter:
     """A cell itself, not its content: of a name that an inlined comprehension puts aside and brings back.
 
-    As a free variable its slot must never be empty (3.12 crashes when a debugger looks), so it comes as an argument.
+    As a free variable its slot must never be empty (3.12 crashes when a debugger looks), so it comes as an argument. So does
+    one that holds nothing, if it is the function's own: Python says of a free variable in other words that it is unbound.
     """
 
     name: str
@@ -132,18 +133,19 @@ def make_resume_code(
     null_positions: Collection[int],
     bound_locals: Collection[str],
     cells: Collection[str],
+    empty_cells: Collection[str] = (),
 ) -> Resume:
     """The code that goes on with `at`, an instruction of `instructions` (which are `decode(code)`).
 
     `null_positions` are the stack slots that are NULL there, from the bottom; `bound_locals` the names of slots that
-    hold a value, `cells` the names of slots that hold a cell (free variables included). Locals that are not live may
-    be left out; live ones that are left out are unbound in the resumed function.
+    hold a value, `cells` the names of slots that hold a cell (free variables included), `empty_cells` of those that hold
+    nothing. Locals that are not live may be left out; live ones that are left out are unbound in the resumed function.
     """
     reason = refusal_to_resume(code)
     if reason is not None:
         raise ResumeRefusal(reason)
     root, instructions, index = at_root(code, instructions, instructions.index(at))
-    return ResumeWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells).write()
+    return ResumeWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells, empty_cells).write()
 
 
 def at_root(
@@ -168,6 +170,7 @@ class ResumeWriter:
         null_positions: frozenset[int],
         bound_locals: Collection[str],
         cells: Collection[str],
+        empty_cells: Collection[str] = (),
     ) -> None:
         self.root = root
         self.shape = CodeShape.of(root)
@@ -178,6 +181,7 @@ class ResumeWriter:
         self.null_positions = null_positions
         self.kept = _reachable(instructions, index)
         emptied = {instructions[i].value for i in self.kept if instructions[i].operation == "LOAD_FAST_AND_CLEAR"}
+        emptied.update(name for name in empty_cells if name not in self.shape.free_variables)
         held = [name for name in self.shape.slots() if name in cells]
         self.free_variables = tuple(name for name in held if name not in emptied)
         self.cell_arguments = tuple(name for name in held if name in emptied)

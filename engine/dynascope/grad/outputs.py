@@ -188,7 +188,7 @@ class _Outputs:
         computed, base = self._base(position, cell)
         if output is base:
             return computed
-        if output.requires_grad and autograd_base(output) is not base:
+        if output.requires_grad and (autograd_base(output) is not base or is_of_custom_function(output, base)):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
@@ -205,7 +205,8 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
             )
-        if output.requires_grad and not any(autograd_base(output) is each for each in (handle, autograd_base(handle))):
+        is_view = any(autograd_base(output) is each for each in (handle, autograd_base(handle)))
+        if output.requires_grad and (not is_view or is_of_custom_function(output, handle)):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an input and has another history")
             )
@@ -269,6 +270,18 @@ def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
     """`x[0:]`, or the one part that `x` was split into: its gradient is written into zeros, which are contiguous."""
     function = output.grad_fn
     return WHOLE if function is not None and type(function).name(function).startswith(("Slice", "Split", "UnsafeSplit")) else ()
+
+
+def is_of_custom_function(output: torch.Tensor, base: torch.Tensor) -> bool:
+    """Whether a view comes of a function of the program's own, whose backward pass gives another gradient than the view's: reversed,
+    scaled. Taken of the base again it would have the view's."""
+    function = output.grad_fn
+    while function is not None and function is not base.grad_fn:
+        if isinstance(function, torch.autograd.function.BackwardCFunction) and not hasattr(function, "known_as"):
+            return True
+        following = function.next_functions
+        function = following[0][0] if following else None
+    return False
 
 
 def autograd_base(output: torch.Tensor) -> torch.Tensor:

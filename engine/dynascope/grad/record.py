@@ -293,7 +293,8 @@ class Recorder(TorchDispatchMode):
         lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
         for target, value in zip(targets[0] if lists else targets, results, strict=True):
             store(self, target, value, func.name().replace("::", "."))
-        if lists:
+        if lists:  # the kernels count these writes, and autograd above them does not
+            torch.autograd.graph.increment_version(targets[0])
             return None
         returned = made or tuple(targets)
         return returned[0] if len(returned) == 1 else returned

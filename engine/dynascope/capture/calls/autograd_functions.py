@@ -190,7 +190,9 @@ class Call:
     # From nodes of the capture's graph to graphs of their own
 
     def last_node(self) -> fx.Node:
-        return next(iter(reversed(self.machine.graph.graph.nodes)))
+        """The start of the list where the graph is still empty."""
+        graph = self.machine.graph.graph
+        return next(iter(reversed(graph.nodes)), graph._root)
 
     def nodes_between(self, start: fx.Node, end: fx.Node) -> list[fx.Node]:
         """The operators made after `start`, up to `end`. Inputs of the graph, and numbers made of them, stay where they are."""

@@ -33,7 +33,7 @@ from dynascope.capture.calls.registry import (
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.calls.state_reads import reads_state, state_read
 from dynascope.capture.calls.tensor_metadata import metadata_method
-from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS
+from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, OF_NUMBERS
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
@@ -256,7 +256,7 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return metadata_method(machine, thing, name, arguments, keywords)
     if name in numpy_calls.OF_ARRAYS and any(holds_array(machine, value) for value in (*arguments, *keywords.values())):
         return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
-    if name in tensors_of_numbers.OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:
+    if name in OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:
         return made
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)

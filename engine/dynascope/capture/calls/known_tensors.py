@@ -42,6 +42,8 @@ PYTHONS = {
 }
 """Python's operators whose names torch's have not."""
 NUMBERS = (bool, int, float)
+UNKNOWN = frozenset({"late", "size", "sizes", "written", "stands_in"})
+"""Marks of nodes whose elements nobody knows now. `stands_in`: for each row that a transform maps over, not for the first."""
 
 
 def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
@@ -87,8 +89,8 @@ def is_known(node: fx.Node) -> bool:
     """Whether an operator gives the same elements for the same operands, and nobody has written there since."""
     example, device = node.meta.get("example_value"), node.meta.get("device")
     if example is None and node.op in ("call_function", "call_method"):  # `x.unbind()`: each of its tensors is a node, which is asked
-        return {"late", "size", "sizes", "written"}.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
-    if not isinstance(example, torch.Tensor) or not {"late", "size", "sizes", "written"}.isdisjoint(node.meta):
+        return UNKNOWN.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
+    if not isinstance(example, torch.Tensor) or not UNKNOWN.isdisjoint(node.meta):
         return False
     if example._version != node.meta.get("born", 0) or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
         return False
@@ -123,7 +125,7 @@ def expression_of(node: Any) -> Any:
     if not isinstance(node, fx.Node):
         return type(node), repr(node)
     is_computed = node.op in ("call_function", "call_method") and "versions" in node.meta and "out" not in node.kwargs
-    if not is_computed or node.meta.keys() & {"late", "size", "written", "writes"} or not repeats(node.target):
+    if not is_computed or node.meta.keys() & (UNKNOWN | {"writes"}) - {"sizes"} or not repeats(node.target):
         return node
     named = tuple((name, expression_of(each)) for name, each in sorted(node.kwargs.items()))
     return node.target, tuple(map(expression_of, node.args)), named, node.meta["versions"]

@@ -133,8 +133,19 @@ def instance_text(machine: Machine, conversion: str, value: InstanceValue | Tupl
     if isinstance(value, InstanceValue) and issubclass(value.cls, BaseException) and value.object is None:
         known = [constant_of(each) for each in value.arguments]
         if not any(type(each) is NotConstant for each in known):
-            return compute(machine, CONVERSIONS[conversion], (value.cls(*known),))
+            return compute(machine, CONVERSIONS[conversion], (error_of(machine, value.cls, known),))
     raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+
+
+def error_of(machine: Machine, cls: type[BaseException], arguments: list) -> BaseException:
+    """One with these `args`. A class's own `__init__` takes others, and may do anything: it is not called again."""
+    if not has_python_method(cls, "__init__") and not has_python_method(cls, "__new__"):
+        return cls(*arguments)
+    if cls.__str__ not in (BaseException.__str__, KeyError.__str__) or cls.__new__ is not Exception.__new__:
+        raise Break(ForeignValue(cls.__name__, machine.expression()))
+    made = cls.__new__(cls)
+    made.args = tuple(arguments)
+    return made
 
 
 def as_text(machine: Machine, value: Value) -> Value:

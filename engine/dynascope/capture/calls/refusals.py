@@ -104,6 +104,9 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
         refusal = _check_empty(target, arguments, keywords, device)
         if refusal is not None:
             return TypeRefusal(refusal, raises=True)
+    refusal = _check_dimension(target, arguments, keywords, device)
+    if refusal is not None:
+        return TypeRefusal(refusal, raises=True)
     lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
     if (
         not tensors
@@ -137,6 +140,58 @@ def _check_empty(target: Callable, arguments: tuple, keywords: dict[str, Any], d
     except Exception as error:  # what is written in Python raises what Python does: a string has no attribute `size`
         return str(error).strip().split("\n")[0]
     return None
+
+
+def _check_dimension(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
+    """What the operator says of a dimension that its first operand has not: not every meta kernel looks (`softmax`)."""
+    if not arguments or not isinstance(arguments[0], torch.Tensor) or not is_harmless(target):
+        return None
+    rank = max(arguments[0].dim(), 1)
+    given = [keywords.get("dim"), *(arguments[at] for at in _places_of_dimension(target) if at < len(arguments))]
+    if all(-rank <= each < rank for each in given if type(each) is int) or _draws(_overloads(target)):
+        return None
+    try:
+        with noted():
+            _Trial(target, arguments, keywords, device, _one_element).run(differentiates=False)
+    except IndexError as error:
+        return str(error).strip().split("\n")[0]
+    except Exception:  # an operand of one element may be none that it takes
+        return None
+    return None
+
+
+@cache
+def _places_of_dimension(target: Callable) -> frozenset[int]:
+    """Where one of its schemas has a dimension of the first operand."""
+    schemas = (overload._schema.arguments for overload in _overloads(target))
+    return frozenset(
+        at
+        for each in schemas
+        for at, argument in enumerate(each)
+        if argument.name == "dim" and str(argument.real_type) == "int" and each[0].name == "self"
+    )
+
+
+def check_numbers(target: Callable, arguments: tuple, keywords: dict[str, Any]) -> str | None:
+    """What a function that makes a tensor of numbers says of these: on a meta device it looks at none but the first of a list."""
+    if any(isinstance(each, torch.Tensor) for each in arguments) or len(str(arguments)) > _FEW_ELEMENTS:
+        return None
+    try:
+        with noted():
+            target(*arguments, **{name: value for name, value in keywords.items() if name == "dtype"}, device="cpu")
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        return str(error).strip().split("\n")[0]
+    return None
+
+
+def check_sum(name: str, arguments: tuple, result: Any) -> str | None:
+    """What `linear` says of a bias with more rows than the product, into which eager adds it in place. Meta kernels do not."""
+    if name != "linear" or len(arguments) < 2 or not all(isinstance(each, torch.Tensor) for each in (*arguments[:2], result)):
+        return None
+    product = (*arguments[0].shape[:-1], *arguments[1].shape[:-1])
+    if tuple(result.shape) == product:
+        return None
+    return f"output with shape {list(product)} doesn't match the broadcast shape {list(result.shape)}"
 
 
 def _ways_to_try(

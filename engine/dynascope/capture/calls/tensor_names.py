@@ -136,3 +136,9 @@ OF_CONTENTS = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "new", 
 """Make a tensor of the numbers that they are given: torch's own C++ looks at each."""
 SUBSCRIPTS = frozenset({"getitem", "setitem"})
 OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})
+OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
+"""torch's functions that make a tensor of the numbers in a list."""
+PLACED_WRITES = frozenset(
+    ["index_add_", "index_copy_", "index_reduce_", "index_fill_", "scatter_", "scatter_add_", "scatter_reduce_", "masked_scatter_", "put_"]
+)
+"""Write to places of their first operand that another one says."""

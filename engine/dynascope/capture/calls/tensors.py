@@ -30,6 +30,8 @@ from dynascope.capture.calls.overlaps import (
 from dynascope.capture.calls.ranges import keep_in_range
 from dynascope.capture.calls.refusals import (
     TypeRefusal,
+    check_numbers,
+    check_sum,
     check_types,
     is_pointwise,
     single_operator,
@@ -45,8 +47,10 @@ from dynascope.capture.calls.tensor_names import (
     MOVES,
     NUMBER_METHODS,
     OF_CONTENTS,
+    OF_NUMBERS,
     OF_SIZES,
     PLACED_IN_STORAGE,
+    PLACED_WRITES,
     RESHAPING_IN_PLACE,
     SUBSCRIPTS,
     UNDECLARED_WRITES,
@@ -353,7 +357,10 @@ class Operation:
         return torch.is_grad_enabled() and any(integers) and any(numbers)
 
     def writes_what_it_reads(self) -> bool:
-        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place."""
+        """`out=` in the memory of an operand: PyTorch refuses, or the order decides, of operators that are never in place. So it is
+        of those that write to chosen places (`x.index_add_(0, i, x)`)."""
+        if self.name in PLACED_WRITES and self.tensors:
+            return any(shares_memory(self.tensors[0].example, each.example) for each in self.tensors[1:])
         if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_") or is_pointwise(self.target):
             return False
         written = tensors_in([self.keyword_values["out"]])
@@ -394,6 +401,9 @@ class Operation:
     def refuse_places(self, example: Any) -> None:
         """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at, or beyond the part that is
         differentiated: from there autograd leads no gradient back, though the elements are there."""
+        refusal = check_sum(self.name, self.examples, example)
+        if refusal is not None:
+            raise Break(TorchCallFails(self.machine.expression(), refusal))
         if self.name != "as_strided" or not isinstance(example, torch.Tensor) or not example.numel():
             return
         given = self.tensors[0].example
@@ -408,6 +418,10 @@ class Operation:
     def refuse_types(self) -> None:
         """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
         tensors do not tell."""
+        if self.name in OF_NUMBERS and not self.tensors:
+            refusal = check_numbers(self.target, self.examples, self.named_examples)
+            if refusal is not None:
+                raise Break(TorchCallFails(self.machine.expression(), refusal))
         if not self.tensors or self.own_operators or isinstance(self.target, HOLDS_GRAPH):
             return
         devices = {tensor.device: None for tensor in self.tensors}

@@ -37,9 +37,6 @@ from dynascope.capture.values import (
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
-"""torch's functions that make a tensor of the numbers in a list."""
-
 
 @meaning(torch.Tensor.new_tensor)
 def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:

@@ -81,6 +81,7 @@ class Body:
         graph = self.machine.graph
         node = graph.call("call_function", function, arguments, {}, f"inside_{value.node.name}")
         graph.keep(node)
+        node.meta["stands_in"] = True
         inside = self.machine.tensor(node, self.machine.in_plain_mode(make), value.device)
         self.inputs.append(value)
         self.inner.append(inside)

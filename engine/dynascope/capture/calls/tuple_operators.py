@@ -40,7 +40,8 @@ def _meaning_of(op: operators.Operator, name: str) -> None:
         one, other = (as_tuple(machine, each) for each in arguments)
         if not isinstance(one, TupleValue):
             raise Break(ProgramRaises("TypeError", machine.expression()))
-        if isinstance(other, TupleValue) if name not in REPEATING else isinstance(other, (ConstantValue, SymbolicNumber)):
+        is_number = isinstance(other, (ConstantValue, SymbolicNumber)) and hasattr(other.python_type, "__index__")
+        if isinstance(other, TupleValue) if name not in REPEATING else is_number:
             return operators.apply(machine, op, one, machine.known(other))
         if name in operators.COMPARING:
             return ConstantValue(NotImplemented)

@@ -7,6 +7,7 @@ from typing import Any
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
+from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.set_making import given_as, note_change
@@ -162,6 +163,10 @@ def unpack_sequence(machine: Machine, frame: Frame, instruction: Instruction) ->
 @operation("UNPACK_EX")
 def unpack_ex(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     before, after = instruction.argument & 255, instruction.argument >> 8
+    given = machine.realize(frame.stack[-1])
+    if isinstance(given, InstanceValue) and has_python_method(given.cls, "__next__"):
+        # Python makes the list of the rest from the iterator, which it asks for its iterator again.
+        raise Break(ForeignValue(given.cls.__name__, machine.expression()))
     values = unpacked(machine, frame.pop())
     if len(values) < before + after:
         raise machine.throw(

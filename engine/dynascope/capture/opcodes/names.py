@@ -17,6 +17,7 @@ from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import NULL, CellValue, ConstantValue, Value
 from dynascope.capture.world import note
 from dynascope.frame.instructions import Instruction
+from dynascope.frame.resume import resume_origin
 from dynascope.frame.versions import RUNNING
 
 
@@ -78,7 +79,8 @@ def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
         if cell.source is not None and not cell.changed:
             # Nothing guards that an outside variable stays unbound.
             raise Break(ProgramRaises("NameError", machine.expression()))
-        free = instruction.value in frame.code.co_freevars
+        origin = resume_origin(frame.code)
+        free = instruction.value in (origin.root if origin else frame.code).co_freevars
         kind = NameError if free else UnboundLocalError
         text = "free variable" if free else "local variable"
         where = " in enclosing scope" if free else ""

@@ -160,7 +160,7 @@ def class_item(machine: Machine, container: ConstantValue, key: Value) -> Any:
     thing = container.value
     getter = lookup(thing, "__class_getitem__")
     if isinstance(getter, classmethod) and can_change(getter.__func__):
-        return machine.call(member(machine, thing, "__class_getitem__", container), [container, key])
+        return machine.call(member(machine, thing, "__class_getitem__"), [container, key])
     known = constant_of(machine.known(key))
     if type(known) is NotConstant:
         raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
