@@ -387,6 +387,7 @@ class Session:
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
         inference_mode.check_left(machine)
+        loggers.check_heard(machine)
         written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())
