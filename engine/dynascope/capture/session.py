@@ -38,6 +38,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     distances,
     draws,
+    fake_quantization,
     function_overrides,
     inference_mode,
     introspection,
