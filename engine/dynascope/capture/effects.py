@@ -53,7 +53,7 @@ class Effects:
     own_globals: dict
     state: tuple[Call, ...]
     said: tuple[Call, ...] = ()
-    """The program's own warnings and what it logs, in order."""
+    """The program's own warnings, what it logs, and the hooks that it puts on tensors, in order."""
     modes: tuple[Value, ...] = ()
     """Function modes that are on at the end, and were not at the start."""
     ended: int = 0
