@@ -171,7 +171,7 @@ CASES = {
         log.propagate = False
 
         def f(x):
-            log.warning("sum %s", x.shape)
+            log.warning("sum %s", x.sum())
             return x + 1
 
         f(torch.ones(2))
@@ -359,7 +359,7 @@ CASES = {
         told.propagate = False
 
         def f(x):
-            told.info("x")
+            told.info(x)
             return x + 1
 
         f(torch.ones(2))

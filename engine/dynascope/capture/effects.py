@@ -53,7 +53,7 @@ class Effects:
     own_globals: dict
     state: tuple[Call, ...]
     said: tuple[Call, ...] = ()
-    """The program's own warnings, in order."""
+    """The program's own warnings, what it logs, and the hooks that it puts on tensors, in order."""
     modes: tuple[Value, ...] = ()
     """Function modes that are on at the end, and were not at the start."""
     ended: int = 0
@@ -66,6 +66,8 @@ class Effects:
             yield from WRITTEN[type(value)](value)
         for _, _, value in self.globals:
             yield value
+        for _, arguments in self.said:
+            yield from (argument for argument in arguments if isinstance(argument, Value))
         yield from self.modes
 
     def __bool__(self) -> bool:
@@ -120,11 +122,14 @@ def replay(effects: Effects, rebuilder: Rebuilder) -> None:
         rebuilder.builder.pop()
 
 
-def call(rebuilder: Rebuilder, function: Any, *constants: Any) -> None:
+def call(rebuilder: Rebuilder, function: Any, *arguments: Any) -> None:
     rebuilder.builder.load_function(function)
-    for constant in constants:
-        rebuilder.builder.load_constant(constant)
-    rebuilder.builder.call(len(constants))
+    for argument in arguments:
+        if isinstance(argument, Value):
+            rebuilder.load(argument)
+        else:
+            rebuilder.builder.load_constant(argument)
+    rebuilder.builder.call(len(arguments))
     rebuilder.builder.pop()
 
 

@@ -151,7 +151,11 @@ class Machine:
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
         self.said: list[tuple[Any, tuple]] = []
-        """The calls that say what the program warned of itself."""
+        """The calls that say what the program warned of itself or logged, and that put hooks on tensors."""
+        self.read_from: dict[str, tuple[TensorValue, int, int]] = {}
+        """Of numbers that only the run knows, the tensors that they were read from, with how often these had been written."""
+        self.hooked: list[tuple[TensorValue, int]] = []
+        """Tensors that get hooks when the graph has run, with how often they had been written."""
         self.keys: dict[type, dict[Source, None]] = {}
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""

@@ -14,6 +14,8 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from dynascope.meta_kernels import fake_quantization  # noqa: F401 (it registers them)
+
 META = torch.device("meta")
 """Where capture's own tensors live. A program's tensor there is told apart by where it comes from: it is left alone."""
 QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))

@@ -38,7 +38,9 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     differentiation,
     distances,
     draws,
+    fake_quantization,
     function_overrides,
+    hooks_of_tensors,
     inference_mode,
     introspection,
     iterators,
@@ -387,6 +389,8 @@ class Session:
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
         inference_mode.check_left(machine)
+        loggers.check_heard(machine)
+        hooks_of_tensors.check_unwritten(machine)
         written = self.check_aliases()
         state = TorchState.now()
         effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())

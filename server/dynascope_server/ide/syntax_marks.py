@@ -6,8 +6,9 @@
             print(x)               ->  Mark(line 4, "print-call", ...)
 
 A number out of a tensor (`.item()`) and a size that depends on data (`nonzero`) are no marks: the graph holds them until Python
-decides by one. Only what is sure from the words is marked: a value counts as a tensor where it is a parameter that is used as
-one, or was made by torch or from a tensor. Once the program has run, its report says what happened, and nothing is marked.
+decides by one. What a logger says is none: it is said when the graph has run. Only what is sure from the words is marked: a value
+counts as a tensor where it is a parameter that is used as one, or was made by torch or from a tensor. Once the program has run, its
+report says what happened, and nothing is marked.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from dataclasses import dataclass
 from dynascope.report.span import Span
 
 COMPILERS = frozenset({"torch.compile", "dynascope.compile"})
-LOGS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
-LOGGERS = ("logging", "logger", "log", "LOGGER", "LOG")
 REDUCTIONS = frozenset(
     {"sum", "mean", "max", "min", "any", "all", "norm", "std", "var", "prod", "median", "amax", "amin"}
 )
@@ -83,7 +82,7 @@ def _of_function(path: str, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
         if id(node) in left_out:
             continue
         if isinstance(node, ast.Call):
-            yield from _of_call(path, node, tensors)
+            yield from _of_call(path, node)
         elif isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert) and _is_tensor(node.test, tensors):
             words = {ast.If: "if", ast.While: "while", ast.Assert: "assert"}.get(type(node), "if")
             yield Mark(
@@ -92,17 +91,10 @@ def _of_function(path: str, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
             )  # fmt: skip
 
 
-def _of_call(path: str, node: ast.Call, tensors: frozenset[str]) -> Iterator[Mark]:
+def _of_call(path: str, node: ast.Call) -> Iterator[Mark]:
     span = _span(path, node)
     if isinstance(node.func, ast.Name) and node.func.id == "print":
         yield Mark(span, "print-call", "`print` writes while the function runs: the graph will break here.")
-    if not isinstance(node.func, ast.Attribute):
-        return
-    name, owner = node.func.attr, node.func.value
-    if name in LOGS and _dotted(owner).split(".")[-1] in LOGGERS:
-        yield Mark(
-            span, "foreign-call", f"`{_dotted(node.func)}` writes while the function runs: the graph will break here."
-        )
 
 
 def _is_left_out(node: ast.AST) -> bool:

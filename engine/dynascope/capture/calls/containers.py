@@ -365,6 +365,11 @@ def issuperset(machine: Machine, value: SetValue, other: Value) -> Value:
     return boolean(set(value.items) >= set(operators.as_set_items(machine, other)))
 
 
+@method(set, frozenset)
+def isdisjoint(machine: Machine, value: SetValue, other: Value) -> Value:
+    return boolean(set(value.items).isdisjoint(operators.as_set_items(machine, other)))
+
+
 def _combine(name: str, function: Any) -> None:
     def run(machine: Machine, value: SetValue, *others: Value) -> Value:
         select = operators.SET_OPERATIONS[function]

@@ -124,7 +124,7 @@ def differentiate(
     tensor_data.check_differentiated(machine)
     check_unchanged(machine)
     creates = is_true(machine, create)
-    if not machine.options.differentiates or len(outputs) != len(tangents):
+    if machine.hooked or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     if has_parts(machine) and not leads_through_parts(machine, inputs, creates):
         raise cannot(machine)

@@ -83,6 +83,13 @@ def lead_to(nodes: Iterable[torch.fx.Node]) -> bool:
     return False
 
 
+def are_late(machine: Machine, values: Iterable[Value]) -> bool:
+    """Whether only the run knows one of these numbers, or of the numbers of a subscript."""
+    parts = [part for value in values for part in (value.items if isinstance(value, TupleValue) else [value])]
+    numbers = [each.size for each in map(machine.realize, parts) if isinstance(each, SymbolicNumber)]
+    return machine.sizes.are_late(numbers)
+
+
 def are_served(machine: Machine) -> bool:
     """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
     return bool(
@@ -107,7 +114,27 @@ def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> 
     if (known := counted_number(machine, tensor)) is not None:
         return known
     node = machine.graph.call("call_method", "item", (tensor.node,), {})
-    return number_at(machine, node, kind, tensor.example.dtype, min(INDEX, max(0, below - 1)))
+    found = number_at(machine, node, kind, tensor.example.dtype, min(INDEX, max(0, below - 1)))
+    machine.journal.set_item(machine.read_from, str(found.size), (tensor, tensor.example._version, machine.uncounted))
+    return found
+
+
+def with_tensors_for_places(machine: Machine, container: TensorValue, key: Value) -> Value:
+    """A subscript whose numbers, where what they are taken to be lies outside the table, are the tensors that they were read from."""
+    places = [machine.realize(item) for item in key.items] if isinstance(key, TupleValue) else [key]
+    found = [
+        tensor_read(machine, place) if isinstance(place, SymbolicNumber) and place.size.hint >= extent else place
+        for place, extent in zip(places, container.example.shape, strict=False)
+    ]
+    found += places[len(found) :]
+    return TupleValue(tuple(found)) if isinstance(key, TupleValue) else found[0]
+
+
+def tensor_read(machine: Machine, number: SymbolicNumber) -> Value:
+    """The tensor of integers that a number was read from, where it still holds it; else the number."""
+    tensor, version, uncounted = machine.read_from.get(str(number.size), (None, 0, 0))
+    is_place_of_one = tensor is not None and tensor.example.dim() == 0 and is_place(tensor.example)
+    return tensor if is_place_of_one and (tensor.example._version, machine.uncounted) == (version, uncounted) else number
 
 
 def with_numbers_for_places(machine: Machine, arguments: list[Value]) -> list[Value] | None:

@@ -497,8 +497,9 @@ class Operation:
     def failure(self, error: Exception) -> Any:
         text = str(error).strip().split("\n")[0]
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
-        if not about_meta and late_numbers.lead_to([tensor.node for tensor in self.tensors]):
-            return DataDependentValue(self.machine.expression(), "item")  # sizes that do not fit are made up
+        is_made_up = late_numbers.lead_to([tensor.node for tensor in self.tensors]) or late_numbers.are_late(self.machine, self.values)
+        if not about_meta and is_made_up:
+            return DataDependentValue(self.machine.expression(), "item")  # a size or a place that does not fit
         if not about_meta:
             return TorchCallFails(self.machine.expression(), text)
         if late_numbers.has_late_size(self.name):

@@ -52,8 +52,10 @@ def slice_of(start: Value, stop: Value) -> SliceValue:
 def get(machine: Machine, container: Value, key: Value) -> Any:
     container = machine.known(container)
     if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
+        from dynascope.capture.calls.late_numbers import with_tensors_for_places
         from dynascope.capture.calls.tensors import apply_function
 
+        key = with_tensors_for_places(machine, container, machine.realize(key))
         return apply_function(machine, operator.getitem, [container, key], {})
     if isinstance(container, ArrayValue):
         from dynascope.capture.calls import numpy_arrays
@@ -206,9 +208,11 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
         return set_list_item(machine, container, key, value)
     if isinstance(container, TensorValue) and not machine.overriding.asks_modes:
         from dynascope.capture.calls import masked_writes
+        from dynascope.capture.calls.late_numbers import with_tensors_for_places
         from dynascope.capture.calls.tensors import apply_function
 
         if not masked_writes.is_written(machine, container, key, value):
+            key = with_tensors_for_places(machine, container, machine.realize(key))
             apply_function(machine, operator.setitem, [container, key, value], {})
         return None
     if isinstance(container, ArrayValue):

@@ -1,0 +1,84 @@
+"""Hooks on tensors and gradients that are kept: done to the result itself when the graph has run, in the program's order.
+
+    h = encoder(x); h.register_hook(scale); return head(h)      h is a result, and what is computed from it another part of the graph
+
+So autograd goes through `h`, with the hook, as in eager (`dependent_results.py`). A tensor that is written afterwards has another history
+than the one that eager's hook is on, and what is differentiated inside would run before the hook is there: there the graph ends first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.reasons import TensorAttribute, UnrebuildableValue
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NONE, TensorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+class HandleValue(Value):
+    """What a registration gives: there is none before the graph has run, so a program that keeps it ends the graph before."""
+
+    __slots__ = ()
+    source = None
+    python_type = RemovableHandle
+
+
+@meaning(torch.Tensor.register_hook)
+def register_hook(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return hooked(machine, torch.Tensor.register_hook, arguments, keywords)
+
+
+@meaning(torch.Tensor.register_post_accumulate_grad_hook)
+def register_post_accumulate_grad_hook(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    return hooked(machine, torch.Tensor.register_post_accumulate_grad_hook, arguments, keywords)
+
+
+@meaning(torch.Tensor.retain_grad)
+def retain_grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    tensor = differentiable(machine, arguments[0], "retain_grad")
+    if not tensor.example.is_leaf:
+        do_afterwards(machine, torch.Tensor.retain_grad, tensor)
+    return NONE
+
+
+def hooked(machine: Machine, register: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> Value:
+    name = register.__name__
+    tensor, hook = differentiable(machine, arguments[0], name), argument(arguments, keywords, 1, "hook")
+    if len(arguments) + len(keywords) != 2 or lookup(machine.realize(hook).python_type, "__call__") is MISSING:
+        raise Break(TensorAttribute(name))
+    if name != "register_hook" and not tensor.example.is_leaf:
+        raise Break(TensorAttribute(name))
+    do_afterwards(machine, register, tensor, hook)
+    return HandleValue()
+
+
+def differentiable(machine: Machine, value: Value, name: str) -> TensorValue:
+    """The tensor, where what eager does to it is known: it leads gradients, and shares its memory with no other that does."""
+    tensor = machine.realize(value)
+    if not isinstance(tensor, TensorValue) or not tensor.example.requires_grad or tensor.instance is not None:
+        raise Break(TensorAttribute(name))
+    if tensor.object is None and (tensor.example._is_view() or tensor.example.is_leaf):
+        raise Break(TensorAttribute(name))
+    return tensor
+
+
+def do_afterwards(machine: Machine, function: Callable[..., Any], tensor: TensorValue, *rest: Value) -> None:
+    machine.journal.append(machine.hooked, (tensor, tensor.example._version))
+    machine.journal.append(machine.said, (function, (tensor, *rest)))
+
+
+def check_unwritten(machine: Machine) -> None:
+    """At the end of a capture: what has a hook still has the history that it had then."""
+    for tensor, version in machine.hooked:
+        if tensor.example._version != version:
+            raise Break(UnrebuildableValue("a hook on a tensor that is written afterwards"))

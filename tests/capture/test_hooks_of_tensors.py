@@ -1,0 +1,177 @@
+"""Hooks on what a graph makes, and gradients that it keeps: called as eager calls them, with the gradients that eager has."""
+
+import dynascope
+import pytest
+import torch
+import torch.utils.checkpoint
+
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "dynascope"])
+
+
+def played(function, compile):
+    """Results, gradients and what hooks have seen, over two calls."""
+    torch.manual_seed(0)
+    seen, found = [], []
+    weight, x = torch.randn(3, 3, requires_grad=True), torch.randn(4, 3, requires_grad=True)
+    call = compile(function)
+    for _ in range(2):
+        result = call(x, weight, seen)
+        results = result if isinstance(result, tuple) else (result,)
+        results[0].sum().backward()
+        kept = [None if each.is_leaf else each.grad for each in results[1:]]
+        found += [*(each.detach().clone() for each in results), x.grad, weight.grad, *kept]
+        found += seen
+        x.grad = weight.grad = None
+    return found
+
+
+def check(function, backend, **options):
+    expected = played(function, lambda function: function)
+    found = played(function, lambda function: dynascope.compile(function, backend=backend, **options))
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def of_a_result(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: seen.append(gradient) or gradient * 2)
+    return (hidden * hidden + x.sum()).sin()
+
+
+def several(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: gradient * 2)
+    hidden.register_hook(seen.append)
+    other = hidden.exp()
+    other.register_hook(hook=lambda gradient: gradient + 1)
+    return hidden * other
+
+
+def kept(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.retain_grad()
+    x.retain_grad()
+    return (hidden * hidden).sum(), hidden
+
+
+def both_of_one(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.retain_grad()
+    hidden.register_hook(lambda gradient: gradient * 3)
+    return (hidden * hidden).sum(), hidden
+
+
+def of_a_leaf(x, weight, seen):
+    if not seen:
+        weight.register_hook(lambda gradient: seen.append(gradient.clone()))
+    return (x @ weight).sum()
+
+
+def of_the_last_result(x, weight, seen):
+    hidden = x @ weight
+    hidden.register_hook(seen.append)
+    return hidden
+
+
+WHOLE = [of_a_result, several, kept, both_of_one, of_a_leaf, of_the_last_result]
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", WHOLE, ids=lambda function: function.__name__)
+def test_one_graph(function, backend):
+    check(function, backend, fullgraph=True)
+
+
+def written_later(x, weight, seen):
+    hidden = x @ weight
+    hidden.register_hook(lambda gradient: gradient * 2)
+    hidden.mul_(3)
+    return (hidden * hidden).sum()
+
+
+def of_a_view(x, weight, seen):
+    hidden = (x @ weight).view(3, 4)
+    hidden.register_hook(lambda gradient: gradient * 2)
+    return (hidden * hidden).sum()
+
+
+def differentiated_inside(x, weight, seen):
+    hidden = x @ weight
+    hidden.register_hook(seen.append)
+    loss = (hidden * hidden).sum()
+    (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    return gradient.square().sum()
+
+
+def with_a_handle(x, weight, seen):
+    hidden = x @ weight
+    handle = hidden.register_hook(lambda gradient: gradient * 2)
+    result = hidden.sin()
+    handle.remove()
+    return result
+
+
+def under_checkpoint(x, weight, seen):
+    def block(x):
+        hidden = x @ weight
+        hidden.register_hook(seen.append)
+        return hidden.sin()
+
+    return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+
+
+def refused_by_eager(x, weight, seen):
+    with torch.no_grad():
+        hidden = x @ weight
+        try:
+            hidden.register_hook(lambda gradient: gradient)
+        except RuntimeError:
+            hidden = hidden * 0
+    return hidden + x @ weight
+
+
+BROKEN = {
+    written_later: "unrebuildable-value",
+    of_a_view: "tensor-attribute",
+    differentiated_inside: "backward-call",
+    with_a_handle: "unrebuildable-value",
+    under_checkpoint: "foreign-call",
+    refused_by_eager: "tensor-attribute",
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", BROKEN, ids=lambda function: function.__name__)
+def test_where_the_graph_ends(function, backend):
+    with dynascope.expected(BROKEN[function]):
+        check(function, backend)
+
+
+@BACKENDS
+def test_a_handle_that_is_returned_removes_the_hook(backend):
+    def function(x):
+        hidden = x * 2
+        handle = hidden.register_hook(lambda gradient: gradient * 2)
+        return hidden.sin(), handle
+
+    x = torch.ones(3, requires_grad=True)
+    with dynascope.expected("unrebuildable-value"):
+        result, handle = dynascope.compile(function, backend=backend)(x)
+    handle.remove()
+    result.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * (2 * x.detach()).cos())
+
+
+@BACKENDS
+def test_an_error_in_a_hook_is_the_programs(backend):
+    def function(x):
+        hidden = x * 2
+        hidden.register_hook(lambda gradient: gradient.no_such_name)
+        return hidden.sin()
+
+    x = torch.ones(3, requires_grad=True)
+    result = dynascope.compile(function, backend=backend)(x)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        result.sum().backward()
+    assert x.grad is None
