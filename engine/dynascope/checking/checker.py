@@ -16,6 +16,7 @@ from dynascope.capture import CapturedGraph
 from dynascope.checking.distances import differs_more, distance
 from dynascope.checking.runs import Values, compiled, in_double, in_eager, with_all_values
 from dynascope.frame import hook
+from dynascope.graph_compiler import NumberNeeded
 from dynascope.reasons import DiffersMore, NotChecked
 from dynascope.recording import Recorder
 from dynascope.report.facts import CheckFact
@@ -49,6 +50,9 @@ class Checker:
     ) -> None:
         try:
             found = list(_facts(name, captured, function, compile, inputs, lines))
+        except NumberNeeded as error:
+            self._recorder.problem(NotChecked(name, f"{error}.").explain())
+            return
         except Exception as error:
             self._recorder.problem(NotChecked(name, f"{type(error).__name__}: {error}".splitlines()[0]).explain())
             return

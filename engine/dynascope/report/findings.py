@@ -178,16 +178,21 @@ def _one_cause(change: ChangeFact, place: int, seen: Mapping[tuple, set[str]]) -
 def _again(again: list[Again]) -> str:
     explanation, last = again[-1]
     if len(again) == 1:
-        return f"Compiled again: {explanation.message}"
+        return _sentence(f"Compiled again: {explanation.message}")
     changes = [change for _, change in again if change is not None]
     values = list(dict.fromkeys([*(change.before for change in changes[:1]), *(change.now for change in changes)]))
     are_of_one = len({change.expression for change in changes}) == 1 and all(values) and len(values) > 1
     if last is None or not are_of_one or last.cause == "length":
-        return f"Compiled again {len(again)} times, the last time because {explanation.message}"
+        return _sentence(f"Compiled again {len(again)} times, the last time because {explanation.message}")
     shown = values if len(values) <= VALUES_SHOWN else [*values[: VALUES_SHOWN - 1], "...", values[-1]]
     why = f" ({CAUSES[last.cause]})" if CAUSES[last.cause] else ""
     what = last.expression if last.cause in ("grad-mode", "state") else f"`{last.expression}`"
     return f"Compiled again {len(again)} times: {what} was {', '.join(shown)}{why}."
+
+
+def _sentence(text: str) -> str:
+    """In SARIF and GitHub's lines the remedy follows in the same paragraph."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _softened(explanation: Explanation) -> Explanation:
