@@ -21,6 +21,8 @@ Again = tuple[Explanation, ChangeFact | None]
 Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "machine"]
 SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""
+OF_SETTINGS = frozenset({"mode-not-honoured"})
+"""Notes about what was asked of `torch.compile`: they stand where the function was handed to it."""
 VALUES_SHOWN = 4
 ITEM = re.compile(r"\[\d+\]")
 CAUSES: dict[Cause, str] = {
@@ -100,14 +102,14 @@ def _all(report: CompileReport) -> Iterator[Finding]:
                 yield replace(_finding(kind, reason, fallback), function=function.identifier)
         yield from _recompilations(function)
     start = Span(report.program.file, 1)
+    compiled_at = {entry.graph: function_line(function) for function in report.functions for entry in function.entries}
     for graph in report.graphs:
         for note in graph.notes:
-            placed = note.span is not None or note.stack != ()
-            yield (
-                _finding("note", _softened(note), start)
-                if placed
-                else replace(_finding("machine", note, start), span=None)
-            )
+            if note.span is not None or note.stack != ():
+                yield _finding("note", _softened(note), start)
+            else:
+                where = compiled_at.get(graph.identifier) if note.code in OF_SETTINGS else None
+                yield replace(_finding("machine", note, start), span=where)
     for note in report.notes:
         if note.span is None:
             yield replace(_finding("machine", note, start), span=None)
