@@ -8,7 +8,7 @@ from dynascope.report.terminal import is_shown
 
 
 def test_what_a_mode_does_not_do_stands_where_it_was_asked_for():
-    note = Explanation("mode-not-honoured", "information", 'mode="max-autotune" is not honoured in all: no.', "Nothing has to be done.")
+    note = Explanation("mode-not-honoured", "information", 'mode="max-autotune" is honoured in part only: no.', "Nothing has to be done.")
     other = Explanation("stage-failed", "warning", "A kernel was not built.", "Look.")
     entry = EntryFact("f0.e0", "function", Span("m.py", 9), "compiled", "return", "g0")
     report = CompileReport(
