@@ -128,3 +128,12 @@ f(torch.randn(4, 6), np.ones(3) / 3)
 )
 def test_durations(seconds, words):
     assert duration(seconds) == words
+
+
+def test_a_report_goes_into_a_folder_that_is_made_and_what_cannot_be_written_is_said_before_the_run(dynascope, tmp_path):
+    made = dynascope("print(1)\n", "run", before=["--output-format", "json", "--output", "new/report.json"])
+    assert made.returncode == 0 and (tmp_path / "new" / "report.json").is_file()
+    (tmp_path / "file").write_text("")
+    refused = dynascope("print(1)\n", "run", before=["--output", "file/report.txt"])
+    assert refused.returncode == 2 and "cannot be written" in refused.stderr and not refused.stdout
+    assert "Traceback" not in refused.stderr

@@ -65,6 +65,8 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
         options = parser.parse_args(_with_ours_first(parser, options, words[:end]))
     if options.command == "show" and not options.target:
         options = _after_the_stage(options)
+    if getattr(options, "action", None) == "export" and not options.file and options.arguments:
+        options = _after_the_archive(options)
     programs = words[end:]
     if programs and not hasattr(options, "arguments"):
         parser.error(f"unrecognized arguments: {' '.join(programs)}")
@@ -223,9 +225,7 @@ def _add_cache(commands: argparse._SubParsersAction) -> None:
     cache.set_defaults(action=None)
     actions = cache.add_subparsers(dest="action", metavar="ACTION")
     export = actions.add_parser("export", help="write kernels into a file, for another machine of the same kind")
-    add_program_options(export)
-    export.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module, as for python -m")
-    export.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
+    _add_exported(export)
     export.add_argument("archive", metavar="FILE", help="the file to write")
     export.add_argument(
         "file", metavar="PROGRAM", nargs="?", help="run this, compiled, and take what is used meanwhile; without it, all kernels"
@@ -235,6 +235,21 @@ def _add_cache(commands: argparse._SubParsersAction) -> None:
     take = actions.add_parser("import", help="put the kernels of such a file here, but for those that do not fit, with why")
     take.add_argument("archive", metavar="FILE", help="what `dynascope cache export` wrote")
     actions.add_parser("clear", help="remove everything")
+
+
+def _add_exported(export: argparse.ArgumentParser) -> None:
+    add_program_options(export)
+    export.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module, as for python -m")
+    export.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
+
+
+def _after_the_archive(options: argparse.Namespace) -> argparse.Namespace:
+    """`cache export FILE -m MODULE`: the options between are ours, though argparse gives all that follows FILE to the program."""
+    parser = argparse.ArgumentParser(prog=f"dynascope cache export {options.archive}")
+    _add_exported(parser)
+    parser.add_argument("file", metavar="PROGRAM")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    return parser.parse_args(options.arguments, options)
 
 
 def _add_target(show: argparse.ArgumentParser) -> None:
