@@ -16,9 +16,6 @@ from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.scopes import local_names
 from dynascope.fixes.source import Source, dotted, end_of
 
-DRAWING = ("random", "np", "numpy")
-"""Modules whose functions without a fixed answer draw: what they give is called so."""
-
 
 def read_at_the_call(site: Site) -> Fix | None:
     """Only where every call stands in the text: a function of the module, which is not given to anybody."""
@@ -29,7 +26,7 @@ def read_at_the_call(site: Site) -> Fix | None:
     if local_names(function) & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
         return None
     calls = calls_of(source, function.name)
-    parameter = _parameter(source, function, source.fresh(_name(source, node)))
+    parameter = _parameter(source, function, source.fresh(_name(node)))
     if not calls or parameter is None:
         return None
     name, edit = parameter
@@ -59,11 +56,8 @@ def _given(source: Source, call: ast.Call, text: str) -> Edit:
     return Edit(line, column, line, column, f", {text}" if last is not None else text)
 
 
-def _name(source: Source, node: ast.Call | ast.Attribute) -> str:
-    """The last of its words; where the text has that name for something else, with the words before it (`random.random()`, a second
-    `random`, says nothing)."""
+def _name(node: ast.Call | ast.Attribute) -> str:
+    """The last of its words; of `random.random()` that is the module's name, and a second `random` would say nothing."""
     words = dotted(node.func if isinstance(node, ast.Call) else node)
-    short = words.rpartition(".")[2] or "value"
-    if words.split(".")[0] in DRAWING:
-        return "drawn"
-    return short if source.fresh(short) == short else words.replace(".", "_") or "value"
+    module, _, name = words.rpartition(".")
+    return "drawn" if name == module else name or "value"
