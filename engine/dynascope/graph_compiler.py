@@ -58,7 +58,7 @@ class NumberNeeded(Exception):
     """Inputs of the graph (their positions) vary, and an operator needs them as constants."""
 
     def __init__(self, positions: tuple[int, ...]) -> None:
-        super().__init__(positions)
+        super().__init__("an operator needs as a constant what only the run knows")
         self.positions = positions
 
 

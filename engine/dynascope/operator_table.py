@@ -124,9 +124,24 @@ def name_of(operator: Any) -> str:
     return operator._schema.name.removeprefix("aten::").removeprefix("_").rstrip("2")
 
 
-def table(wanted: str = "") -> str:
-    facts = [describe(operator) for operator in all_operators()]
-    shown = [fact for fact in facts if wanted in fact.name]
-    ways = {way: sum(fact.way.startswith(way) for fact in shown) for way in ("lowered", "decomposed", "library", "view", "as ", "break")}
-    counts = ", ".join(f"{count} {way.strip()}" for way, count in ways.items())
-    return "\n".join([*(fact.line() for fact in shown), "", f"{len(shown)} operators: {counts}"])
+def shown_operators(wanted: str = "") -> list[OperatorFact]:
+    return [fact for fact in (describe(operator) for operator in all_operators()) if wanted in fact.name]
+
+
+WAYS = {
+    "lowered": "lowered",
+    "decomposed": "decomposed",
+    "library": "library",
+    "view": "view",
+    "as ": "as another that does not write",
+    "new contents": "new contents of what they write",
+    "graph runs": "operator by operator",
+    "break": "break",
+}
+"""How a way begins, and what is counted under it: each operator once."""
+
+
+def counts(facts: list[OperatorFact]) -> str:
+    """`3 operators: 1 lowered, 2 library`"""
+    told = {words: sum(fact.way.startswith(way) for fact in facts) for way, words in WAYS.items()}
+    return f"{len(facts)} operator{'s' * (len(facts) != 1)}: {', '.join(f'{count} {words}' for words, count in told.items() if count)}"

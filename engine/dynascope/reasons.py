@@ -216,6 +216,8 @@ def _length(change: ChangeFact) -> str:
         return (
             f"Give `{change.expression}` all its keys before the first call, or fill it in the caller; each set of keys is compiled once."
         )
+    if change.expression.startswith("[... "):
+        return "Mend the break inside the comprehension: what it has made so far is then no longer looked at, and it is compiled once."
     return f"Give `{change.expression}` the same number of items in every call, or pass one tensor that holds them."
 
 

@@ -251,11 +251,14 @@ def current() -> Recorder | None:
 
 def explain_exception(error: BaseException, file: str) -> Explanation:
     """The program's own error at the line of the user's file that raised it."""
-    from dynascope.command.reasons import ProgramError
+    from dynascope.command.reasons import NoSuchBackend, ProgramError
 
     if isinstance(error, SyntaxError) and error.filename:
         return ProgramError(type(error).__name__, error.msg).explain(_syntax_span(error))
-    reason = ProgramError(type(error).__name__, str(error))
+    backends = sys.modules.get("dynascope.backends")
+    is_unknown = backends is not None and isinstance(error, backends.UnknownBackend)
+    named = NoSuchBackend if is_unknown else ProgramError
+    reason = named(type(error).__name__, str(error))
     stack = tuple(
         UserFrame(frame.name, Span(frame.filename, frame.lineno, frame.colno, frame.end_lineno, frame.end_colno))
         for frame in traceback.extract_tb(error.__traceback__)

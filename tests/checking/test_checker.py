@@ -211,3 +211,14 @@ def test_gradients_lead_through_a_dropout_in_float64_too(recorder):
     dynascope.compile(f)(torch.randn(6, 6))
     gradients = [fact for fact in checked(recorder)[0] if fact.kind == "gradient"]
     assert len(gradients) == 1 and 0 < gradients[0].eager < 1e-6 and not gradients[0].differs
+
+
+def test_items_are_called_by_the_names_that_they_are_given(recorder):
+    @dynascope.compile
+    def f(x):
+        q, k, v = x.chunk(3)
+        return q * k + v
+
+    f(torch.randn(6))
+    facts, _ = checked(recorder)
+    assert {"q", "k", "v"} <= {fact.name for fact in facts} and not any("getitem" in fact.name for fact in facts)

@@ -39,3 +39,11 @@ def test_behind_other_words_and_two_dashes_it_is_the_programs(parsed, tmp_path):
     assert parsed("fix", str(file), "--", "--write").arguments == ["--write"]
     run = parsed("run", str(file), "--guards")
     assert not run.guards and run.arguments == ["--guards"]
+
+
+def test_options_between_the_archive_and_the_program(parsed):
+    export = parsed("cache", "export", "kernels.zip", "-m", "package.train", "--epochs", "2")
+    assert export.module and export.file == "package.train" and export.arguments == ["--epochs", "2"]
+    named = parsed("cache", "export", "kernels.zip", "--device", "cpu", "train.py", "--write")
+    assert named.device == "cpu" and named.file == "train.py" and named.arguments == ["--write"]
+    assert parsed("cache", "export", "kernels.zip").file is None

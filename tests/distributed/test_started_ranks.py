@@ -10,7 +10,10 @@ import sys
 import pytest
 from dynascope.command import ranks as ranks_module
 from dynascope.command.ranks import Ranks
+from dynascope.command.reasons import ProgramError
 from dynascope.command.spawned import Run, run_of
+from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, ProgramFact
+from dynascope.report.span import Span
 
 UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
 
@@ -148,3 +151,21 @@ def test_what_a_killed_run_left_is_no_rank(started):
 )
 def test_what_an_interpreter_runs(words, found):
     assert run_of(words) == found
+
+
+def test_what_another_rank_raised_is_said_and_differences_stand_on_the_users_line(tmp_path):
+    library = Span(f"{sys.prefix}/lib/python3.11/site-packages/torch/nn/modules/container.py", 248)
+    entries = tuple(EntryFact(f"f0.e{number}", "function", library, "compiled", "return", f"g{number}") for number in range(2))
+    reports = [
+        CompileReport(
+            ProgramFact("train.py", rank=rank, error=ProgramError("RuntimeError", "enough").explain(Span("train.py", 7)) if rank else None),
+            EnvironmentFact("3.11", "2.13", "0", "cpu"),
+            (FunctionFact("f0", "Sequential.forward", library, entries[: rank + 1], compiled_at=Span("train.py", 13)),),
+        )
+        for rank in range(2)
+    ]
+    for rank, report in enumerate(reports):
+        Ranks(tmp_path / "ranks", rank, 2).hand_in(report)
+    error, difference = Ranks(tmp_path / "ranks", 0, 2).together(reports[0]).notes
+    assert error.message == "Rank 1 ended: RuntimeError: enough" and error.span.line == 7
+    assert difference.code == "ranks-differ" and difference.span == Span("train.py", 13)

@@ -9,11 +9,11 @@ import { walkIn } from './rig/walk.mjs';
 const RUN = 'Dynascope: Compile and Run Current File';
 const python = process.env.DYNASCOPE_PYTHON;
 
-/** Of each: where its facts are looked at, a line that has a value, and what is underlined as a warning. */
+/** Of each: where its facts are looked at, a line that has a value, what is underlined as a warning, and whether nothing else is. */
 const PROGRAMS = {
   'train_loop.py': { at: 'model = torch.compile', value: /nn\.Linear\(20,\s64\)/ },
   'gpt_kv.py': { at: 'def forward', value: /scaled_dot_product_attention/ },
-  'cnn_bn.py': { at: 'def forward', value: /self\.head\(self\.features/ },
+  'cnn_bn.py': { at: 'def forward', value: /self\.head\(self\.features/, calm: true },
   'cli_train.py': { at: 'def forward', value: /y\s=\sself\.layers/, warnings: ['torch.isnan(y).any()'] },
   'compile_modes.py': { at: 'def centred', value: /x\s-\sx\.mean/ },
   'numpy_mix.py': { at: 'def features', value: /values\.mean/, warnings: ['np.histogram'] },
@@ -29,7 +29,7 @@ describe('eight programs', () => {
     window = own.window;
   });
 
-  for (const [file, { at, value, warnings = [], needs }] of Object.entries(PROGRAMS)) {
+  for (const [file, { at, value, warnings = [], calm = false, needs }] of Object.entries(PROGRAMS)) {
     if (needs !== undefined && !has(needs)) {
       continue;
     }
@@ -49,6 +49,11 @@ describe('eight programs', () => {
       }
       await window.screenshot(`eight-${file.replace('.py', '')}-problems`);
       assert.equal(await editor.locator('.squiggly-error').count(), 0);
+      if (calm) {
+        // Compiled with gradients and without them, as it should be.
+        await editor.locator('.squiggly-hint').first().waitFor();
+        assert.equal(await editor.locator('.squiggly-info').count(), 0);
+      }
       assert.equal((await editor.locator('.squiggly-warning').count()) > 0, warnings.length > 0, 'warnings are where there are any');
       await window.command('View: Toggle Panel Visibility');
     });

@@ -210,8 +210,9 @@ def test_the_words_of_a_failure():
     failures = {
         "`x` is a str, and was an int": (TypeIs(int), "a"),
         "`x` is 3, and was 2": (Equals(2), 3),
-        "`x` has 1 items, and had 2": (LengthIs(2), [1]),
-        "`x` has other keys (new 'b'; gone 'a')": (DictionaryKeysAre(("a",)), {"b": 1}),
+        "`x` has 1 item, and had 2": (LengthIs(2), [1]),
+        "`x` has other keys (new: 'b'; gone: 'a')": (DictionaryKeysAre(("a",)), {"b": 1}),
+        "`x` has other keys (new: 2 objects)": (DictionaryKeysAre(()), {object(): 1, object(): 2}),
         "`x` is the function len: a different object than the first time": (IdentityIs(max), len),
     }
     for words, (predicate, value) in failures.items():

@@ -334,3 +334,20 @@ def test_fixes_are_looked_for_at_breaks_and_at_what_was_compiled_again(report):
     )
     changed = (dataclasses.replace(function, entries=entries), *others)
     assert offered(dataclasses.replace(report, functions=changed)) == ["recompiled", "data-dependent-branch"]
+
+
+def test_a_recompilation_that_is_as_it_should_be_is_a_hint():
+    report = reports.report(PATH)
+    change = facts.ChangeFact("", "grad-mode", "on", "off")
+    again = Explanation("recompiled", "information", "grad mode is off, and was on", "Leave it.", Span(PATH, reports.SOFTMAX_LINE))
+    changed = [
+        dataclasses.replace(
+            function,
+            entries=tuple(
+                dataclasses.replace(entry, recompiled=again, change=change) if entry.recompiled else entry for entry in function.entries
+            ),
+        )
+        for function in report.functions
+    ]
+    found = [p for p in problems(dataclasses.replace(report, functions=tuple(changed))) if p.code == "recompiled"]
+    assert found and all(problem.severity == "hint" for problem in found)

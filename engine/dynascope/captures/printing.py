@@ -37,7 +37,7 @@ def comparison_markdown(comparison: Comparison) -> str:
 def _lines(comparison: Comparison, graphs: bool, width: int) -> Iterator[str]:
     rows = [("", "captured", "to capture", "a call beyond eager's", "holds")]
     rows += [(row.system, *_cells(row)) for row in comparison.rows]
-    yield f"{comparison.function}, a call of eager's takes {comparison.eager_seconds * 1e6:.0f} us"
+    yield f"{comparison.function}, a call of eager's takes {comparison.eager_seconds * 1e6:.0f} µs"
     for told in table(rows, width):
         yield from told
     for note in comparison.notes:
@@ -59,18 +59,18 @@ def _cells(row: Row) -> tuple[str, ...]:
     if not row.captured:
         return "no", f"{row.seconds or 0:.3f} s", "", ""
     pieces = "1 graph" if len(row.pieces) == 1 else f"{len(row.pieces)} graphs"
-    overhead = "" if row.overhead is None else f"{round(row.overhead * 1e6) or 0:+d} us"
+    overhead = "" if row.overhead is None else f"{round(row.overhead * 1e6) or 0:+d} µs"
     wrong = sum(proof.found is not None and not proof.is_said for proof in row.proofs)
     refused = sum(proof.is_said for proof in row.proofs)
     if not row.proofs:
         return pieces, f"{row.seconds or 0:.3f} s", overhead, "not tried"
-    holds = f"no: {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"
+    holds = f"no, wrong on {wrong} of {len(row.proofs)} calls" if wrong else f"on {len(row.proofs) - refused} of {len(row.proofs)} calls"
     return pieces, f"{row.seconds or 0:.3f} s", overhead, holds + (f", {refused} refused" if refused else "")
 
 
 def _details(row: Row) -> Iterator[str]:
     if row.failure:
-        yield row.failure
+        yield row.failure.rstrip(": ")
     yield from row.notes
     for proof in row.proofs:
         if proof.found is not None:
@@ -78,6 +78,7 @@ def _details(row: Row) -> Iterator[str]:
 
 
 def _proof_words(proof: Proof) -> str:
-    path = f" (eager runs line {', '.join(map(str, proof.lines))} then)" if proof.lines else ""
+    lines = f"line{'s' * (len(proof.lines) > 1)} {', '.join(map(str, proof.lines))}"
+    path = f" (eager runs {lines} then)" if proof.lines else ""
     kind = "raises" if proof.is_said else "UNSOUND"
     return f"{kind}, {proof.call}{path}: {proof.found}"

@@ -5,6 +5,7 @@ recorder.check = Checker(recorder)      facts go to the recorder, the first line
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from dynascope.capture import CapturedGraph
 from dynascope.checking.distances import differs_more, distance
 from dynascope.checking.runs import Values, compiled, in_double, in_eager, with_all_values
 from dynascope.frame import hook
+from dynascope.graph_compiler import NumberNeeded
 from dynascope.reasons import DiffersMore, NotChecked
 from dynascope.recording import Recorder
 from dynascope.report.facts import CheckFact
@@ -49,6 +51,9 @@ class Checker:
     ) -> None:
         try:
             found = list(_facts(name, captured, function, compile, inputs, lines))
+        except NumberNeeded as error:
+            self._recorder.problem(NotChecked(name, f"{error}.").explain())
+            return
         except Exception as error:
             self._recorder.problem(NotChecked(name, f"{type(error).__name__}: {error}".splitlines()[0]).explain())
             return
@@ -109,4 +114,7 @@ def _fact(function, name, kind, eager, made, reference, span, stack) -> CheckFac
 
 def _called(node: fx.Node, span: Span | None) -> str:
     names = assigned_names(span) if span is not None else ()
-    return names[0] if len(names) == 1 and names[0] else node.name
+    if len(names) == 1:
+        return names[0] or node.name
+    item = node.args[1] if node.target is operator.getitem and len(node.args) == 2 else None
+    return (names[item] if isinstance(item, int) and item in range(len(names)) else "") or node.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 
 from dynascope.command.run import run_for_report
 from dynascope.report.facts import CheckFact, CompileReport
@@ -31,7 +32,8 @@ def check_text(report: CompileReport, every: bool = False) -> str:
     rows = [_row(fact) for fact in (facts if every else differing)]
     width = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
     lines = [f"  {place:<{width[0]}}  {name:<{width[1]}}  {numbers}" for place, name, numbers in rows]
-    lines += [f"  {note.message}" for note in report.notes if note.code == "not-checked"]
+    unchecked = Counter(note.message for note in report.notes if note.code == "not-checked")
+    lines += [f"  {message}{f' ({times} graphs)' if times > 1 else ''}" for message, times in unchecked.items()]
     values = sum(fact.kind == "value" for fact in facts)
     checked = f"{values} values and {len(facts) - values} gradients compared with float64"
     if not facts:

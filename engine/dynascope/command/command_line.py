@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 import dynascope
+
+ARGUMENTS = "the program's own arguments"
+SECONDS = "end the program after so many seconds"
+GONE = 128 + 13
+"""As a shell says it of a program that wrote into a closed pipe."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,15 +27,34 @@ def main(arguments: list[str] | None = None) -> int:
     _add_fix(commands)
     _add_show(commands)
     explain = commands.add_parser("explain", help="explain a reason by its code, such as data-dependent-branch")
-    explain.add_argument("code", nargs="?", help="the code; without one, all codes are listed")
+    explain.add_argument("code", metavar="CODE", nargs="?", help="the code; without one, all codes are listed")
     _add_cache(commands)
     commands.add_parser("lsp", help="the language server on standard input and output, for an editor to start")
     commands.add_parser("doctor", help="check interpreter, torch, compilers, GPU and cache, with the repair of each")
+    _complete(commands)
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["lsp"]:
         return _lsp(words[1:])
     options = _parse(parser, words)
-    return COMMANDS[options.command](options)
+    try:
+        return COMMANDS[options.command](options)
+    except BrokenPipeError:
+        return _reader_is_gone()
+
+
+def _complete(commands: argparse._SubParsersAction) -> None:
+    """Each command's own help begins with what it does. A program may be given no arguments: argparse calls them missing with FILE."""
+    for action in commands._choices_actions:
+        command = commands.choices[action.dest]
+        command.description = f"{(action.help or '')[:1].upper()}{(action.help or '')[1:]}."
+        for each in command._actions:
+            each.required = each.required and each.nargs != argparse.REMAINDER
+
+
+def _reader_is_gone() -> int:
+    """`dynascope show kernels FILE | head`: what reads has enough. Nothing is left to be flushed when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return GONE
 
 
 def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
@@ -40,6 +65,8 @@ def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
         options = parser.parse_args(_with_ours_first(parser, options, words[:end]))
     if options.command == "show" and not options.target:
         options = _after_the_stage(options)
+    if getattr(options, "action", None) == "export" and not options.file and options.arguments:
+        options = _after_the_archive(options)
     programs = words[end:]
     if programs and not hasattr(options, "arguments"):
         parser.error(f"unrecognized arguments: {' '.join(programs)}")
@@ -101,17 +128,18 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )
     run.add_argument(
         "--fail-on", action="append", choices=sorted(FAILURES), default=[],
-        help="exit with 1 where the program has one; may be given several times",
+        help="exit with 1 where the program has one, or, of uncompiled, compiles nothing; may be given several times. "
+        "A recompilation that is made once and expected (gradients on and off, a first filling) does not count",
     )  # fmt: skip
-    run.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
+    run.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
     run.add_argument("--events-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--keep-fd", type=int, help=argparse.SUPPRESS)
     run.add_argument("--levels", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--profile", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
-    run.add_argument("file", metavar="FILE")
-    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    run.add_argument("file", metavar="FILE", help="the Python program, or a folder with a __main__.py")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def _add_check(commands: argparse._SubParsersAction) -> None:
@@ -128,10 +156,10 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
 def _add_looked_at(command: argparse.ArgumentParser) -> None:
     """A program that runs so that something is found out about it."""
     add_program_options(command)
-    command.add_argument("--json", metavar="PATH", help="write the whole report there")
-    command.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
-    command.add_argument("file", metavar="FILE")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    command.add_argument("--json", metavar="PATH", help="write the whole report there as JSON")
+    command.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
+    command.add_argument("file", metavar="FILE", help="the Python program")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def _add_compare(commands: argparse._SubParsersAction) -> None:
@@ -144,17 +172,17 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     )
     compare.add_argument("--json", metavar="PATH", help="write the comparison there too")
     compare.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
-    compare.add_argument("--timeout", type=float, metavar="SECONDS", help="of each run")
-    compare.add_argument("file", metavar="FILE")
-    compare.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    compare.add_argument("--timeout", type=float, metavar="SECONDS", help="end each run after so many seconds")
+    compare.add_argument("file", metavar="FILE", help="the Python program")
+    compare.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def _add_compare_captures(commands: argparse._SubParsersAction) -> None:
     captures = commands.add_parser("compare-captures", help="one function, captured by TorchScript, fx, export, lazy tensors and ours")
     captures.add_argument("--output-format", choices=("text", "json", "markdown"), default="text", help="what is printed: %(choices)s")
-    captures.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after so long")
-    captures.add_argument("target", metavar="FILE::FUNCTION")
-    captures.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    captures.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
+    captures.add_argument("target", metavar="FILE::FUNCTION", help="the program, and the function that it calls")
+    captures.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def _add_fix(commands: argparse._SubParsersAction) -> None:
@@ -175,10 +203,10 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="of one run of the program (default: %(default)g)",
+        help="end each run of the program after so many seconds (default: %(default)g)",
     )
-    fix.add_argument("file", metavar="FILE")
-    fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    fix.add_argument("file", metavar="FILE", help="the Python program")
+    fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def _add_show(commands: argparse._SubParsersAction) -> None:
@@ -188,7 +216,7 @@ def _add_show(commands: argparse._SubParsersAction) -> None:
     shown = "run a file and print what one stage made of one function; `show operators [NAME]`: what becomes of each of torch's"
     show = commands.add_parser("show", help=shown)
     add_program_options(show)
-    show.add_argument("stage", choices=sorted([*STAGES, OPERATORS]), metavar="STAGE", help=", ".join(sorted(STAGES)))
+    show.add_argument("stage", choices=sorted([*STAGES, OPERATORS]), metavar="STAGE", help=f"{', '.join(sorted(STAGES))}; or {OPERATORS}")
     _add_target(show)
 
 
@@ -197,23 +225,39 @@ def _add_cache(commands: argparse._SubParsersAction) -> None:
     cache.set_defaults(action=None)
     actions = cache.add_subparsers(dest="action", metavar="ACTION")
     export = actions.add_parser("export", help="write kernels into a file, for another machine of the same kind")
-    add_program_options(export)
-    export.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module, as for python -m")
-    export.add_argument("--timeout", type=float, metavar="SECONDS", help="end the program after so long")
-    export.add_argument("archive", metavar="FILE")
+    _add_exported(export)
+    export.add_argument("archive", metavar="FILE", help="the file to write")
     export.add_argument(
         "file", metavar="PROGRAM", nargs="?", help="run this, compiled, and take what is used meanwhile; without it, all kernels"
     )
-    export.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    export.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
     export.set_defaults(quiet=True, json=None, events_fd=None, output_format="text", output=None, fail_on=[])
     take = actions.add_parser("import", help="put the kernels of such a file here, but for those that do not fit, with why")
-    take.add_argument("archive", metavar="FILE")
+    take.add_argument("archive", metavar="FILE", help="what `dynascope cache export` wrote")
     actions.add_parser("clear", help="remove everything")
 
 
+def _add_exported(export: argparse.ArgumentParser) -> None:
+    add_program_options(export)
+    export.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module, as for python -m")
+    export.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
+
+
+def _after_the_archive(options: argparse.Namespace) -> argparse.Namespace:
+    """`cache export FILE -m MODULE`: the options between are ours, though argparse gives all that follows FILE to the program."""
+    parser = argparse.ArgumentParser(prog=f"dynascope cache export {options.archive}")
+    _add_exported(parser)
+    parser.add_argument("file", metavar="PROGRAM")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    return parser.parse_args(options.arguments, options)
+
+
 def _add_target(show: argparse.ArgumentParser) -> None:
-    show.add_argument("target", metavar="FILE[::FUNCTION]", nargs="?", default="")
-    show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    show.add_argument(
+        "target", metavar="FILE[::FUNCTION]", nargs="?", default="",
+        help="the program, and the function of which (default: all); after `operators` a part of their names",
+    )  # fmt: skip
+    show.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
 
 
 def add_program_options(parser: argparse.ArgumentParser, backend: bool = True) -> None:
@@ -297,7 +341,6 @@ def _cache(options: argparse.Namespace) -> int:
 def _lsp(words: list[str]) -> int:
     """The server, with its own options, takes this process's place: an editor that ends what it started ends the server."""
     import importlib.util
-    import os
 
     if importlib.util.find_spec("dynascope_server") is None or importlib.util.find_spec("pygls") is None:
         print(

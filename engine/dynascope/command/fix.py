@@ -95,7 +95,7 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
         lines += [f"{shown_path(one.file)}:{one.line}: {one.title}." for one in mended.made]
         lines.append(f"{'mended' if is_written else 'would mend'} {names}: {mended.proof.words()}.")
     elif not mended.left:
-        lines.append("there is no break to mend.")
+        lines.append("there is no break to mend." if mended.is_compiled else "nothing is compiled, so there is no break to mend.")
     for finding in mended.left:
         where = "?"
         if (span := finding.span) is not None:

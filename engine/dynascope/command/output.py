@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from dynascope.report.facts import CompileReport
@@ -73,10 +73,10 @@ def write_output(report: CompileReport, options: argparse.Namespace, path: Path)
         print(FORMATS[options.output_format](report, page))
 
 
-def failure(report: CompileReport, kinds: Iterable[str]) -> str:
+def failure(report: CompileReport, kinds: Collection[str]) -> str:
     """What of these kinds the run has, in words."""
     found = findings(report)
-    told = []
+    told = ["nothing was compiled"] if "uncompiled" in kinds and not report.functions else []
     for kind in dict.fromkeys(kinds):
         noun, counts = FAILURES[kind]
         number = sum(map(counts, found))

@@ -73,7 +73,7 @@ def _kernels(report: CompileReport, found: list[Cost], width: int) -> Iterator[s
     yield "Kernels and library calls:"
     found = _together(found)
     for cost in found[:COSTS_SHOWN]:
-        lines = list(dict.fromkeys(f"{span.line}" for span in cost.spans))
+        lines = [f"{line}" for line in sorted({span.line for span in cost.spans})]
         moved = "" if cost.bandwidth is None else f", {_bandwidth(cost.bandwidth)}"
         each = duration(cost.seconds / cost.calls).replace(" ", NO_BREAK) if cost.calls else "0"
         where = f" for line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""

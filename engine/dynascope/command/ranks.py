@@ -19,6 +19,7 @@ from pathlib import Path
 from dynascope.command.reasons import RanksDiffer
 from dynascope.native.cache import cache_folder
 from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.findings import function_line
 from dynascope.report.reason import Explanation
 from dynascope.report.store import ReportUnreadable, read_report, write_report
 
@@ -119,7 +120,7 @@ class Ranks:
         found = [own, *(report for report in reports if report is not None)]
         found.sort(key=lambda each: each.program.rank or 0)
         shutil.rmtree(self.folder, ignore_errors=True)
-        return replace(own, notes=(*own.notes, *differences_of(found)))
+        return replace(own, notes=(*own.notes, *_errors_of(found[1:]), *differences_of(found)))
 
     def _file(self, rank: int, kind: str) -> Path:
         return self.folder / f"{rank}.{kind}"
@@ -147,6 +148,14 @@ def _meeting_place(*identity: object) -> Path:
     return cache_folder() / "ranks" / key
 
 
+def _errors_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:
+    """Of the other ranks: the first one's own error is often but what follows from theirs."""
+    for report in reports:
+        error = report.program.error
+        if error is not None:
+            yield replace(error, message=f"Rank {report.program.rank} ended: {error.message}")
+
+
 def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:
     """What a rank has otherwise than the first: other graphs, breaks or recompilations of a function, or none at all."""
     first = reports[0]
@@ -160,7 +169,7 @@ def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:
                 assert function is not None
                 ranks = (first.program.rank or 0, report.program.rank or 0)
                 reason = RanksDiffer(function.name, ranks[0], _words(here), ranks[1], _words(there))
-                yield reason.explain(function.span)
+                yield reason.explain(function_line(function))
 
 
 def _place(function: FunctionFact) -> tuple[str, str, int]:

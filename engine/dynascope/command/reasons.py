@@ -12,12 +12,13 @@ class MissingFile(Reason):
     code = "missing-file"
     severity = "error"
     file: str
+    usage: str = "run FILE [ARGS]"
 
     def message(self) -> str:
         return f"There is no file `{self.file}`."
 
     def remedy(self) -> str:
-        return "Name a Python file: dynascope run FILE [ARGS]."
+        return f"Name a Python file: dynascope {self.usage}."
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ class ProgramError(Reason):
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."
+
+
+@dataclass(frozen=True)
+class NoSuchBackend(ProgramError):
+    """Of a name that was given to us, or that the program gives to `torch.compile`."""
+
+    def remedy(self) -> str:
+        return "Name one that there is (`dynascope backends` lists them), or register yours before it is named."
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
         _complain(MissingFile(options.file), events)
         return USAGE
+    if not _can_be_written(options.output):
+        return USAGE
     path = _fresh_report_path(options)
     ranks = Ranks.here() if options.events_fd is None else None
     code = execute(options, path, events)
@@ -116,6 +118,17 @@ def _point_out_misplaced(options: argparse.Namespace, report: CompileReport) -> 
                 f"For Dynascope write it before: dynascope run {word} ... {options.file}",
                 file=sys.stderr,
             )
+
+
+def _can_be_written(output: str | None) -> bool:
+    """Asked before the program runs, which may take hours; the folder is made, as for `--json`."""
+    try:
+        if output is not None:
+            Path(output).absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"dynascope: {output} cannot be written: {error.strerror}.", file=sys.stderr)
+        return False
+    return True
 
 
 def _can_be_run(path: Path) -> bool:

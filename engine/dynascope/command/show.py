@@ -7,9 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from dynascope.command.reasons import MissingFile
 from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
-from dynascope.report.stages import LEVELS, is_named, stage_texts
+from dynascope.report.stages import LEVELS, followed_inside, is_named, stage_texts
 from dynascope.report.store import ReportUnreadable, read_report
 
 OPERATORS = "operators"
@@ -22,14 +23,15 @@ DEFAULT = "dynascope"
 def show(options: argparse.Namespace) -> int:
     """Print the stage; the exit code is the program's, or 1 where there is nothing to show and why is printed."""
     if options.stage == OPERATORS:
-        from dynascope.operator_table import table
-
-        print(table(options.target))
-        return 0
+        return _operators(options.target)
     if not options.target:
-        print("dynascope: show needs a FILE", file=sys.stderr)
+        print(f"dynascope: show {options.stage} needs a FILE: dynascope show {options.stage} FILE[::FUNCTION].", file=sys.stderr)
         return USAGE
     file, _, function = options.target.partition("::")
+    if not Path(file).is_file():
+        missing = MissingFile(file, "show STAGE FILE[::FUNCTION]")
+        print(f"dynascope: {missing.message()} {missing.remedy()}", file=sys.stderr)
+        return USAGE
     options.file, options.timeout, options.events_fd = file, None, None
     options.levels, options.trace = options.stage in LEVELS, options.stage == "trace"
     with tempfile.TemporaryDirectory(prefix="dynascope-show-") as folder:
@@ -49,6 +51,17 @@ def show(options: argparse.Namespace) -> int:
     return code
 
 
+def _operators(wanted: str) -> int:
+    from dynascope.operator_table import counts, shown_operators
+
+    facts = shown_operators(wanted)
+    if not facts:
+        print(f"dynascope: no operator of torch's has `{wanted}` in its name.", file=sys.stderr)
+        return NOTHING_FOUND
+    print("\n".join([*(fact.line() for fact in facts), "", counts(facts)]))
+    return 0
+
+
 def _nothing(report: CompileReport, stage: str, function: str) -> str:
     known = ", ".join(dict.fromkeys(fact.name for fact in report.functions)) or "none"
     wanted = f" of `{function}`" if function else ""
@@ -60,7 +73,8 @@ def _why(report: CompileReport, stage: str, function: str) -> str:
     """Another function is meant, another backend makes the code, or it is what was noted first."""
     entries = [entry for fact in report.functions if is_named(fact, function) for entry in fact.entries]
     if not entries:
-        return ""
+        inside = followed_inside(report, function)
+        return f"`{function}` is part of these: {', '.join(inside)}." if inside else ""
     others = [graph.backend for graph in report.graphs if any(entry.graph == graph.identifier for entry in entries)]
     if others and DEFAULT not in others:
         return f"Their backend is {', '.join(dict.fromkeys(others))}; `{stage}` is of our own."

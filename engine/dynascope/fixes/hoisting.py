@@ -57,5 +57,7 @@ def _given(source: Source, call: ast.Call, text: str) -> Edit:
 
 
 def _name(node: ast.Call | ast.Attribute) -> str:
+    """The last of its words; of `random.random()` that is the module's name, and a second `random` would say nothing."""
     words = dotted(node.func if isinstance(node, ast.Call) else node)
-    return words.rpartition(".")[2] or "value"
+    module, _, name = words.rpartition(".")
+    return "drawn" if name == module else name or "value"

@@ -25,6 +25,8 @@ from dynascope.fixes import (
     safe_operands,
     sharing,
     shortcuts,
+    sorting,
+    while_loops,
     writes,
 )
 from dynascope.fixes.fix import Fix, Kind, Site
@@ -48,6 +50,8 @@ NUMBERS: tuple[Kind, ...] = (
     *map(conversions.detached, TAKEN_OUT),
     conversions.int_kept,
 )
+TURNS: tuple[Kind, ...] = (loops.every_turn, while_loops.turns_of_a_while)
+ORDERS: tuple[Kind, ...] = (sorting.order_found_by_torch, sorting.extreme_found_by_torch)
 MATH: tuple[Kind, ...] = (conversions.leading(conversions.math_twin), conversions.detached(conversions.math_twin))
 KINDS: dict[str, tuple[Kind, ...]] = {
     "print-call": TOLD,
@@ -64,10 +68,13 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         kept_numbers.number_chosen,
         *COLLECTED,
         shortcuts.left_out,
-        loops.every_turn,
+        *TURNS,
+        *map(safe_operands.safely, TURNS),
+        *ORDERS,
     ),
     "data-dependent-value": (
         *TOLD,
+        *ORDERS,
         *NUMBERS,
         number_results.computed_by_tensors,
         *NUMPY,

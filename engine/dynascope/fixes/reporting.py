@@ -13,10 +13,13 @@ from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, called_name, dotted, end_of
 
 TELLS = frozenset({
-    "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write", "writelines", "flush",
+    "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
     "set_postfix", "set_description", "add_scalar", "add_histogram", "log_dict",
 })  # fmt: skip
 """Last parts of the names of functions that are called to tell something."""
+STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "stdout", "stderr", "tqdm"})
+WRITES = frozenset({"write", "writelines", "flush"})
+"""They tell where they write to the terminal. What goes into a file is what the program makes: it is not left out."""
 CLOCKS = ("time.",)
 
 
@@ -45,21 +48,27 @@ def told_under_condition(site: Site) -> Fix | None:
 
 
 def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """The statement, where it only tells something, with the file that it opens for that; a clock's reading with all that the reading is
-    used for."""
+    """The statement, where it only tells something, with what it is in for that; a clock's reading, or a text, with all that it is used
+    for."""
     around = source.parent(statement)
     if isinstance(around, ast.With) and all(map(tells, around.body)):
         statement = around
     if tells(statement) or (isinstance(statement, ast.With) and all(map(tells, statement.body))):
         return [statement]
     function = source.function(statement)
-    if function is None or not _reads_clock(statement):
+    if function is None:
         return []
     statements = [each for each in ast.walk(function) if isinstance(each, ast.stmt) and each is not function]
+    if _makes_text(statement):
+        users = [each for each in statements if _uses(each) & _names(statement) and not isinstance(each, ast.With)]
+        return [statement, *users] if users and all(map(tells, users)) else []
+    if not _reads_clock(statement):
+        return []
     found = [each for each in statements if _reads_clock(each)]
     names = set().union(*map(_names, found))
     for each in statements:
-        if each not in found and _uses(each) & names:
+        # What a loop or a `with` uses, the statements inside do.
+        if each not in found and not isinstance(each, ast.For | ast.While | ast.With | ast.Try) and _uses(each) & names:
             if not (_is_call(each) or _only_tells(each) or (isinstance(each, ast.Assign) and _names(each))):
                 return []
             found.append(each)
@@ -73,7 +82,10 @@ def tells(statement: ast.stmt) -> bool:
         return False
     function = statement.value.func
     last = function.attr if isinstance(function, ast.Attribute) else dotted(function)
-    return last in TELLS
+    if last in WRITES:
+        return isinstance(function, ast.Attribute) and dotted(function.value) in STREAMS
+    into = next((keyword.value for keyword in statement.value.keywords if keyword.arg == "file"), None)
+    return last in TELLS and (into is None or dotted(into) in STREAMS)
 
 
 def _only_tells(statement: ast.stmt) -> bool:
@@ -89,6 +101,18 @@ def _reads_clock(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign) and not _is_call(statement):
         return False
     return any(called_name(node).startswith(CLOCKS) for node in ast.walk(statement))
+
+
+def _makes_text(statement: ast.stmt) -> bool:
+    """`message = f"loss {loss.item()}"`; the same by `format` and by `%`."""
+    if not isinstance(statement, ast.Assign) or not _names(statement):
+        return False
+    match statement.value:
+        case ast.JoinedStr() | ast.Call(func=ast.Attribute(attr="format")):
+            return True
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+            return True
+    return False
 
 
 def _names(statement: ast.stmt) -> set[str]:

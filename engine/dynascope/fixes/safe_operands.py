@@ -15,7 +15,7 @@ from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import dotted
 
-TITLE = "Choose with torch.where, with operands of 1 for the side that is not taken"
+TITLE = "with operands of 1 for the side that is not taken"
 PARTIAL = frozenset(
     {"sqrt", "rsqrt", "log", "log2", "log10", "log1p", "acos", "asin", "acosh", "atanh", "pow", "reciprocal", "norm", "std", "logit"}
 )
@@ -29,7 +29,7 @@ def safely(kind: Kind) -> Kind:
         fix = kind(site)
         torch = site.source.torch[0]
         edits = tuple(_edited(edit, torch) for edit in fix.edits) if fix is not None else ()
-        return None if fix is None or edits == fix.edits else Fix(TITLE, edits)
+        return None if fix is None or edits == fix.edits else Fix(f"{fix.title}, {TITLE}", edits)
 
     return made
 

@@ -13,10 +13,13 @@ from dynascope.frame.instructions import Instruction, Position, decode
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_depth import depths
 from dynascope.report.span import Span
-from dynascope.report.syntax import formatted_part, statement_text
+from dynascope.report.syntax import SO_FAR, comprehension_loops, comprehension_source, formatted_part, statement_text
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
+COLLECTS = ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")
+GIVEN = ".0"
+"""The iterator that a comprehension which is a function of its own is called with."""
 WITHOUT_RESULT = ("JUMP", "POP_", "STORE_", "DELETE_", "NOP", "END_", "RETURN_", "RAISE_", "RERAISE")
 """Beginnings of operations behind which the top of the stack is nothing that they have made."""
 
@@ -36,7 +39,8 @@ def in_users_words(text: str, code: CodeType) -> str:
         named = (
             _loop_variable(instructions, producer) if producer is not None and producer.operation == "FOR_ITER" else ""
         )
-        return named or _formatted(origin.root, instructions, producer) or _text(origin.root, producer) or "a value in between"
+        named = named or _of_comprehension(origin.root, producer) or _formatted(origin.root, instructions, producer)
+        return named or _text(origin.root, producer) or "a value in between"
 
     return SLOT.sub(words, text)
 
@@ -57,6 +61,17 @@ def _loop_variable(instructions: Sequence[Instruction], producer: Instruction) -
     """The name that the loop gives its item, where it has one."""
     following = instructions[instructions.index(producer) + 1]
     return following.value if following.operation.startswith("STORE_") and isinstance(following.value, str) else ""
+
+
+def _of_comprehension(code: CodeType, producer: Instruction | None) -> str:
+    """What a comprehension has made so far, and what it goes through: both stand at the place of the whole."""
+    if producer is None or producer.position is None:
+        return ""
+    at = _span(code, producer.position)
+    if producer.operation in COLLECTS:
+        loops = comprehension_loops(at)
+        return SO_FAR.format(loops) if loops else ""
+    return f"iter({source})" if producer.value == GIVEN and (source := comprehension_source(at)) else ""
 
 
 def _formatted(code: CodeType, instructions: Sequence[Instruction], producer: Instruction | None) -> str:

@@ -207,10 +207,14 @@ class LengthIs(Predicate):
         return (tuple.__len__(value) if is_a(value, tuple) else len(value)) == self.length
 
     def check(self) -> str:
-        return f"has {self.length} items" if self.length != 1 else "has 1 item"
+        return f"has {self._items(self.length)}"
 
     def failure(self, expression: str, value: Any) -> str:
-        return f"{expression} has {len(value)} items, and had {self.length}"
+        return f"{expression} has {self._items(len(value))}, and had {self.length}"
+
+    @staticmethod
+    def _items(number: int) -> str:
+        return "1 item" if number == 1 else f"{number} items"
 
 
 @dataclass(frozen=True)
@@ -231,7 +235,7 @@ class DictionaryKeysAre(Predicate):
         now = list(dict.keys(value)) if is_a(value, dict) else []
         new = [short_repr(key) for key in now if key not in self.keys]
         gone = [short_repr(key) for key in self.keys if key not in now]
-        changes = [f"{what} {_folded(keys)}" for what, keys in (("new", new), ("gone", gone)) if keys]
+        changes = [f"{what}: {_folded(keys)}" for what, keys in (("new", new), ("gone", gone)) if keys]
         return f"{expression} has other keys ({'; '.join(changes) or 'their order changed'})"
 
 
@@ -239,10 +243,17 @@ KEYS_SHOWN = 4
 
 
 def _folded(keys: list[str]) -> str:
-    """`'step', 'lr'`; `a Parameter (20 times)`; of many the first."""
-    counted = [f"{key} ({times} times)" if times > 1 else key for key, times in collections.Counter(keys).items()]
+    """`'step', 'lr'`; `20 Parameters`; of many the first."""
+    counted = [_counted(key, times) for key, times in collections.Counter(keys).items()]
     rest = len(counted) - KEYS_SHOWN
     return ", ".join(counted) if rest <= 1 else f"{', '.join(counted[:KEYS_SHOWN])} and {rest} more"
+
+
+def _counted(key: str, times: int) -> str:
+    if times == 1:
+        return key
+    article, _, noun = key.partition(" ")
+    return f"{times} {noun}s" if article in ("a", "an") and noun.isidentifier() else f"{key} ({times} times)"
 
 
 @dataclass(frozen=True)

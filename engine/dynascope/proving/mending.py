@@ -84,6 +84,8 @@ class Mended:
     left: tuple[Finding, ...]
     trouble: str = ""
     made: tuple[Made, ...] = ()
+    is_compiled: bool = True
+    """Whether the program compiles anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,9 @@ class _Search:
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
-        if outcome.code and not outcome.report.functions:
-            return f"the program ended with code {outcome.code} before anything was compiled"
+        if outcome.code and not _left(outcome.report):
+            when = "after what it had compiled, which has no break" if outcome.report.functions else "before anything was compiled"
+            return f"the program ended with code {outcome.code} {when}"
         again = self.prover.tried(self.program, self.given, is_captured=False)
         comparison = self.prover.compared(outcome, again)
         self._unsteady = frozenset(comparison["kept"])
@@ -213,7 +216,8 @@ def mend(
     changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
         return Mended(fixes, {}, None, _left(first.report))
-    return Mended(fixes, changed, proof if changed else None, _left(state.report), made=state.made)
+    is_compiled = bool(first.report.functions)
+    return Mended(fixes, changed, proof if changed else None, _left(state.report), made=state.made, is_compiled=is_compiled)
 
 
 def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:

@@ -13,9 +13,10 @@ import linecache
 from collections.abc import Iterable
 
 from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.labels import SEPARATOR, whole_parts
 from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts
 from dynascope.report.syntax import statement_lines
-from dynascope.report.user_files import same_file, shown_path
+from dynascope.report.user_files import same_file, shown_path, user_place
 from dynascope.report.variants import one_variant
 
 Piece = tuple[str, str]
@@ -44,7 +45,15 @@ def line_states(report: CompileReport, file: str) -> dict[int, str]:
         for line in inside & statements:
             if states.get(line, "-") == "-":
                 states[line] = _state(facts.get(line), line in followed, eager)
-    return states
+    raised = _raised_at(report, file)
+    return states | ({raised: "E"} if raised in states else {})
+
+
+def _raised_at(report: CompileReport, file: str) -> int | None:
+    """The line of this file where the error arose that ended the program: Python ran it."""
+    error = report.program.error
+    place = user_place(error.span, error.stack) if error is not None else None
+    return place.line if place is not None and same_file(place.file, file) else None
 
 
 def _state(facts: LineFacts | None, followed: bool, eager: bool) -> str:
@@ -120,20 +129,24 @@ def _annotated_line(
     number: int, text: str, facts: LineFacts | None, state: str, report: CompileReport, shown: CompileReport, width: int
 ) -> Line:
     line: Line = [(f"{state} ", STYLES[state]), (f"{number:4} | ", "dim"), (text, "")]
-    told = _headline(facts, report, shown) if facts is not None else ""
+    told = _headlines(facts, text, report, shown) if facts is not None else []
     if told:
         gap = " " * max(2, SOURCE_WIDTH - len(text))
         room = max(24, width - 9 - len(text) - len(gap))
-        line += [(gap, ""), (told if len(told) <= room else told[: room - 4] + " ...", "cyan")]
+        line += [(gap, ""), (next((each for each in told if len(each) <= room), whole_parts(told[-1], room)), "cyan")]
     return line
 
 
-def _headline(facts: LineFacts, report: CompileReport, shown: CompileReport) -> str:
-    """`gelu f32[32, 256] · addmm (library), k0, backward k4`"""
-    totals = [_totals(report, function) for function in facts.functions]
-    named = dict.fromkeys(_value_text(value.variable, value.description) for value in facts.values[-2:])
+def _headlines(facts: LineFacts, text: str, report: CompileReport, shown: CompileReport) -> list[str]:
+    """`gelu f32[32, 256] · addmm (library), k0, backward k4`; the same with fewer values, for where there is little room."""
+    whole = {function.identifier: function for function in report.functions}
+    totals = [_totals(report, whole.get(function.identifier, function), text) for function in facts.functions]
+    named = list(dict.fromkeys(_value_text(value.variable, value.description) for value in facts.values if value.description))
     went = [f"{name} (library)" for name in facts.externs] + _kernel_names(facts, shown)
-    return " · ".join(part for part in (*totals, "; ".join(named), ", ".join(went)) if part)
+    fewer = [*went[:1], "..."] if len(went) > 1 else went
+    made = [(*totals, "; ".join(values), ", ".join(ways)) for values, ways in ((named[-2:], went), (named[-1:], went), (named[-1:], fewer))]
+    lines = [SEPARATOR.join(part for part in parts if part) for parts in made]
+    return list(dict.fromkeys(line for line in lines if line))
 
 
 def _value_text(variable: str | None, description: str) -> str:
@@ -147,10 +160,12 @@ def _kernel_names(facts: LineFacts, report: CompileReport) -> list[str]:
     return names + ([f"backward {' '.join(backward)}"] if backward else [])
 
 
-def _totals(report: CompileReport, function: FunctionFact) -> str:
+def _totals(report: CompileReport, function: FunctionFact, text: str) -> str:
+    """Of all variants, as in the summary; without the name where the line itself has it."""
+    name = "" if f"def {function.name.rsplit('.', 1)[-1]}(" in text else f"{function.name}: "
     if all(entry.status == "uncompiled" for entry in function.entries):
-        return f"{function.name}: not compiled"
+        return f"{name}not compiled"
     graphs, breaks, kernels = function_totals(report, function)
-    counted = [(graphs, "graph"), (breaks, "break"), (len(kernels), "kernel")]
-    return f"{function.name}: " + ", ".join(f"{n} {noun}" if n == 1 else f"{n} {noun}s" for n, noun in counted)
+    counted = [(graphs, "graph"), *([(breaks, "break")] if breaks else []), (len(kernels), "kernel")]
+    return name + ", ".join(f"{n} {noun}" if n == 1 else f"{n} {noun}s" for n, noun in counted)
 

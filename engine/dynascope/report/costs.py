@@ -14,6 +14,8 @@ from dynascope.report.facts import BesideEager, CompileReport, CostFact, KernelF
 from dynascope.report.span import Span
 from dynascope.report.user_files import is_user_file
 
+ROUNDED_UP = 0.9995
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -76,9 +78,9 @@ def bandwidth_share(report: CompileReport, kernel: KernelFact) -> float | None:
 
 
 def duration(seconds: float) -> str:
-    """ "2.1 ms" """
+    """ "2.1 ms"; what three digits round up to a thousand is one of the next unit. """
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
+        if seconds >= size * ROUNDED_UP:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
 

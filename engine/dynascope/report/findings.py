@@ -21,6 +21,8 @@ Again = tuple[Explanation, ChangeFact | None]
 Kind = Literal["error", "break", "recompile", "uncompiled", "limit", "note", "machine"]
 SOFT: dict[Severity, Severity] = {"error": "information", "warning": "information"}
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""
+OF_SETTINGS = frozenset({"mode-not-honoured"})
+"""Notes about what was asked of `torch.compile`: they stand where the function was handed to it."""
 VALUES_SHOWN = 4
 ITEM = re.compile(r"\[\d+\]")
 CAUSES: dict[Cause, str] = {
@@ -100,14 +102,14 @@ def _all(report: CompileReport) -> Iterator[Finding]:
                 yield replace(_finding(kind, reason, fallback), function=function.identifier)
         yield from _recompilations(function)
     start = Span(report.program.file, 1)
+    compiled_at = {entry.graph: function_line(function) for function in report.functions for entry in function.entries}
     for graph in report.graphs:
         for note in graph.notes:
-            placed = note.span is not None or note.stack != ()
-            yield (
-                _finding("note", _softened(note), start)
-                if placed
-                else replace(_finding("machine", note, start), span=None)
-            )
+            if note.span is not None or note.stack != ():
+                yield _finding("note", _softened(note), start)
+            else:
+                where = compiled_at.get(graph.identifier) if note.code in OF_SETTINGS else None
+                yield replace(_finding("machine", note, start), span=where)
     for note in report.notes:
         if note.span is None:
             yield replace(_finding("machine", note, start), span=None)
@@ -178,16 +180,21 @@ def _one_cause(change: ChangeFact, place: int, seen: Mapping[tuple, set[str]]) -
 def _again(again: list[Again]) -> str:
     explanation, last = again[-1]
     if len(again) == 1:
-        return f"Compiled again: {explanation.message}"
+        return _sentence(f"Compiled again: {explanation.message}")
     changes = [change for _, change in again if change is not None]
     values = list(dict.fromkeys([*(change.before for change in changes[:1]), *(change.now for change in changes)]))
     are_of_one = len({change.expression for change in changes}) == 1 and all(values) and len(values) > 1
     if last is None or not are_of_one or last.cause == "length":
-        return f"Compiled again {len(again)} times, the last time because {explanation.message}"
+        return _sentence(f"Compiled again {len(again)} times, the last time because {explanation.message}")
     shown = values if len(values) <= VALUES_SHOWN else [*values[: VALUES_SHOWN - 1], "...", values[-1]]
     why = f" ({CAUSES[last.cause]})" if CAUSES[last.cause] else ""
     what = last.expression if last.cause in ("grad-mode", "state") else f"`{last.expression}`"
     return f"Compiled again {len(again)} times: {what} was {', '.join(shown)}{why}."
+
+
+def _sentence(text: str) -> str:
+    """In SARIF and GitHub's lines the remedy follows in the same paragraph."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _softened(explanation: Explanation) -> Explanation:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator
 
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
+from dynascope.report.span import Span
 from dynascope.report.terminal import is_shown
 from dynascope.report.user_files import shown_path
 
@@ -26,9 +28,19 @@ def _command(finding: Finding) -> str:
     if finding.span is not None:
         fields["file"] = shown_path(finding.span.file)
         fields["line"], fields["endLine"] = str(finding.span.line), str(finding.span.last_line)
+        fields |= _columns(finding.span)
     fields["title"] = finding.code
     words = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in fields.items())
     return f"::{LEVELS[finding.severity]} {words}::{_escaped(f'{finding.message} {finding.remedy}'.strip(), '')}"
+
+
+def _columns(span: Span) -> dict[str, str]:
+    """The runner takes columns on one line only; they count characters, from 1."""
+    if span.column is None or span.end_column is None or span.line != span.last_line:
+        return {}
+    text = linecache.getline(span.file, span.line).encode()
+    first, last = (len(text[:column].decode(errors="replace")) for column in (span.column, span.end_column))
+    return {"col": f"{first + 1}", "endColumn": f"{last + 1}"}
 
 
 def _escaped(text: str, more: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
 from dynascope.report.reason import Explanation
-from dynascope.report.user_files import is_user_file, same_file, user_places
+from dynascope.report.user_files import is_user_file, same_file, user_place, user_places
 
 
 @dataclass
@@ -35,8 +35,9 @@ def line_facts(report: CompileReport, file: str) -> dict[int, LineFacts]:
             lines[place.line].functions.append(function)
         for entry in function.entries:
             reason = entry.reason if entry.exit == "break" else None
-            if reason is not None and reason.span is not None and same_file(reason.span.file, file):
-                _once(lines[reason.span.line].breaks, reason)
+            at = user_place(reason.span, reason.stack) if reason is not None else None
+            if reason is not None and at is not None and same_file(at.file, file):
+                _once(lines[at.line].breaks, reason)
     for graph in report.graphs:
         for value in graph.values:
             for span in user_places(value.span, value.stack):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, StageText
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, StageText
+from dynascope.report.user_files import shown_path
+from dynascope.report.variants import entry_title
 
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("trace", "bytecode-beside-rewritten", "rewritten-python"),
@@ -37,7 +39,7 @@ def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterat
         if not is_named(fact, function):
             continue
         for entry in fact.entries:
-            title = f"# {fact.name}, {entry.identifier} ({entry.region} at line {entry.span.line})"
+            title = f"# {entry_title(fact, entry)} ({shown_path(entry.span.file)}:{entry.span.line})"
             graph = graphs.get(entry.graph or "")
             for text in entry.texts + (graph.texts if graph else ()):
                 if text.stage in STAGES[stage]:
@@ -47,12 +49,30 @@ def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterat
 
 def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: str) -> Iterator[str]:
     if stage == "guards":
-        yield "\n".join([f"{title}: guards", *(guard.check + (f"    # {guard.span}" if guard.span else "") for guard in entry.guards)])
+        yield "\n".join([f"{title}: guards", *map(_guard_line, entry.guards)])
     if stage == "kernels":
         for kernel in report.kernels:
             if kernel.graph == entry.graph and kernel.graph is not None:
                 often = f", {kernel.launches} times a call" if kernel.launches > 1 else ""
                 yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language}{often})\n{kernel.text.rstrip()}"
+
+
+def _guard_line(guard: GuardFact) -> str:
+    return f"{guard.check}    # {shown_path(guard.span.file)}:{guard.span.line}" if guard.span else guard.check
+
+
+def followed_inside(report: CompileReport, function: str) -> list[str]:
+    """Names of the compiled functions in whose graphs a function of this name was followed."""
+    graphs = {
+        graph.identifier
+        for graph in report.graphs
+        if any(_last(frame.function) == _last(function) for value in graph.values for frame in value.stack)
+    }
+    return [fact.name for fact in report.functions if any(entry.graph in graphs for entry in fact.entries)]
+
+
+def _last(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
 
 
 def is_named(fact: FunctionFact, function: str) -> bool:

@@ -166,6 +166,25 @@ def statement_text(span: Span) -> str:
     return span.text().removesuffix(":")
 
 
+SO_FAR = "[... {}] so far"
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def comprehension_loops(span: Span) -> str:
+    """`for row in rows if row.any()` of the comprehension at the place; empty where there is none."""
+    found = _comprehension(span)
+    return " ".join(ast.unparse(each).strip() for each in found.generators) if found is not None else ""
+
+
+def comprehension_source(span: Span) -> str:
+    found = _comprehension(span)
+    return ast.unparse(found.generators[0].iter) if found is not None else ""
+
+
+def _comprehension(span: Span) -> ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | None:
+    return next((node for node in _nodes_on(span) if isinstance(node, COMPREHENSIONS) and _is_at(node, span)), None)
+
+
 def formatted_part(span: Span, number: int) -> str:
     """`f"{n}"`, what stands between one pair of braces of the f-string at the place; empty where there is none."""
     whole = next((node for node in _nodes_on(span) if isinstance(node, ast.JoinedStr) and _is_at(node, span)), None)

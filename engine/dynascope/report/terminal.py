@@ -24,14 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from dynascope.report.facts import CompileReport, EntryFact, FunctionFact
+from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.findings import Finding, findings, function_line
+from dynascope.report.guard_rows import guard_rows
 from dynascope.report.labels import fitted_labels
-from dynascope.report.lines import breaks_of, function_totals, ranked
+from dynascope.report.lines import breaks_of, function_totals
 from dynascope.report.span import Span, UserStack
 from dynascope.report.times import in_flow
 from dynascope.report.user_files import LIBRARY_FOLDERS, same_file, shown_path
-from dynascope.report.variants import variants_of
+from dynascope.report.variants import entry_title, variants_of
 
 Piece = tuple[str, str]
 Line = list[Piece]
@@ -211,18 +212,10 @@ def guard_lines(report: CompileReport, width: int) -> list[Line]:
     for function in report.functions:
         for entry in function.entries:
             if entry.guards:
-                lines += [
-                    [("", "")],
-                    [(f"{entry.identifier} {function.name} holds while", "bold"), (_region(entry), "dim")],
-                ]
-                for guard in ranked(list(entry.guards)):
-                    place = f"  ({guard.span.place})" if guard.span is not None else ""
-                    lines += _hanging("  ", "", guard.check + place, width)
+                lines += [[("", "")], [(f"{entry_title(function, entry)}, holds while", "bold")]]
+                for row in guard_rows(entry.guards):
+                    lines += _hanging("  ", "", row, width)
     return lines
-
-
-def _region(entry: EntryFact) -> str:
-    return f"  (from line {entry.span.line} on)" if entry.region == "resume" else ""
 
 
 def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | None, page: Page) -> list[Line]:
@@ -282,9 +275,17 @@ def counts(report: CompileReport, found: tuple[Finding, ...]) -> list[str]:
         counted(breaks_of(entries), "break"),
         counted(len(report.kernels), "kernel"),
         counted(guards, "guard"),
-        counted(sum(entry.recompiled is not None for entry in entries), "recompilation"),
+        counted(sum(entry.recompiled is not None for entry in entries), "recompilation") + _of_these_expected(found),
     ]
     return [*told, f"{uncompiled} not compiled"] if uncompiled else told
+
+
+def _of_these_expected(found: tuple[Finding, ...]) -> str:
+    """Those that are made once and are as they should be: `--fail-on recompile` does not count them."""
+    again = [finding for finding in found if finding.kind == "recompile"]
+    expected = sum(finding.times for finding in again if not is_shown(finding))
+    every = sum(finding.times for finding in again)
+    return "" if not expected else " (expected)" if expected == every else f" ({expected} expected)"
 
 
 NOTHING_IS = {
@@ -308,11 +309,10 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
     elif program.asks:
         why = "the program asks for compilation, but called nothing that it compiled"
     else:
-        why = (
-            f"no function below {_short(os.path.dirname(os.path.abspath(program.file)))} was called with a tensor, and the program "
-            "compiles nothing itself"
-        )
-    return _hanging("", "Nothing was compiled: ", f"{why}.", width)
+        folder = _short(os.path.dirname(os.path.abspath(program.file)))
+        where = "in this folder" if folder == "." else f"below {folder}"
+        why = f"no function {where} was called with a tensor, and the program compiles nothing itself"
+    return [[(row, "bold" if number == 0 else "")] for number, row in enumerate(_wrap(f"Nothing was compiled: {why}.", width))]
 
 
 def counted(number: int, noun: str) -> str:

@@ -18,6 +18,8 @@ SHOWN = 3
 PLAIN = ("TensorMatches", "Equals", "TypeIs", "TruthIs", "LengthIs", "GlobalStateIs", "IdentityIs")
 """Kinds of guards that tell variants apart for a person."""
 RELATION = "RelationHolds"
+ABSENCE = ("DictionaryKeysAre", "HasNoKey")
+"""Kinds of guards by which a call finds something not there yet."""
 CODE = ("function", "type", "module", "method", "builtin_function_or_method")
 """That something is a function tells no variant apart."""
 
@@ -45,6 +47,17 @@ def variants_of(function: FunctionFact, place: int = 0) -> tuple[Variant, ...]:
         Variant(function, entry, number, len(entries), named[entry.identifier])
         for number, entry in enumerate(entries, 1)
     )
+
+
+def entry_title(function: FunctionFact, entry: EntryFact) -> str:
+    """`step, from line 16 on, variant 2 of 3`"""
+    alike = [other for other in function.entries if other.place == entry.place and other.status == "compiled"]
+    parts = [function.name]
+    if entry.region == "resume":
+        parts.append(f"from line {entry.span.line} on")
+    if entry in alike and len(alike) > 1:
+        parts.append(f"variant {alike.index(entry) + 1} of {len(alike)}")
+    return ", ".join(parts)
 
 
 def chosen_entries(function: FunctionFact, choice: Collection[str] = ()) -> tuple[EntryFact, ...]:
@@ -99,7 +112,8 @@ def _labels(entries: list[EntryFact]) -> dict[str, str]:
         for identifier, guards in told.items()
     }
     anything = " · ".join(f"any {name}" if name else "gradients on or off" for name in order[:SHOWN])
-    return _told_apart(entries, {identifier: label or anything for identifier, label in named.items()})
+    absent = dict(zip(named, _own_guards(entries, ABSENCE), strict=True))
+    return _told_apart(entries, {identifier: label or absent[identifier] or anything for identifier, label in named.items()})
 
 
 def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, str]:
@@ -114,9 +128,10 @@ def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, st
     return found
 
 
-def _own_guards(entries: list[EntryFact]) -> list[str]:
+def _own_guards(entries: list[EntryFact], kinds: Collection[str] = ()) -> list[str]:
+    """Of each entry the one that says most of those (of these kinds, if any are named) that no other has."""
     counted = Counter(check for entry in entries for check in {guard.check for guard in entry.guards})
-    own = [[guard for guard in entry.guards if counted[guard.check] == 1] for entry in entries]
+    own = [[guard for guard in entry.guards if counted[guard.check] == 1 and (not kinds or guard.kind in kinds)] for entry in entries]
     first = [min(guards, key=_tells_little, default=None) for guards in own]
     return [_words(guard) if guard is not None else "" for guard in first]
 

@@ -51,7 +51,7 @@ class ModeNotHonoured(Reason):
     cause: str
 
     def message(self) -> str:
-        return f'Of {self.setting} one thing is not done here: {self.missing}, because {self.cause}.'
+        return f"{self.setting} is honoured in part only: {self.missing}, because {self.cause}."
 
     def remedy(self) -> str:
         return "Nothing has to be done: the graph runs as by default."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynascope.report.facts import CompileReport
-from dynascope.report.findings import Finding, findings
+from dynascope.report.findings import OF_SETTINGS, Finding, findings
 from dynascope.report.reason import Explanation, Severity
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_place
@@ -49,7 +49,8 @@ def problem_of(explanation: Explanation, fallback: Span) -> Problem:
 
 def machine_notes(report: CompileReport) -> tuple[Explanation, ...]:
     """What concerns no line: a missing compiler, a cache folder that cannot be used, a library's version."""
-    placeless = (note for graph in report.graphs for note in graph.notes if not note.span and not note.stack)
+    notes = (note for graph in report.graphs for note in graph.notes if note.code not in OF_SETTINGS)
+    placeless = (note for note in notes if not note.span and not note.stack)
     return tuple(dict.fromkeys((*(note for note in report.notes if note.span is None), *placeless)))
 
 
@@ -57,7 +58,9 @@ def _problem(finding: Finding, start: Span) -> Problem:
     place = finding.span or start
     words = _words(finding.message, finding.remedy)
     related = _related(finding.stack, place)
-    return Problem(place, finding.severity, finding.code, words, related, finding.function, finding.kind == "break")
+    # What is as it should be is said on its line, and is nobody's task.
+    severity = "hint" if finding.is_expected else finding.severity
+    return Problem(place, severity, finding.code, words, related, finding.function, finding.kind == "break")
 
 
 def _related(stack: UserStack, place: Span) -> tuple[Related, ...]:
