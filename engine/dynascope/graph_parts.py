@@ -335,35 +335,21 @@ def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
 
 
 def describe_computed(part: Part) -> None:
-    """The same of what kernels give: differentiation has said the sizes, and memory is dense in the order in which it is now,
-    which is asked of each tensor when it is there."""
+    """The same of what kernels give, which differentiation has said. Each tensor is asked for it when it is there."""
     for node in part.nodes:
-        if "sizes" in part.copies[node].meta:
-            node.meta["sizes"] = part.copies[node].meta["sizes"]
-        if "unknown" in part.copies[node].meta:
-            node.meta["unknown"] = True
-    for node in part.outputs:
-        sizes = part.copies[node].meta.get("sizes")
-        if not isinstance(node.meta.get("example_value"), torch.Tensor) or "size" in node.meta:
+        _take_over(node, part.copies[node])
+    for node, result in zip(part.outputs, results_of(part.graph), strict=True):
+        _take_over(node, result)
+        example = node.meta.get("example_value")
+        if not isinstance(example, torch.Tensor) or "size" in node.meta:
             continue
-        if part.compiled is None and part.roots or "unknown" in part.copies[node].meta:
+        lies_otherwise = "sizes" in node.meta and tuple(map(hint_of, node.meta.get("strides", ()))) != example.stride()
+        if (part.compiled is None and part.roots) or lies_otherwise:
             node.meta["unknown"] = True
-        elif sizes is not None:
-            strides = dense_strides(sizes, node.meta["example_value"].stride())
-            if tuple(map(hint_of, strides)) == node.meta["example_value"].stride():
-                node.meta["sizes"], node.meta["strides"] = tuple(sizes), strides
-            else:
-                node.meta["unknown"] = True
 
 
-def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:
-    strides: list[Any] = list(now)
-    step: Any = 1
-    for dimension in sorted(range(len(sizes)), key=now.__getitem__):
-        if hint_of(sizes[dimension]) != 1:
-            strides[dimension] = step
-            step = step * sizes[dimension]
-    return tuple(strides)
+def _take_over(node: fx.Node, copy: fx.Node) -> None:
+    node.meta |= {kind: copy.meta[kind] for kind in ("sizes", "strides", "unknown") if kind in copy.meta}
 
 
 def writes_what_others_read(part: Part) -> bool:

@@ -8,7 +8,8 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,12 +23,16 @@ from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
-from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_between, keep_dividing
+from dynascope.sizes.reach import edges, is_possible, keep_above, keep_below, keep_between, keep_dividing
 from dynascope.sizes.steps import suitable
 from dynascope.sizes.worlds import MANY_STEPS, Worlds
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+
+MOST_CUTS = 24
+"""Relations to try, each in worlds of its own."""
 
 
 class Extents:
@@ -77,7 +82,7 @@ class Extents:
             found = tuple(map(self._form, [tuple(answers)] if is_one else zip(*answers, strict=True)))
             if None not in found or not self._grow():
                 break
-        if None in found and self._fix_floats(tensor.node, read):
+        if None in found and (self._fix_floats(tensor.node, read) or self._keep_within(tensor.node, read, now)):
             return self.ask(tensor, read)
         found = tuple(
             self._fixed(here) if form is None else form for form, here in zip(found, (now,) if is_one else now, strict=True)
@@ -287,6 +292,53 @@ class Extents:
                 return True
         return False
 
+    def _keep_within(self, node: fx.Node, read: Callable[[torch.Tensor], Any], now: Any) -> bool:
+        """Whether what is asked has a form where a number stays on its side of an end at which something is cut (`table[:, :n]`,
+        `x[:, -20:]`), which is relied on then."""
+        scope = self.machine.sizes.scope
+        for size, end in islice(self._cuts(node), MOST_CUTS):
+            relied_on = len(scope.log)
+            _ = size <= end
+            if len(scope.log) > relied_on and self._has_form(node, read, now):
+                return True
+            scope.log.take_back(relied_on)
+            self.known = 0, 0
+        return False
+
+    def _cuts(self, node: fx.Node) -> Iterator[tuple[Size | int, Any]]:
+        """What operations are given as numbers, beside the sizes of the tensors that they are given; the nearest operation first."""
+        pending, met = [node], {node}
+        while pending:
+            operation = pending.pop(0)
+            inputs, numbers = operation.all_input_nodes, _numbers_given(operation)
+            for other in inputs if numbers else ():
+                example = other.meta.get("example_value")
+                if isinstance(example, torch.Tensor):
+                    sizes = (self._sizes_of(other, example.shape) if self._may_vary(other) else None) or example.shape
+                    for size, number in product(sizes, numbers):
+                        if any(isinstance(each, Size) for each in (size, number)):
+                            yield number, size
+            pending += [other for other in inputs if other not in met]
+            met.update(inputs)
+
+    def _has_form(self, node: fx.Node, read: Callable[[torch.Tensor], Any], now: Any) -> bool:
+        """Whether what is asked has one where all that is relied on holds, up to its edges: there things are cut off first."""
+        scope = self.machine.sizes.scope
+        self._start(scope)
+        answers = [now, *self._elsewhere(node, read)] if self.worlds is not None else []
+        if len(answers) < 2:
+            return False
+        self.worlds.wanted = None
+        found = tuple(map(self._form, zip(*answers, strict=False) if isinstance(now, tuple) else [tuple(answers)]))
+        if None in found:
+            return False
+        known = [values for world in self.worlds.values[:2] for values in edges(scope, world, self.worlds.varied)]
+        answers_there = [self._answer(node, read, values) for values in known]
+        return all(
+            answer is not None and _agree(found, answer if isinstance(now, tuple) else (answer,), values)
+            for answer, values in zip(answers_there, known, strict=True)
+        )
+
     def _answer(self, node: fx.Node, read: Callable[[torch.Tensor], Any], values: Mapping[str, Any]) -> Any:
         try:
             with torch.device("meta"), torch.no_grad():
@@ -415,6 +467,14 @@ class Extents:
             for name in ("sizes", "strides")
         )
         return torch.empty_strided(sizes, strides, dtype=example.dtype, device=META)
+
+
+def _numbers_given(node: fx.Node) -> list[Size | int]:
+    """Those that vary, and how far from an end the fixed ones are that say where something is cut."""
+    varying = [other.meta["size"] for other in node.all_input_nodes if isinstance(other.meta.get("size"), Size)]
+    fixed: list[int] = []
+    fx.node.map_aggregate((node.args, node.kwargs), lambda each: fixed.append(abs(each)) if type(each) is int else None)
+    return [*dict.fromkeys(varying), *sorted({*fixed} - {0, 1})]
 
 
 def _is_factory(node: fx.Node, arguments: tuple) -> bool:

@@ -243,7 +243,7 @@ class Outside:
     def _filled(self, object: dict, source: Source, cls: type, place: Callable[[Any], Source]) -> DictValue:
         # Keys whose hash is the user's own code are refused before anything asks for it.
         pairs = list(cls.items(object))
-        if cls is type(object) and any(isinstance(key, BY_IDENTITY) for key, _ in pairs):
+        if cls is type(object) and any(map(_is_found_by_identity, (key for key, _ in pairs))):
             return self._filled_by_identity(pairs, source, cls, object)
         keys = {id(key): self._key(key) for key, _ in pairs}
         self.machine.guards.add(source, DictionaryKeysAre(tuple(key for key, _ in pairs)))
@@ -255,11 +255,11 @@ class Outside:
         return value
 
     def _filled_by_identity(self, pairs: list[tuple[Any, Any]], source: Source, cls: type, object: dict) -> DictValue:
-        """Of a dict with tensors or modules among its keys: the keys are things from outside, and a guard keeps none alive."""
+        """Of a dict with tensors, modules or instances among its keys: they are things from outside, and a guard keeps none alive."""
         self.machine.guards.add(source, LengthIs(len(pairs)))
         value = DictValue({}, cls, source, object)
         for at, (key, item) in enumerate(pairs):
-            if isinstance(key, BY_IDENTITY):
+            if _is_found_by_identity(key):
                 known = self.realize(key, KeySource(source, at))
                 hashed, place = hash_key(self.machine, known), KeyedItemSource(source, known.source)
             else:
@@ -291,7 +291,7 @@ class Outside:
         if kind is types.FunctionType and not is_torch_operation(key):
             known = self.fixed(key, key.__qualname__)
             return known, known
-        if isinstance(key, (*IDENTITY_TYPES, *FUNCTION_TYPES, enum.Enum, frozenset)):
+        if isinstance(key, (*FUNCTION_TYPES, enum.Enum, frozenset)) or _is_fixed_instance(key):
             return key, ConstantValue(key)
         raise Break(KeysByIdentity(kind.__name__, self.machine.expression()))
 
@@ -461,6 +461,15 @@ def _is_fixed_instance(object: Any) -> bool:
         and callable(object)
         and type(object).__module__ in ("typing", "operator", "torch._C")
     )
+
+
+def _is_found_by_identity(key: Any) -> bool:
+    """Whether a key is a tensor, a module or an instance that is equal to itself alone, and no constant."""
+    if isinstance(key, BY_IDENTITY):
+        return True
+    cls = type(key)
+    is_default = cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+    return is_default and cls not in LITERAL_TYPES and not isinstance(key, FUNCTION_TYPES) and not _is_fixed_instance(key)
 
 
 def _is_script(object: Any) -> bool:

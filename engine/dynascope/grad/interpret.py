@@ -42,6 +42,8 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
         if node.op == "placeholder":
             environment[node] = next(remaining)
         elif node.op == "output":
+            if varies:
+                _describe_results(node, load, recorder)
             return fx.node.map_arg(node.args[0], load)
         elif node.op == "get_attr":
             environment[node] = _attribute(graph, node.target)
@@ -71,6 +73,21 @@ def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> 
         return
     if any(isinstance(size, Size) for size in sizes):
         node.meta["sizes"] = sizes
+
+
+def _describe_results(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder) -> None:
+    """The same of how results lie in memory: the next part of a program that is cut in parts is given them so."""
+    for result in node.all_input_nodes:
+        value = load(result)
+        if result.op == "placeholder" or not isinstance(value, torch.Tensor) or "unknown" in result.meta:
+            continue
+        try:
+            sizes, strides = recorder.layout(value)
+        except DifferentiationRefused:
+            result.meta["unknown"] = True
+            continue
+        if any(isinstance(extent, Size) for extent in (*sizes, *strides)):
+            result.meta["sizes"], result.meta["strides"] = sizes, strides
 
 
 def origin_of(node: fx.Node) -> Origin:

@@ -370,9 +370,9 @@ class Recorder(TorchDispatchMode):
         extent = (
             1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
         )
-        storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
-        handle = torch.empty(0, dtype=value.dtype, device=META)
         with torch.utils._python_dispatch._disable_current_modes():
+            storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
+            handle = torch.empty(0, dtype=value.dtype, device=META)
             handle.set_(storage, offset, sizes, strides)
         self.memory.add(handle, value)
         return value, handle

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -79,17 +79,11 @@ def keep_between(scope: Scope, name: str, fits: Callable[[Values], bool]) -> boo
     the one at hand, or of all."""
     hint, root = scope.hints[name], scope.roots[name]
 
-    def farthest(way: int) -> int:
-        def is_taken(distance: int) -> bool:
-            values = {**scope.hints, name: hint + way * distance}
-            return hint + way * distance >= LEAST and is_possible(scope, values) and fits(values)
+    def is_taken(number: int) -> bool:
+        values = {**scope.hints, name: number}
+        return number >= LEAST and is_possible(scope, values) and fits(values)
 
-        step = 1
-        while step < FARTHEST and is_taken(step):
-            step *= 2
-        return hint + way * (bisect_left(range(step // 2, step), True, key=lambda each: not is_taken(each + 1)) + step // 2)
-
-    least, most = farthest(-1), farthest(1)
+    least, most = (hint + way * _farthest(lambda distance, way=way: is_taken(hint + way * distance)) for way in (-1, 1))
     if hint < LEAST or least == most or most - hint >= FARTHEST // 2:
         return False
     near = range(max(least, hint - MOST_TRIED), min(most, hint + MOST_TRIED) + 1)
@@ -97,6 +91,28 @@ def keep_between(scope: Scope, name: str, fits: Callable[[Values], bool]) -> boo
         return False  # what hangs on a remainder has no two ends
     size = scope.root(name, hint, root.low, root.high)
     return bool(size >= least and size <= most)
+
+
+def edges(scope: Scope, values: Values, names: Iterable[str]) -> Iterator[Values]:
+    """The farthest that relations let each of these roots be from `values`, the others as they are there; not where nothing or a
+    root's own bounds limit it."""
+    for name, way in itertools.product(names, (1, -1)):
+        root = scope.roots[name]
+
+        def at(distance: int, name: str = name, way: int = way) -> Values:
+            return {**values, name: values[name] + way * distance}
+
+        distance = _farthest(lambda distance, at=at: is_possible(scope, at(distance)))
+        if distance < FARTHEST // 2 and at(distance)[name] not in (root.low, root.high):
+            yield at(distance)
+
+
+def _farthest(is_taken: Callable[[int], bool]) -> int:
+    """The largest distance that is taken, of those that all smaller ones are taken of; at least half of FARTHEST where none ends it."""
+    step = 1
+    while step < FARTHEST and is_taken(step):
+        step *= 2
+    return bisect_left(range(step // 2, step), True, key=lambda each: not is_taken(each + 1)) + step // 2
 
 
 def keep_dividing(scope: Scope, name: str, shapes: Iterable[Sequence[int]], runs: Callable[[Values], bool]) -> bool:

@@ -45,6 +45,8 @@ USUAL = 2
 FEW, FEWEST = 2, -6
 FARTHEST = (6000, 300)
 """How far a root may go, where few vary and where many do: numbers of elements stay below 2**63."""
+FAR_APART = (2521, 241)
+"""The same, of roots that are in another order than at hand."""
 LEAST_FACTOR = 3
 MANY_STEPS = 720
 MOST_KNOWN = 4096
@@ -102,6 +104,7 @@ class Worlds:
             if least not in self.values:
                 self.values[-1] = least
         if self.are_enough and not self.are_all:
+            self._reverse_order()
             self._tell_roots_apart()
 
     def _move_floats(self) -> None:
@@ -257,6 +260,26 @@ class Worlds:
                         break
                 self._add(found)
                 met = {}
+
+    def _reverse_order(self) -> None:
+        """Adds worlds where roots whose order is the same in all so far are in the other one: what is cut at the end of a long table
+        (`table[n : n + 4]`) is seen to be only there."""
+        rising = sorted(self.varied[:MOST_APART], key=self.scope.hints.__getitem__)
+        far = FAR_APART[len(self.varied) > FEW]
+        falling = {name: self._near(name, far * (len(rising) - at)) for at, name in enumerate(rising)}
+        for one, other in combinations(rising, 2):
+            if len(self.values) >= COUNT + MOST_ADDED or any(values[one] > values[other] for values in self.values):
+                continue
+            near = self.values[min(1, len(self.values) - 1)]
+            pair = {one: self._near(one, near[other] + far)}
+            others = (values for each in (falling, pair) if (values := near | each) not in self.values and self._is_possible(values))
+            if (found := next(others, None)) is not None:
+                self._add(found)
+
+    def _near(self, name: str, number: int) -> int:
+        """The least number that is as many steps of the root away from the hint as it must be, and no less."""
+        step, hint = self.steps.get(name, 1), self.scope.hints[name]
+        return hint + -(-(number - hint) // step) * step
 
     def _tell_roots_apart(self) -> None:
         """Adds a world where one root is a factor times another plus an offset in all so far, as may be where few values are possible:

@@ -66,7 +66,7 @@ MEMORY(U16, u16)
 #undef MEMORY_BY
 INLINE M iota() { M m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE I64 iota64() { I64 m; for (int k = 0; k < N; k++) m[k] = k; return m; }
-INLINE M lanes(long n) { return iota() < (i32)n; }
+INLINE M lanes(long n) { return n == N ? M{} - 1 : iota() < (i32)n; }
 
 INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
