@@ -316,7 +316,7 @@ class Extents:
                 if isinstance(example, torch.Tensor):
                     sizes = (self._sizes_of(other, example.shape) if self._may_vary(other) else None) or example.shape
                     for size, number in product(sizes, numbers):
-                        if any(isinstance(each, Size) for each in (size, number)):
+                        if size is not None and any(isinstance(each, Size) for each in (size, number)):
                             yield number, size
             pending += [other for other in inputs if other not in met]
             met.update(inputs)

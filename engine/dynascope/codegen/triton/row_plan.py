@@ -14,6 +14,7 @@ right for any count.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,11 +65,13 @@ class RowPlan:
     parts: int = 1
 
 
-def choose_rows(facts: GroupFacts, arrangement: Arrangement, sweeps: int, device: DeviceModel) -> RowPlan:
-    """`sweeps` is how many passes over the elements there are."""
+def choose_rows(
+    facts: GroupFacts, arrangement: Arrangement, online: Mapping[int, int], sweeps: int, device: DeviceModel
+) -> RowPlan:
+    """`sweeps` is how many passes over the elements there are, `online` the sums that loops find along with another reduction."""
     if _runs_along_rows(facts):
         return _across(facts, sweeps, device)
-    return _along(facts, arrangement, sweeps, device)
+    return _along(facts, sweeps, device, _bytes_read_again(facts, arrangement, online))
 
 
 def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
@@ -94,14 +97,15 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     return _STAGES if 2 * ahead <= device.shared_memory else 1
 
 
-def _along(facts: GroupFacts, arrangement: Arrangement, sweeps: int, device: DeviceModel) -> RowPlan:
+def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int) -> RowPlan:
     """Columns lie next to one another in memory."""
     rows, columns = facts.group.row_count, facts.group.column_count
     few = not isinstance(rows, Size) and rows <= MOST_TICKETS and rows < device.multiprocessors
     if sweeps <= 1 and few and _is_long(columns, 8192):
         return _split_along(facts, device)
     block = _held_block(columns, _HELD_BYTES // facts.widest_itemsize)
-    block = block or _long_held_block(facts, arrangement)
+    if not block and read_again:
+        block = _long_held_block(facts, read_again)
     if block:
         return _held(facts, device, block)
     if nominal(rows) < 2 * device.multiprocessors:
@@ -109,17 +113,14 @@ def _along(facts: GroupFacts, arrangement: Arrangement, sweeps: int, device: Dev
     return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
 
 
-def _long_held_block(facts: GroupFacts, arrangement: Arrangement) -> int:
-    """A block for a row that is worth holding though it leaves few registers; else 0.
+def _long_held_block(facts: GroupFacts, read_again: int) -> int:
+    """A block for a row that is worth holding though it leaves few registers; else 0. `read_again` are bytes of each element.
 
     More elements than threads have registers for are held in pairs, which takes that they are read as such and that some of the block
     is empty: else a row is spilled, at many times the cost of reading it again.
     """
-    again = _bytes_read_again(facts, arrangement)
-    if not again:
-        return 0
     columns = facts.group.column_count
-    block = _held_block(columns, _LONG_HELD_BYTES // max(again, facts.widest_itemsize, 2))
+    block = _held_block(columns, _LONG_HELD_BYTES // max(read_again, facts.widest_itemsize, 2))
     if block > _LONG_HELD_BYTES // 4 and (not _is_in_whole_sectors(facts) or columns > block * 7 // 8):
         return 0
     return block
@@ -133,13 +134,13 @@ def _is_in_whole_sectors(facts: GroupFacts) -> bool:
     return all(isinstance(n, int) and n % 16 == 0 for n in (facts.group.column_count, *steps))
 
 
-def _bytes_read_again(facts: GroupFacts, arrangement: Arrangement) -> int:
-    """For each element: of what more than one pass needs."""
+def _bytes_read_again(facts: GroupFacts, arrangement: Arrangement, online: Mapping[int, int]) -> int:
+    """For each element: of what more than one pass of a loop would read."""
     readers: dict[int, set[int]] = {}
     elements = [n for n, level in enumerate(arrangement.levels) if level == "element"]
     for number, operation in reversed(list(enumerate(facts.body))):
         if isinstance(operation, Reduce):
-            readers[number] = {arrangement.passes[number] - 1}
+            readers[number] = {arrangement.passes[online.get(number, number)] - 1}
         elif isinstance(operation, Store):
             readers[number] = {arrangement.passes[number]}
         for argument in operation.arguments:

@@ -37,7 +37,7 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     sweeps = arrangement.pass_count if stays else sweeps_left(facts.body, arrangement, online)
     if any(isinstance(operation, Scan) for operation in facts.body):
         sweeps += 1  # parts of a row would each need what all before them come to
-    plan = choose_rows(facts, arrangement, sweeps, device)
+    plan = choose_rows(facts, arrangement, online, sweeps, device)
     return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}, stages_of(facts, plan, device)).emit()
 
 
