@@ -216,3 +216,28 @@ def test_state_of_modules_says_which_version_they_have():
 
     found = dynascope.compile(program, backend="eager")()
     assert dict(found._metadata) == dict(program()._metadata) and len(found._metadata) == 3
+
+
+class Configuration:
+    """As a dataclass: its defaults are the class's, None among them."""
+
+    kind = None
+    width = 4
+
+    def __init__(self, **given):
+        self.__dict__.update(given)
+
+
+configuration = Configuration(kind=None, names=["a"])
+
+
+def test_a_copy_of_what_has_defaults_of_none():
+    def program(x):
+        own = copy.deepcopy(configuration)
+        own.__dict__["kind"] = 3
+        own.names.append("b")
+        return x * own.kind * own.width * len(own.names), configuration.kind
+
+    compiled = dynascope.compile(program, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(torch.ones(2))[0], torch.full((2,), 24.0))
+    assert compiled(torch.ones(2))[1] is None and configuration.names == ["a"]

@@ -189,8 +189,7 @@ def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Va
     """The key as the name of an attribute that the class has no say in."""
     name = key.value if isinstance(key, ConstantValue) else None
     cls = container.owner.python_type
-    entry = lookup(cls, name) if type(name) is str else None
-    if entry is None or (entry is not MISSING and is_data_descriptor(entry)):
+    if type(name) is not str or ((entry := lookup(cls, name)) is not MISSING and is_data_descriptor(entry)):
         raise Break(UnsupportedAttribute(cls.__name__, "__dict__"))
     return name
 
