@@ -247,3 +247,17 @@ def test_an_ensemble_over_a_model_without_elements():
 def test_a_row_of_a_tensor_whose_elements_are_known_is_not_its_first_row(program):
     x = X.clone()
     assert torch.equal(dynascope.compile(program, backend="eager")(x), program(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_mapped_over_no_rows(dtype):
+    """As an associative scan does at its last level: eager gives no rows, and other calls have some."""
+
+    def program(x):
+        return torch.vmap(lambda row: row + row)(x)
+
+    compiled = dynascope.compile(program, fullgraph=True, dynamic=True, backend="eager")
+    for count in (0, 3, 0, 1):
+        x = torch.ones(count, 3, dtype=dtype, requires_grad=dtype.is_floating_point)
+        ours, theirs = compiled(x), program(x)
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype and ours.requires_grad == theirs.requires_grad

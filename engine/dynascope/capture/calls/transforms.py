@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 Leaf = Callable[[Value, Any], Value]
 
 
+def _row_of_none(tensor: torch.Tensor, dim: int, _: int) -> torch.Tensor:
+    """What a row would be of a tensor that has none, with the history that it would have."""
+    row = tensor.new_zeros([size for at, size in enumerate(tensor.shape) if at != dim % tensor.dim()])
+    return row + tensor.sum(dim) if tensor.requires_grad else row
+
+
 class Body:
     """A function that a transform is applied to, on its way to being a graph."""
 
@@ -67,7 +73,8 @@ class Body:
         """One of what a tensor is mapped over."""
         if not isinstance(value, TensorValue) or not -value.example.dim() <= dim < value.example.dim():
             raise self.cannot("it is mapped over something that has no such dimension")
-        return self.stand_in(value, torch.select, (value.node, dim, 0), lambda: torch.select(value.example, dim, 0))
+        first = torch.select if value.example.shape[dim] else _row_of_none
+        return self.stand_in(value, first, (value.node, dim, 0), lambda: first(value.example, dim, 0))
 
     def variable(self, value: Value, _: Any) -> Value:
         """A tensor that is differentiated."""
