@@ -335,7 +335,8 @@ def _say(node: fx.Node, results: list[torch.Tensor], worlds: Worlds) -> None:
 
 
 def describe_computed(part: Part) -> None:
-    """The same of what kernels give, which differentiation has said. Each tensor is asked for it when it is there."""
+    """The same of what kernels give, which differentiation has said: where it says nothing of the strides, memory is dense in the order
+    in which it is now. Each tensor is asked for it when it is there."""
     for node in part.nodes:
         _take_over(node, part.copies[node])
     for node, result in zip(part.outputs, results_of(part.graph), strict=True):
@@ -343,9 +344,22 @@ def describe_computed(part: Part) -> None:
         example = node.meta.get("example_value")
         if not isinstance(example, torch.Tensor) or "size" in node.meta:
             continue
-        lies_otherwise = "sizes" in node.meta and tuple(map(hint_of, node.meta.get("strides", ()))) != example.stride()
-        if (part.compiled is None and part.roots) or lies_otherwise:
+        if part.compiled is None and part.roots:
             node.meta["unknown"] = True
+        elif "sizes" in node.meta:
+            strides = node.meta.setdefault("strides", dense_strides(node.meta["sizes"], example.stride()))
+            if tuple(map(hint_of, strides)) != example.stride():
+                node.meta["unknown"] = True
+
+
+def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:
+    strides: list[Any] = list(now)
+    step: Any = 1
+    for dimension in sorted(range(len(sizes)), key=now.__getitem__):
+        if hint_of(sizes[dimension]) != 1:
+            strides[dimension] = step
+            step = step * sizes[dimension]
+    return tuple(strides)
 
 
 def _take_over(node: fx.Node, copy: fx.Node) -> None:

@@ -24,6 +24,7 @@ from dynascope.capture import numpy_numbers
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import outside_iterators
+from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
@@ -468,7 +469,7 @@ def _is_found_by_identity(key: Any) -> bool:
     if isinstance(key, BY_IDENTITY):
         return True
     cls = type(key)
-    is_default = cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+    is_default = all(lookup(cls, name) is vars(object)[name] for name in ("__hash__", "__eq__"))
     return is_default and cls not in LITERAL_TYPES and not isinstance(key, FUNCTION_TYPES) and not _is_fixed_instance(key)
 
 

@@ -76,15 +76,15 @@ def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> 
 
 
 def _describe_results(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder) -> None:
-    """The same of how results lie in memory: the next part of a program that is cut in parts is given them so."""
+    """How results lie in memory for all calls, where that has a form: the next part of a program that is cut in parts is given
+    them so."""
     for result in node.all_input_nodes:
         value = load(result)
-        if result.op == "placeholder" or not isinstance(value, torch.Tensor) or "unknown" in result.meta:
+        if result.op == "placeholder" or not isinstance(value, torch.Tensor):
             continue
         try:
             sizes, strides = recorder.layout(value)
         except DifferentiationRefused:
-            result.meta["unknown"] = True
             continue
         if any(isinstance(extent, Size) for extent in (*sizes, *strides)):
             result.meta["sizes"], result.meta["strides"] = sizes, strides
