@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.grad.tape import elements_spanned
 from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
@@ -85,8 +86,7 @@ def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, op
 def _of_one_element(tensor: torch.Tensor, element: torch.Tensor) -> torch.Tensor:
     """A tensor laid out as this one, which says that it has all that memory and has none: sizes that vary are asked about at numbers
     that no device has room for. It must not be read."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else -1
-    byte_count = (last + 1) * tensor.element_size()
+    byte_count = elements_spanned(tensor.shape, tensor.stride()) * tensor.element_size()
     storage = torch._C._construct_storage_from_data_pointer(element.data_ptr(), element.device, byte_count)
     made = torch.empty(0, dtype=tensor.dtype, device=element.device).set_(storage, 0, tensor.shape, tensor.stride())
     return made.requires_grad_(tensor.requires_grad)

@@ -34,6 +34,7 @@ from dynascope.grad.tape import (
     META,
     Layout,
     Value,
+    elements_spanned,
     has_sizes,
     layout_of,
     leaves,
@@ -195,8 +196,7 @@ FEW = 6
 def _bytes_spanned(operand: Value) -> int:
     """From its first element to its last: a part of a large tensor needs as much memory, where it lies as it does."""
     layout = operand.layout.at_hand()
-    steps = [(size - 1) * stride for size, stride in zip(layout.sizes, layout.strides, strict=True)]
-    return 0 if 0 in layout.sizes else (1 + sum(steps)) * layout.dtype.itemsize
+    return elements_spanned(layout.sizes, layout.strides) * layout.dtype.itemsize
 
 
 def _measured(target: Any, arguments: Any, keywords: Any) -> tuple[Layout | None, ...]:

@@ -33,7 +33,7 @@ from dynascope.grad.reasons import (
     VaryingNumberNeeded,
 )
 from dynascope.grad.storage import Contents, Memory
-from dynascope.grad.tape import META, Layout, Origin, Tape, Value, layout_of, names_of, sizes_in
+from dynascope.grad.tape import META, Layout, Origin, Tape, Value, elements_spanned, layout_of, names_of, sizes_in
 from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
 from dynascope.meta_kernels import autocast
@@ -367,9 +367,7 @@ class Recorder(TorchDispatchMode):
         if not offset:
             return value, self.wrap(value)
         sizes, strides = layout.at_hand().sizes, layout.at_hand().strides
-        extent = (
-            1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
-        )
+        extent = elements_spanned(sizes, strides)
         with torch.utils._python_dispatch._disable_current_modes():
             storage = torch.empty(offset + extent, dtype=value.dtype, device=META).untyped_storage()
             handle = torch.empty(0, dtype=value.dtype, device=META)

@@ -10,7 +10,7 @@ no memory. The tape is a plain list because most steps never become an fx node: 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,11 @@ class Layout:
         if not self.varies:
             return self
         return Layout(tuple(map(hint_of, self.sizes)), tuple(map(hint_of, self.strides)), self.dtype, self.device)
+
+
+def elements_spanned(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """From a tensor's first element to its last, with what lies between."""
+    return 0 if 0 in sizes else 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
 
 def contiguous_strides(sizes: Sizes) -> Sizes:
