@@ -346,10 +346,19 @@ def describe_computed(part: Part) -> None:
             continue
         if part.compiled is None and part.roots:
             node.meta["unknown"] = True
-        elif "sizes" in node.meta:
-            strides = node.meta.setdefault("strides", dense_strides(node.meta["sizes"], example.stride()))
-            if tuple(map(hint_of, strides)) != example.stride():
-                node.meta["unknown"] = True
+            continue
+        if "sizes" in node.meta:
+            node.meta.setdefault("strides", dense_strides(node.meta["sizes"], example.stride()))
+        if "strides" in node.meta and (strides := tuple(map(hint_of, node.meta["strides"]))) != example.stride():
+            node.meta["example_value"] = _laid_out(example, strides)
+
+
+def _laid_out(example: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """A stand-in of the same memory, where kernels write the result in another order than capture took it to be in (what a convolution
+    gives depends on the library that does the work)."""
+    storage, offset = example.untyped_storage(), example.storage_offset()
+    made = torch.empty(0, dtype=example.dtype, device=example.device).set_(storage, offset, example.shape, strides)
+    return made.requires_grad_(example.requires_grad)
 
 
 def dense_strides(sizes: Sequence[Any], now: Sequence[int]) -> tuple[Any, ...]:

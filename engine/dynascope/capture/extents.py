@@ -45,10 +45,12 @@ class Extents:
         self.computed = 0
         """How many numbers the program had computed when the worlds were last asked about them."""
         self.nodes: list[dict[fx.Node, Any]] = []
-        self.least: dict[tuple, dict[fx.Node, Any]] = {}
-        """What each node gives at the least sizes."""
+        self.tried: dict[tuple, dict[fx.Node, Any]] = {}
+        """What each node gives with numbers that are of no world, or before there are worlds, by these."""
         self.varying: dict[fx.Node, bool] = {}
         """Whether numbers that vary lead to a node, of those that were asked about."""
+        self.learned: set[fx.Node] = set()
+        """Nodes whose sizes these worlds know."""
         self.limited: set[str] = set()
         """Roots with a largest value that the graph runs with."""
 
@@ -80,7 +82,7 @@ class Extents:
                 return self.ask(tensor, read) if self._fix_floats(tensor.node, read) else self._fixed(now)
             self.worlds.wanted = None
             found = tuple(map(self._form, [tuple(answers)] if is_one else zip(*answers, strict=True)))
-            if None not in found or not self._grow():
+            if None not in found or not (self._grow() or self._learn_on_the_way(tensor.node)):
                 break
         if None in found and (self._fix_floats(tensor.node, read) or self._keep_within(tensor.node, read, now)):
             return self.ask(tensor, read)
@@ -105,6 +107,20 @@ class Extents:
             else:
                 self.varying[each] = own or any(self.varying[other] for other in each.all_input_nodes)
         return self.varying[node]
+
+    def _learn_on_the_way(self, node: fx.Node) -> bool:
+        """The sizes of what the node is computed from: what it is asked for may be plain beside them (`4 * (n // 8) + 1` patches). Whether
+        there were any that nobody had asked for."""
+        way, pending = [], [node]
+        while pending:
+            unknown = [other for other in pending.pop().all_input_nodes if other not in self.learned and self._may_vary(other)]
+            self.learned.update(unknown)
+            pending += unknown
+            way += unknown
+        for other in reversed(way):
+            if isinstance(example := other.meta.get("example_value"), torch.Tensor):
+                self._sizes_of(other, example.shape)
+        return bool(way)
 
     def check_runs(self, nodes: Iterable[fx.Node]) -> None:
         """Fixes the numbers that these nodes do not run with others of. One that nobody reads counts: for other sizes it may raise."""
@@ -156,7 +172,7 @@ class Extents:
 
     def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any]) -> bool | None:
         """Whether an operation gives its operand back with these numbers; None where the graph does not run with them."""
-        made: dict[fx.Node, Any] = {}
+        made = self.tried.setdefault(tuple(values.values()), {})
         try:
             with torch.device("meta"), torch.no_grad():
                 return self._run(node, values, made) is made[operand]
@@ -205,7 +221,7 @@ class Extents:
         """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
 
         def holds(values: Mapping[str, Any]) -> bool:
-            made = self.least.setdefault(tuple(values.values()), {})
+            made = self.tried.setdefault(tuple(values.values()), {})
             try:
                 with torch.device("meta"), torch.no_grad():
                     answer = read(self._run(node, values, made))
@@ -398,9 +414,23 @@ class Extents:
             return
         roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
         if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
-            self._begin(Worlds(scope, of_floats=True))
+            self._begin(self._wide_enough(scope))
         else:
             self._follow_computed()
+
+    def _wide_enough(self, scope: Scope) -> Worlds:
+        """Worlds of all numbers that vary; without those that hardly can by what was relied on (`h // 8 <= 4` where h is 32): they are
+        fixed, and the others go on."""
+        worlds = Worlds(scope, of_floats=True)
+        if worlds.are_enough:
+            return worlds
+        confined = [name for name in worlds.varied if not Worlds(scope, [name]).are_enough]
+        if not confined or len(confined) == len(worlds.varied):
+            return worlds
+        for name in confined:
+            fix(scope.root(name, scope.hints[name]))
+        self.known = (len(scope.roots), len(scope.log))
+        return Worlds(scope, of_floats=True)
 
     def _follow_computed(self) -> None:
         """Numbers that the program computed since: other worlds may be needed to tell them apart."""
@@ -415,6 +445,7 @@ class Extents:
 
     def _begin(self, worlds: Worlds) -> None:
         self.worlds = worlds if worlds.are_enough else None
+        self.learned = set()
         worlds.tell_apart(self._computed())
         worlds.learn(self._computed())
         self.nodes = [{} for _ in worlds.values[1:]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.grad.tape import elements_spanned
+from dynascope.grad.unread_tensors import unread
 from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
@@ -76,20 +76,10 @@ def with_fused_dropout(query: torch.Tensor, key: torch.Tensor, value: torch.Tens
 def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:
     """Which kernel torch picks for tensors of these sizes, strides and dtypes on that device. Their elements do not matter."""
     with torch.utils._python_dispatch._disable_current_modes():
-        element = torch.empty(1, dtype=torch.float64, device=device)
-        tensors = [_of_one_element(tensor, element) for tensor in (query, key, value)]
-        mask = options["attn_mask"]
-        mask = None if mask is None else _of_one_element(mask, element)
+        like = lambda tensor: unread(tensor.shape, tensor.stride(), tensor.dtype, device).requires_grad_(tensor.requires_grad)  # noqa: E731
+        tensors, mask = map(like, (query, key, value)), options["attn_mask"]
+        mask = None if mask is None else like(mask)
         return torch._fused_sdp_choice(*tensors, **{**options, "attn_mask": mask})
-
-
-def _of_one_element(tensor: torch.Tensor, element: torch.Tensor) -> torch.Tensor:
-    """A tensor laid out as this one, which says that it has all that memory and has none: sizes that vary are asked about at numbers
-    that no device has room for. It must not be read."""
-    byte_count = elements_spanned(tensor.shape, tensor.stride()) * tensor.element_size()
-    storage = torch._C._construct_storage_from_data_pointer(element.data_ptr(), element.device, byte_count)
-    made = torch.empty(0, dtype=tensor.dtype, device=element.device).set_(storage, 0, tensor.shape, tensor.stride())
-    return made.requires_grad_(tensor.requires_grad)
 
 
 def _additive_mask(mask: torch.Tensor | None, query: torch.Tensor, nothing: float = -math.inf) -> torch.Tensor | None:

@@ -15,7 +15,8 @@ from dynascope.grad.eager_layouts import looks_channels_last
 from dynascope.grad.metadata import rule
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.shapes import ShapeMismatch, channels_last_strides, fresh
-from dynascope.grad.tape import Layout, Value, contiguous_strides, names_of, sizes_in
+from dynascope.grad.tape import Layout, Value, contiguous_strides, names_of, numbers_at, sizes_in
+from dynascope.grad.unread_tensors import unread
 
 aten = torch.ops.aten
 
@@ -57,14 +58,20 @@ def _convolution(
 
 
 def _format_at_all_sizes(a: Value, weight: Value, bias: Any, settings: tuple[Any, ...]) -> torch.memory_format | None:
-    """Every library keeps to rows where no operand has channels last; else which one runs may change with the sizes."""
+    """Every library keeps to rows where no operand has channels last; else which one runs may change with the sizes: torch is asked
+    at several."""
     seen = [_with_height(operand) if operand.rank == 3 else operand for operand in (a, weight)]
     if not any(operand.rank in (4, 5) and looks_channels_last(operand) for operand in seen):
         return None
-    varying = list(sizes_in((a, weight, settings)))
-    if varying:
+    operands = a, weight, bias, settings
+    varying = list(sizes_in(operands))
+    if not varying:
+        return _memory_format(*operands)
+    worlds = varying[0].scope.worlds
+    formats = {_memory_format(*numbers_at(operands, values)) for values in worlds.values} if worlds is not None else ()
+    if len(formats) != 1:
         raise DifferentiationRefused(VaryingNumberNeeded("convolution", names_of(varying)))
-    return _memory_format(a, weight, bias, settings)
+    return formats.pop()
 
 
 def _memory_format(a: Value, weight: Value, bias: Any, settings: tuple[Any, ...]) -> torch.memory_format | None:
@@ -90,8 +97,7 @@ def _memory_format(a: Value, weight: Value, bias: Any, settings: tuple[Any, ...]
 
 
 def _without_contents(value: Value) -> torch.Tensor:
-    layout = value.layout.at_hand()
-    return torch.empty_strided(layout.sizes, layout.strides, dtype=value.dtype, device=value.device)
+    return unread(value.sizes, value.strides, value.dtype, value.device)
 
 
 def _with_height_settings(

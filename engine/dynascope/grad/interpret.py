@@ -42,8 +42,7 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
         if node.op == "placeholder":
             environment[node] = next(remaining)
         elif node.op == "output":
-            if varies:
-                _describe_results(node, load, recorder)
+            _describe_results(node, load, recorder)
             return fx.node.map_arg(node.args[0], load)
         elif node.op == "get_attr":
             environment[node] = _attribute(graph, node.target)
@@ -76,8 +75,8 @@ def _describe_sizes(node: fx.Node, result: torch.Tensor, recorder: Recorder) -> 
 
 
 def _describe_results(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder) -> None:
-    """How results lie in memory for all calls, where that has a form: the next part of a program that is cut in parts is given
-    them so."""
+    """How results lie in memory for all calls, where that has a form, and where it is not as capture took it to be: the next part of
+    a program that is cut in parts is given them so."""
     for result in node.all_input_nodes:
         value = load(result)
         if result.op == "placeholder" or not isinstance(value, torch.Tensor):
@@ -88,6 +87,8 @@ def _describe_results(node: fx.Node, load: Callable[[fx.Node], Any], recorder: R
             continue
         if any(isinstance(extent, Size) for extent in (*sizes, *strides)):
             result.meta["sizes"], result.meta["strides"] = sizes, strides
+        elif recorder.is_at_hand and (example := result.meta.get("example_value")) is not None and value.stride() != example.stride():
+            result.meta["strides"] = strides
 
 
 def origin_of(node: fx.Node) -> Origin:

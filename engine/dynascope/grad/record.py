@@ -75,7 +75,9 @@ class Recorder(TorchDispatchMode):
         self.inside: set[Any] = set()
         """Operators whose own decomposition of this kind runs."""
         self.tape = Tape()
-        make = StepBuilder if trail is None or trail.others else LayoutBuilder
+        self.is_at_hand = trail is None or bool(trail.others)
+        """Whether this is the recording that counts, at the sizes of the call that is compiled."""
+        make = StepBuilder if self.is_at_hand else LayoutBuilder
         rules = {func: self._rule_of(func, decompositions.get(func)) for func in self.of_tensors}
         self.builder = make(self.tape, decompositions | rules)
         self.memory = Memory(self.builder, self.observe, self.tell_apart, trail is not None and trail.worlds.views_vary)
