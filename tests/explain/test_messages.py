@@ -316,13 +316,13 @@ CASES = {
         class Log:
             def log(self, name, value):
                 value = value.item()
-                self.text = f"{name}={value:.4f}"
+                self.text = f"{name}={value:c}"
 
         log = Log()
 
         @dynascope.compile(backend=GraphCompilers())
         def g(x):
-            log.log("loss", x.sum())
+            log.log("letter", x.argmax() + 65)
             return x + 1
 
         g(torch.ones(2))
