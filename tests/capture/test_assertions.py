@@ -3,7 +3,7 @@
 import dynascope
 import pytest
 import torch
-from asserting_programs import by_numbers, caught, make_counting, make_step
+from asserting_programs import both, by_numbers, caught, make_counting, make_step
 from torch import nn
 
 
@@ -56,6 +56,13 @@ def test_numbers_that_only_the_run_knows():
     calls = [(torch.full((3,), value),) for value in (1.0, 100.0, -1.0, 3.0)]
     given, expected = outcomes(dynascope.compile(by_numbers), calls), outcomes(by_numbers, calls)
     assert given[1:3] == expected[1:3] == ["big", ""]
+    torch.testing.assert_close(given[::3], expected[::3])
+
+
+def test_two_in_one():
+    calls = [(torch.full((3,), value),) for value in (1.0, -1.0, float("inf"), 3.0)]
+    given, expected = outcomes(whole(both), calls), outcomes(both, calls)
+    assert given[1:3] == expected[1:3] == ["positive"] * 2
     torch.testing.assert_close(given[::3], expected[::3])
 
 

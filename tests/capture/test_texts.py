@@ -40,6 +40,36 @@ def test_what_a_list_holds_is_written_as_it_was():
     assert dynascope.compile(function)(torch.ones(3))[:2] == ("[3.0]", [3.0, 2])
 
 
+def test_a_list_of_the_program_is_written_as_it_was():
+    kept = [1]
+
+    def function(x):
+        text = f"{[x.sum().item(), kept]} {kept} {x.max().item()}"
+        kept.append(2)
+        return "%s %s" % (kept, x.sum().item()), text, x + 1  # noqa: UP031
+
+    assert dynascope.compile(function)(torch.ones(3))[:2] == ("[1, 2] 3.0", "[3.0, [1]] [1] 1.0")
+
+
+class Named:
+    """Says how often it was written."""
+
+    count = 0
+
+    def __str__(self):
+        self.count += 1
+        return f"named {self.count}"
+
+
+def test_what_the_program_writes_itself_is_written_once():
+    def function(x, named):
+        return "%s %s" % (named, x.sum().item()), f"{named} {x.max().item()}", x + 1  # noqa: UP031
+
+    compiled, written, known = dynascope.compile(function), Named(), Named()
+    for _ in range(2):
+        assert compiled(torch.ones(3), written)[:2] == function(torch.ones(3), known)[:2]
+
+
 def test_it_is_kept_in_lists_and_dicts_of_the_program():
     lines, latest = [], {}
 

@@ -37,7 +37,8 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     if machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames)):
         return None
     instructions = frame.program.instructions
-    if is_own(frame.globals) and not is_assertion(instructions[frame.program.index[instruction] + 1]):
+    ways = instructions[frame.program.index[instruction] + 1], instruction.target
+    if is_own(frame.globals) and not any(map(is_assertion, ways)):
         return None
     if leads_to_raise(instructions, frame.program.index[instruction] + 1):
         wanted = jumps_if

@@ -14,6 +14,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.values import (
     ConditionValue,
@@ -33,13 +35,14 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 FAR_OUT: dict[type, tuple] = {int: (0, -1, 2**62), float: (math.nan, math.inf, -math.inf, -1e308)}
+PLAIN = (str, int, float, bool, complex, bytes, type(None), torch.dtype, torch.device)
 OPERATORS = (operator.add, operator.mod)
 
 
 def text(machine: Machine, function: Callable[..., Any], *parts: Value) -> TextValue | None:
     """What `function` gives; None where no number varies, or where it is told something that may be another when it is written."""
     held = [kept(machine, part) for part in parts]
-    if not any(map(varies, held)) or any(part is None for part in held):
+    if not any(map(varies, held)) or not all(map(is_plain, held)):
         return None
     made = TextValue(function, tuple(held), machine.outside)
     return made if type(example(made)) is str and is_always_written(made) else None
@@ -64,14 +67,23 @@ def varies(value: Value | None) -> bool:
     return isinstance(value, (SymbolicNumber, TextValue))
 
 
+def is_plain(value: Value | None) -> bool:
+    """Whether writing it runs no code of the program's."""
+    if isinstance(value, DictValue):
+        return all(is_plain(part) for pair in value.items.values() for part in pair)
+    if isinstance(value, (ListValue, TupleValue)):
+        return value.python_type in (list, tuple, torch.Size) and all(map(is_plain, value.items))
+    if isinstance(value, ConstantValue):
+        return isinstance(value.value, torch.Size) or type(value.value) in PLAIN
+    return isinstance(value, (SymbolicNumber, TextValue))
+
+
 def kept(machine: Machine, value: Value) -> Value | None:
-    """The value as it is now: of a container made inside, what it holds. None for what is no number, no text and no constant."""
+    """The value as it is now: of a container, what it holds. None for what is no number, no text and no constant."""
     if isinstance(value, TextValue):
         return value
     value = machine.realize(value)
-    if isinstance(value, (ListValue, DictValue)) and value.source is None and value.instance is None:
-        return kept_container(machine, value)
-    if isinstance(value, TupleValue):
+    if isinstance(value, TupleValue) or (isinstance(value, (ListValue, DictValue)) and value.instance is None):
         return kept_container(machine, value)
     known = isinstance(value, SymbolicNumber) and not isinstance(value, ConditionValue)
     return value if known or type(constant_of(value)) is not NotConstant else None
