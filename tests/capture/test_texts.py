@@ -102,6 +102,32 @@ def test_a_logger_says_it():
     assert stream.getvalue() == "step 0 loss 3.00\nstep 1 loss 6.00\nstep 2 loss 9.00\n"
 
 
+def test_it_may_grow_as_long_as_it_likes():
+    def function(x):
+        value, lines, line = x[0].item(), "", ""
+        for step in range(400):
+            lines += f"{value + step:.1f} "
+            line = f"{line}{step}{value}"
+        return lines, line, x + 1
+
+    given, expected = dynascope.compile(function, fullgraph=True)(torch.ones(3)), function(torch.ones(3))
+    assert given[:2] == expected[:2]
+
+
+def test_a_part_from_outside_is_what_it_was():
+    class Names:
+        prefix = "before"
+
+    names = Names()
+
+    def function(x):
+        text = "-".join([names.prefix, f"{x.sum().item()}", names.prefix])
+        names.prefix = "after"
+        return text, x + 1
+
+    assert dynascope.compile(function)(torch.ones(3))[0] == "before-3.0-before" and names.prefix == "after"
+
+
 def test_a_name_made_of_a_number_that_varies_is_looked_into():
     layers = nn.ModuleDict({f"layer_{step}": nn.Linear(3, 3) for step in range(3)})
     numbers = {"k0": 5, "k1": 6, "k2": 7}

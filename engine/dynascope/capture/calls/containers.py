@@ -441,7 +441,8 @@ def join(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 def joined(machine: Machine, separator: str, parts: Value) -> Value:
     items = elements(machine, parts)
     if all(isinstance(item, TextValue) or isinstance(constant_of(item), str) for item in items):
-        varying = texts.text(machine, str.join, ConstantValue(separator), TupleValue(tuple(items)))
+        apart = [] if not separator else [ConstantValue(separator)]
+        varying = texts.concatenated(machine, [part for item in items for part in (*apart, item)][len(apart) :])
         if varying is not None:
             return varying
     known = [machine.known(each) for each in items]

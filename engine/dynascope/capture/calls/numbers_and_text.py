@@ -25,6 +25,7 @@ from dynascope.capture.values import (
     NotConstant,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     boolean,
@@ -159,6 +160,8 @@ def as_text(machine: Machine, value: Value) -> Value:
 
 
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
+    if isinstance(value, TextValue) and texts.is_empty(specification):
+        return value
     if (varying := texts.text(machine, format, value, specification)) is not None:
         return varying
     value = machine.known(value)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 FAR_OUT: dict[type, tuple] = {int: (0, -1, 2**62), float: (math.nan, math.inf, -math.inf, -1e308)}
 PLAIN = (str, int, float, bool, complex, bytes, type(None), torch.dtype, torch.device)
-OPERATORS = (operator.add, operator.mod)
+MOST_LEVELS = 20
 
 
 def text(machine: Machine, function: Callable[..., Any], *parts: Value) -> TextValue | None:
@@ -45,7 +44,36 @@ def text(machine: Machine, function: Callable[..., Any], *parts: Value) -> TextV
     if not any(map(varies, held)) or not all(map(is_plain, held)):
         return None
     made = TextValue(function, tuple(held), machine.outside)
-    return made if type(example(made)) is str and is_always_written(made) else None
+    return made if levels(made) <= MOST_LEVELS and type(example(made)) is str and is_always_written(made) else None
+
+
+def concatenated(machine: Machine, texts: Sequence[Value]) -> TextValue | None:
+    """One after the other, each of which is a text: however long it grows, it is of one level."""
+    parts: list[Value] = []
+    for each in texts:
+        parts += joined_parts(each if isinstance(each, TextValue) else machine.realize(each))
+    if not any(map(varies, parts)) or any(part.python_type is not str for part in parts):
+        return None
+    return TextValue(str.join, (ConstantValue(""), TupleValue(tuple(parts))), machine.outside)
+
+
+def joined_parts(value: Value) -> Sequence[Value]:
+    """Those of a text that is put together so already."""
+    if isinstance(value, TextValue) and value.function is str.join:
+        joined = value.parts[1]
+        if is_empty(value.parts[0]) and isinstance(joined, TupleValue):
+            return joined.items
+    return [value]
+
+
+def is_empty(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value == ""
+
+
+def levels(value: Value) -> int:
+    """How many texts are made of another, one within the other."""
+    parts = value.parts if isinstance(value, TextValue) else value.items if isinstance(value, (ListValue, TupleValue)) else ()
+    return isinstance(value, TextValue) + max(map(levels, parts), default=0)
 
 
 def call(machine: Machine, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> TextValue | None:

@@ -155,11 +155,17 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
     return compute(machine, op.function, (left.value, right.value))
 
 
+TEXT_RULES: dict[Any, Any] = {
+    operator.add: lambda machine, left, right: texts.concatenated(machine, (left, right)),
+    operator.mod: lambda machine, left, right: texts.text(machine, operator.mod, left, right),
+}
+
+
 def of_texts(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     function = PLAIN_BY_METHOD[op.method].function if op.in_place_method is not None else op.function
     if isinstance(left, TextValue) or (isinstance(left, ConstantValue) and type(left.value) is str):
-        varying = texts.text(machine, function, left, right) if function in texts.OPERATORS else None
-        if varying is not None:
+        rule = TEXT_RULES.get(function)
+        if rule is not None and (varying := rule(machine, left, right)) is not None:
             return varying
     if isinstance(right, TensorValue):
         return of_tensors(machine, op, machine.realize(left), right)
