@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from dynascope.capture.values import FunctionValue, GeneratorValue, LazyValue, Value
+from dynascope.capture.values import UNSEEN, FunctionValue, GeneratorValue, Value
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.report.span import Layer, Span, UserFrame
 
@@ -107,13 +107,13 @@ class Frame:
     def pop(self) -> Value:
         """The top, looked at: something from outside is guarded now."""
         value = self.stack.pop()
-        return value.realize() if value.__class__ is LazyValue else value
+        return value.realize() if value.__class__ in UNSEEN else value
 
     def pop_pair(self) -> tuple[Value, Value]:
         """The two topmost, looked at in the order in which the program names them."""
         right, left = self.stack.pop(), self.stack.pop()
-        left = left.realize() if left.__class__ is LazyValue else left
-        return left, right.realize() if right.__class__ is LazyValue else right
+        left = left.realize() if left.__class__ in UNSEEN else left
+        return left, right.realize() if right.__class__ in UNSEEN else right
 
     def pop_unseen(self) -> Value:
         """The top, only moved: no guard."""

@@ -1,9 +1,10 @@
-"""A library's check of what a tensor holds: the graph makes it, and goes on as if it held.
+"""A library's check of what a tensor holds, and any `assert`: the graph makes it, and goes on as if it held.
 
     if not torch._is_all_true(valid): raise ValueError(...)      ->      torch._assert_async(ok)
+    assert loss.isfinite(), "diverged"                           ->      torch._assert_async(ok)
 
-If it does not hold the graph raises, the region runs as it was written, and Python raises the library's error in its own words.
-A check of the program's own is a break: its author can be told how to write it.
+If it does not hold the graph raises, the region runs as it was written, and Python raises the error in its own words.
+Another check of the program's own is a break: its author can be told how to write it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.places import is_own
-from dynascope.capture.values import TensorValue, Value
+from dynascope.capture.values import ConditionValue, TensorValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
@@ -27,13 +28,18 @@ FAR = 80
 
 def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instruction, *, jumps_if: bool) -> bool | None:
     """What the condition is taken to be, where the other way only raises; None where it has to be known."""
+    if isinstance(value, ConditionValue):
+        return holds_late(machine, frame, value, instruction, jumps_if=jumps_if)
     if not isinstance(value, TensorValue) or value.example.numel() != 1:
         return None
     if value.device.type != "cpu" and not machine.options.checks_devices:
         return None
-    if is_own(frame.globals) or machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames)):
+    if machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames)):
         return None
     instructions = frame.program.instructions
+    ways = instructions[frame.program.index[instruction] + 1], instruction.target
+    if is_own(frame.globals) and not any(map(is_assertion, ways)):
+        return None
     if leads_to_raise(instructions, frame.program.index[instruction] + 1):
         wanted = jumps_if
     elif leads_to_raise(instructions, frame.program.index[instruction.target]):
@@ -48,6 +54,25 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         holds.node.meta["checks_device"] = True
     apply_function(machine, torch._assert_async, [holds], {})
     return wanted
+
+
+def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool) -> bool | None:
+    """The same of an `assert` on a number that only the run knows: as if the program had said it with `torch._check`."""
+    following = frame.program.instructions[frame.program.index[instruction] + 1]
+    caught = machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames))
+    if caught or not jumps_if or not value.example or not is_assertion(following):
+        return None
+    from dynascope.capture.calls.late_numbers import assume
+
+    assume(machine, value.relation, value.node)
+    return True
+
+
+def is_assertion(instruction: Instruction) -> bool:
+    """Whether an `assert` raises here. From CPython 3.14 on its class is a constant."""
+    return instruction.operation == "LOAD_ASSERTION_ERROR" or (
+        instruction.operation == "LOAD_CONST" and instruction.value is AssertionError
+    )
 
 
 JUMPS = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}

@@ -43,6 +43,7 @@ from dynascope.capture.sizes import Sizes
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     NONE,
+    UNSEEN,
     CellValue,
     ConditionValue,
     ConstantValue,
@@ -52,7 +53,6 @@ from dynascope.capture.values import (
     GradientValue,
     InstanceDictionaryValue,
     InstanceValue,
-    LazyValue,
     SymbolicNumber,
     TensorValue,
     Value,
@@ -388,11 +388,11 @@ class Machine:
     # Helpers for handlers
 
     def realize(self, value: Value) -> Value:
-        return value.realize() if value.__class__ is LazyValue else value
+        return value.realize() if value.__class__ in UNSEEN else value
 
     def known(self, value: Value) -> Value:
         """The value, with a symbolic number fixed to what it is in this call."""
-        if value.__class__ is LazyValue:
+        if value.__class__ in UNSEEN:
             value = value.realize()
         if value.__class__ is ConditionValue:
             raise Break(DataDependentBranch(self.expression(), self.place()))

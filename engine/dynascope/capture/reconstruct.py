@@ -51,6 +51,7 @@ from dynascope.capture.values import (
     SuperValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     ZipValue,
@@ -392,6 +393,9 @@ class Rebuilder:
     def make_slice(self, value: SliceValue) -> None:
         self.builder.build_slice(self.load_all(value.parts))
 
+    def make_text(self, value: TextValue) -> None:
+        self.call_constant(value.function, *value.parts)
+
     def make_view(self, value: DictViewValue) -> None:
         instance = value.dictionary.instance
         cls = (
@@ -636,6 +640,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     InstanceDictionaryValue: Rebuilder.make_instance_dictionary,
     SetValue: Rebuilder.make_set,
     SliceValue: Rebuilder.make_slice,
+    TextValue: Rebuilder.make_text,
     DictViewValue: Rebuilder.make_view,
     IteratorValue: Rebuilder.make_iterator,
     ZipValue: Rebuilder.make_zip,

@@ -6,6 +6,7 @@
     ListValue ...    a container whose items are values
     InstanceValue    an object with attributes: the user's, or an nn.Module
     FunctionValue    a Python function that can be inlined
+    TextValue        a text with numbers in it that may differ at the next call
     LazyValue        something from outside that nothing has looked at yet: no guard so far
 
 Values that Python code can change are compared by identity, as their objects are, and changed only through the journal.
@@ -75,6 +76,26 @@ class LazyValue(Value):
 
     def realize(self) -> Value:
         return self.outside.realize(self.object, self.source)
+
+
+class TextValue(Value):
+    """A text with numbers in it that vary or that only the run knows: what `function`, which has no effects, gives for `parts`.
+
+    It can be moved, kept, returned and said. Who looks into it (`realize`) fixes its numbers to what they are in this call.
+    """
+
+    __slots__ = ("function", "outside", "parts")
+    python_type = str
+
+    def __init__(self, function: Callable[..., str], parts: tuple[Value, ...], outside: Outside) -> None:
+        self.function, self.parts, self.outside, self.source = function, parts, outside, None
+
+    def realize(self) -> ConstantValue:
+        return ConstantValue(with_numbers(self, lambda number: self.outside.specialize(number).value))
+
+
+UNSEEN = (LazyValue, TextValue)
+"""What is looked into only where the program does."""
 
 
 class ConstantValue(Value):
@@ -639,9 +660,23 @@ class NotConstant:
     value: Value
 
 
+def with_numbers(value: Value, number: Callable[[SymbolicNumber], Any]) -> Any:
+    """What a text, or a value that texts are made of, is where each number that varies is what `number` says."""
+    if isinstance(value, SymbolicNumber):
+        return number(value)
+    if isinstance(value, TextValue):
+        return value.function(*(with_numbers(part, number) for part in value.parts))
+    if isinstance(value, DictValue):
+        return {constant_of(name): with_numbers(item, number) for name, item in value.items.values()}
+    if isinstance(value, (ListValue, TupleValue)):
+        items = [with_numbers(item, number) for item in value.items]
+        return items if isinstance(value, ListValue) else make_tuple(value.cls, items)
+    return constant_of(value)
+
+
 def constant_of(value: Value) -> Any:
     """The real object that an all-constant value stands for, or `NotConstant`. Fresh containers at each call."""
-    if isinstance(value, LazyValue):
+    if isinstance(value, UNSEEN):
         value = value.realize()
     if isinstance(value, ConstantValue):
         return value.value

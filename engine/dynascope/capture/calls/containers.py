@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.calls import equivalents
+from dynascope.capture.calls import equivalents, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
@@ -32,9 +32,11 @@ from dynascope.capture.values import (
     InstanceValue,
     ListValue,
     SetValue,
+    TextValue,
     TupleValue,
     Value,
     boolean,
+    constant_of,
 )
 
 if TYPE_CHECKING:
@@ -53,12 +55,13 @@ def container_of(machine: Machine, value: Value) -> Value:
     return value
 
 
-def method(*classes: type) -> Callable[[Any], Any]:
-    """Registers `def name(machine, value, *arguments, **keywords)` as the method `name` of the classes."""
+def method(*classes: type, moves: bool = False) -> Callable[[Any], Any]:
+    """Registers `def name(machine, value, *arguments, **keywords)` as the method `name` of the classes. One that only `moves` what it is
+    given does not look into a text."""
 
     def register(function: Any) -> Any:
         def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-            values = [machine.realize(each) for each in arguments]
+            values = [each if moves and isinstance(each, TextValue) else machine.realize(each) for each in arguments]
             values[0] = container_of(machine, values[0])
             try:
                 return function(machine, *values, **keywords)
@@ -76,7 +79,7 @@ def method(*classes: type) -> Callable[[Any], Any]:
     return register
 
 
-@method(list)
+@method(list, moves=True)
 def append(machine: Machine, value: ListValue, item: Value) -> Value:
     lists.add(machine, value, [item])
     return NONE
@@ -436,9 +439,15 @@ def join(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 
 def joined(machine: Machine, separator: str, parts: Value) -> Value:
-    texts = [machine.known(each) for each in elements(machine, parts)]
-    for at, text in enumerate(texts):
+    items = elements(machine, parts)
+    if all(isinstance(item, TextValue) or isinstance(constant_of(item), str) for item in items):
+        apart = [] if not separator else [ConstantValue(separator)]
+        varying = texts.concatenated(machine, [part for item in items for part in (*apart, item)][len(apart) :])
+        if varying is not None:
+            return varying
+    known = [machine.known(each) for each in items]
+    for at, text in enumerate(known):
         if not isinstance(text, ConstantValue) or not isinstance(text.value, str):
             kind = text.python_type.__name__
             raise machine.throw(TypeError, f"sequence item {at}: expected str instance, {kind} found")
-    return ConstantValue(separator.join(text.value for text in texts))
+    return ConstantValue(separator.join(text.value for text in known))

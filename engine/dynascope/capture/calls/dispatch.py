@@ -17,7 +17,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import draws, known_tensors, numpy_calls, python, tensors_of_numbers
+from dynascope.capture.calls import draws, known_tensors, numpy_calls, python, tensors_of_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
@@ -352,6 +352,8 @@ def writes_text(thing: Any) -> bool:
 
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
     if (varying := number_call(machine, thing, arguments, keywords)) is not None:
+        return varying
+    if writes_text(thing) and (varying := texts.call(machine, thing, arguments, keywords)) is not None:
         return varying
     known, named = constants_of(machine, arguments, keywords)
     for value in (*known, *named.values()):

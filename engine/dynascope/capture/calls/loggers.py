@@ -4,7 +4,8 @@
     logger.info("loss %.3f", loss.item())       a record with the file, line and function of the program, made and handled in order
 
 Only where libraries alone hear it (`guards/log_handling.py`): what the program itself does with a record is done where it says it. The text
-of a tensor is made where the program makes it, because its numbers may be others when the graph has run.
+of a tensor is made where the program makes it, because its numbers may be others when the graph has run; one with numbers in it is
+written with these (`texts.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from dynascope.capture.calls import texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.expressions import callee
@@ -22,15 +24,9 @@ from dynascope.capture.reasons import ForeignCall, ReportingCall, UnrebuildableV
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
-    ConditionValue,
     ConstantValue,
-    DictValue,
     InstanceValue,
-    ListValue,
     MutableValue,
-    NotConstant,
-    SymbolicNumber,
-    TupleValue,
     Value,
     boolean,
     constant_of,
@@ -106,40 +102,19 @@ def is_internal(frame: Frame) -> bool:
 
 
 def kept(machine: Machine, value: Value) -> Value:
-    """The value as it is now: of a list made inside, what it holds. Others are for Python."""
-    value = machine.realize(value)
-    if isinstance(value, ListValue) and value.source is None and value.instance is None:
-        return ListValue([kept(machine, item) for item in value.items])
-    if isinstance(value, TupleValue):
-        return TupleValue(tuple(kept(machine, item) for item in value.items), value.cls)
-    if isinstance(value, DictValue) and value.source is None and value.instance is None and value.cls is dict:
-        return DictValue({key: (name, kept(machine, item)) for key, (name, item) in value.items.items()})
-    known = isinstance(value, SymbolicNumber) and not isinstance(value, ConditionValue)
-    if known or type(constant_of(value)) is not NotConstant:
-        return value
-    raise Break(ReportingCall(callee(machine.expression()) or "logging"))
+    found = texts.kept(machine, value)
+    if found is None:
+        raise Break(ReportingCall(callee(machine.expression()) or "logging"))
+    return found
 
 
 def check_rendered(machine: Machine, message: Value, values: Value) -> None:
     """What cannot be written would be said by the handler, with the frames that led there."""
     try:
-        record = logging.LogRecord("", 0, "", 0, example(message), example(values), None)
+        record = logging.LogRecord("", 0, "", 0, texts.example(message), texts.example(values), None)
         record.getMessage()
     except Exception:
         raise Break(ReportingCall(callee(machine.expression()) or "logging")) from None
-
-
-def example(value: Value) -> Any:
-    """Of numbers that vary, what they are at hand."""
-    if isinstance(value, SymbolicNumber):
-        return value.example
-    if isinstance(value, ListValue):
-        return list(map(example, value.items))
-    if isinstance(value, DictValue):
-        return {constant_of(name): example(item) for name, item in value.items.values()}
-    if isinstance(value, TupleValue) and value.cls is tuple:
-        return tuple(map(example, value.items))
-    return constant_of(value)
 
 
 def is_changed(machine: Machine, logger: logging.Logger) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import known_tensors, late_numbers
+from dynascope.capture.calls import known_tensors, late_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords, in_order
 from dynascope.capture.calls.pure import compute, fails_like, value_of
 from dynascope.capture.calls.registry import meaning
@@ -25,6 +25,7 @@ from dynascope.capture.values import (
     NotConstant,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     boolean,
@@ -108,10 +109,12 @@ CONVERSIONS = {"str": str, "repr": repr, "ascii": ascii}
 
 
 def convert_text(machine: Machine, conversion: str | None, value: Value) -> Value:
-    """`str(x)`, `repr(x)`: of what is known; a tensor's text is its data."""
-    value = machine.known(value)
+    """`str(x)`, `repr(x)`: of what is known or a number; a tensor's text is its data."""
     if conversion is None:
         return value
+    if (varying := texts.text(machine, CONVERSIONS[conversion], value)) is not None:
+        return varying
+    value = machine.known(value)
     if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         return instance_text(machine, conversion, value)
     known = constant_of(value)
@@ -157,6 +160,10 @@ def as_text(machine: Machine, value: Value) -> Value:
 
 
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
+    if isinstance(value, TextValue) and texts.is_empty(specification):
+        return value
+    if (varying := texts.text(machine, format, value, specification)) is not None:
+        return varying
     value = machine.known(value)
     if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         if has_python_method(value.cls, "__format__"):

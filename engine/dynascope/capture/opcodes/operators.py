@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from dynascope.capture.calls import numbers_and_text as known
+from dynascope.capture.calls.containers import joined
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.values import ConstantValue, TensorValue, Value, boolean
+from dynascope.capture.values import ConstantValue, TensorValue, TextValue, TupleValue, Value, boolean
 from dynascope.frame.instructions import Instruction
 
 
 @operation("BINARY_OP")
 def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    left, right = frame.pop_pair()
+    right, left = frame.pop_unseen(), frame.pop_unseen()
+    left, right = (value if isinstance(value, TextValue) else machine.realize(value) for value in (left, right))
     return operators.binary(machine, instruction.value, left, right)
 
 
@@ -109,26 +111,25 @@ def store_slice(machine: Machine, frame: Frame, instruction: Instruction) -> Any
 def format_value(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
     conversion, has_specification = instruction.value
     specification = frame.pop() if has_specification else ConstantValue("")
-    return known.format_text(machine, known.convert_text(machine, conversion, frame.pop()), specification)
+    return known.format_text(machine, known.convert_text(machine, conversion, frame.pop_unseen()), specification)
 
 
 @operation("CONVERT_VALUE")
 def convert_value(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return known.convert_text(machine, instruction.value, frame.pop())
+    return known.convert_text(machine, instruction.value, frame.pop_unseen())
 
 
 @operation("FORMAT_SIMPLE")
 def format_simple(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return known.format_text(machine, frame.pop(), ConstantValue(""))
+    return known.format_text(machine, frame.pop_unseen(), ConstantValue(""))
 
 
 @operation("FORMAT_WITH_SPEC")
 def format_with_spec(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    specification, value = frame.pop(), frame.pop()
+    specification, value = frame.pop(), frame.pop_unseen()
     return known.format_text(machine, value, specification)
 
 
 @operation("BUILD_STRING")
 def build_string(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    parts = [machine.known(part) for part in frame.pop_many(instruction.argument)]
-    return ConstantValue("".join(part.value for part in parts))
+    return joined(machine, "", TupleValue(tuple(frame.pop_many(instruction.argument))))

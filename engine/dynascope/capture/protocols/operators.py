@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
@@ -45,6 +46,7 @@ from dynascope.capture.values import (
     SliceValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     ZipValue,
@@ -129,6 +131,8 @@ def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
         return numpy_arrays.binary(machine, op, left, right)
     if kinds == (ConstantValue, ConstantValue):
         return of_constants(machine, op, left, right)
+    if TextValue in kinds or (op.method == "__mod__" and isinstance(left, ConstantValue) and type(left.value) is str):
+        return of_texts(machine, op, left, right)
     if TensorValue in kinds:
         if InstanceValue in kinds or machine.overriding.asks_modes:
             return by_methods(machine, op, left, right)
@@ -149,6 +153,26 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
         if not is_pure_type(side.value) and not is_compared_in_c(side.value, op) and not is_inherited(side.value, op):
             raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
     return compute(machine, op.function, (left.value, right.value))
+
+
+TEXT_RULES: dict[Any, Any] = {
+    operator.add: lambda machine, left, right: texts.concatenated(machine, (left, right)),
+    operator.mod: lambda machine, left, right: texts.text(machine, operator.mod, left, right),
+}
+
+
+def of_texts(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    function = PLAIN_BY_METHOD[op.method].function if op.in_place_method is not None else op.function
+    if isinstance(left, TextValue) or (isinstance(left, ConstantValue) and type(left.value) is str):
+        rule = TEXT_RULES.get(function)
+        if rule is not None and (varying := rule(machine, left, right)) is not None:
+            return varying
+    if isinstance(right, TensorValue):
+        return of_tensors(machine, op, machine.realize(left), right)
+    left, right = machine.known(left), machine.known(right)
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return of_constants(machine, op, left, right)
+    return of_containers(machine, op, left, right)
 
 
 def is_compared_in_c(value: Any, op: Operator) -> bool:
