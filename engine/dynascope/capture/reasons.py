@@ -199,6 +199,8 @@ class ForeignCall(Reason):
         detail = self.detail
         if detail == ForeignCall.detail and self.function.startswith(("np.", "numpy.")):
             detail = "it computes with NumPy, outside of torch"
+        elif detail == ForeignCall.detail and self.function.startswith("random."):
+            detail = "it draws with Python's own generator, and what is drawn decides here"
         return f"`{self.function}` cannot be part of a graph: {detail}."
 
     def remedy(self) -> str:

@@ -17,6 +17,7 @@ from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
 from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
+from dynascope.report.syntax import is_flag
 
 Rows = list[tuple[str, ast.expr]]
 """Names, or attributes of names (`self.best`), and what they become, in order."""
@@ -220,18 +221,6 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return truth(argument, torch)
         case _:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
-
-
-def is_flag(test: ast.expr) -> bool:
-    """What is asked of the object or of the kind of an argument, as in `self.training and x.sum() > 0`: no tensor, as far as words tell."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return is_flag(operand)
-        case ast.Attribute(value=ast.Name(id="self")):
-            return True
-        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
-            return True
-    return called_name(test) in ("isinstance", "hasattr", "callable")
 
 
 def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
