@@ -227,13 +227,29 @@ def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
     """As a tensor: a name that a number of a tensor's was given is one again, and so is a number that is drawn."""
     torch, _ = source.torch
     function = source.function(asking)
-    body = ast.walk(function) if function is not None else ()
-    taken = {
-        each.targets[0].id
-        for each in body
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_number(each.value)
-    }
-    return _of_numbers(truth(asking.test, torch), torch, taken)
+    return _of_numbers(truth(asking.test, torch), torch, _numbers(function) if function is not None else set())
+
+
+def _numbers(function: ast.AST) -> set[str]:
+    """Names that are given numbers of tensors, and what is computed of those."""
+    given: list[tuple[str, ast.expr]] = []
+    for each in ast.walk(function):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AugAssign(target=ast.Name(id=name), value=value):
+                given.append((name, value))
+    found: set[str] = set()
+    while more := {name for name, value in given if _is_number(value) or _is_of_numbers(value, found)} - found:
+        found |= more
+    return found
+
+
+def _is_of_numbers(value: ast.expr, numbers: set[str]) -> bool:
+    match value:
+        case ast.Name(id=name):
+            return name in numbers
+        case ast.BinOp(left=left, right=right):
+            return all(isinstance(side, ast.Constant) or _is_of_numbers(side, numbers) for side in (left, right))
+    return False
 
 
 def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:

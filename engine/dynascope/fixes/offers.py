@@ -58,11 +58,12 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-branch": (
         *TOLD,
         conversions.of_two,
+        conversions.of_two_numpy,
         assertions.asserted_in_graph,
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
         number_results.chosen_number,
-        writes.written_in_any_case,
+        safe_operands.where_needed(writes.written_in_any_case),
         kept_numbers.chosen_numbers,
         kept_numbers.chosen_floats,
         kept_numbers.number_chosen,
@@ -75,6 +76,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-value": (
         *TOLD,
         *ORDERS,
+        conversions.compared_in_graph,
         *NUMBERS,
         number_results.computed_by_tensors,
         *NUMPY,
@@ -138,7 +140,8 @@ def _sites(finding: Finding, source: Source) -> Iterator[tuple[Site, tuple[Kind,
         return
     spans = [] if finding.span is None else [(finding.span, KINDS[finding.code])]
     file = finding.span.file if finding.span is not None else ""
-    spans += [(frame.span, TOLD) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
+    around = (*TOLD, *own_operators.KINDS) if finding.code in ("foreign-call", "foreign-value") else TOLD
+    spans += [(frame.span, around) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
     for span, kinds in spans:
         node = source.expression_at(span)
         if node is not None:
