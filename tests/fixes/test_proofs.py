@@ -637,7 +637,8 @@ def test_words_that_every_run_prints_otherwise_say_nothing(program, prover):
 def test_a_number_that_is_divided_by_may_be_zero_where_it_is_not_chosen(program, prover):
     """Python raises for 0.5 / 0.0, whatever `torch.where` chooses then."""
     text = (
-        HEAD + "def f(x, w):\n    total = x.norm().item()\n    if total > 0.5:\n        for each in w:\n            each.mul_(0.5 / total)\n"
+        HEAD + "def f(x, w):\n    total = x.norm().item()\n    if total > 0.5:\n"
+        "        for each in w:\n            each.mul_(0.5 / total)\n"
         "    return x * 2\n\n\nf(torch.ones(3), [torch.ones(2), torch.ones(2)])\n"
     )
     mended = mend(program(text), prover)

@@ -94,14 +94,15 @@ def _only_tells(statement: ast.stmt) -> bool:
 
 
 def _tells_once(source: Source, statement: ast.If) -> bool:
-    """`if not self.warned and norm > 1: warnings.warn(...); self.warned = True`: the flag says that it was told, and nothing else asks for it."""
+    """`if not self.warned and norm > 1: warnings.warn(...); self.warned = True`: the flag says that it was told, and nobody else asks."""
     flags = {dotted(target) for each in statement.body if isinstance(each, ast.Assign) for target in each.targets}
     if statement.orelse or not flags or not any(map(tells, statement.body)) or "" in flags:
         return False
     if not all(tells(each) or (isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)) for each in statement.body):
         return False
     inside = set(ast.walk(statement.test))
-    read = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Load) and dotted(n) in flags]
+    named = (each for each in ast.walk(source.tree) if isinstance(each, ast.Name | ast.Attribute) and dotted(each) in flags)
+    read = [each for each in named if isinstance(each.ctx, ast.Load)]
     return bool(read) and all(each in inside for each in read)
 
 

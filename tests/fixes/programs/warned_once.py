@@ -14,7 +14,7 @@ class Guarded(nn.Module):
 
     def forward(self, x):
         if not self.warned and x.abs().max() > 3.0:
-            warnings.warn("inputs are large; did you normalise them?")
+            warnings.warn("inputs are large; did you normalise them?", stacklevel=2)
             self.warned = True
         return torch.relu(self.linear(x))
 
