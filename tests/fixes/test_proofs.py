@@ -649,3 +649,14 @@ def test_a_number_that_is_divided_by_may_be_zero_where_it_is_not_chosen(program,
     w = [names["torch"].ones(2)]
     names["f"](names["torch"].zeros(3), w)
     assert w[0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("after, breaks", [("", 0), ("print(layer.warned)\n", 1)])
+def test_a_flag_that_says_what_was_told_is_nobody_elses(program, prover, after, breaks):
+    text = (
+        "import torch, warnings\n\n\nclass Layer(torch.nn.Module):\n    warned = False\n\n    def forward(self, x):\n"
+        "        if not self.warned and x.max() > 0:\n            warnings.warn('large', stacklevel=2)\n            self.warned = True\n"
+        "        return x * 2\n\n\nlayer = Layer()\ntorch.compile(layer)(torch.ones(3))\n" + after
+    )
+    mended = mend(program(text), prover)
+    assert not mended.trouble and len(mended.left) == breaks

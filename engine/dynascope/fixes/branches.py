@@ -231,12 +231,12 @@ def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
 
 
 def _numbers(function: ast.AST) -> set[str]:
-    """Names that are given numbers of tensors, and what is computed of those."""
+    """Names, and attributes of names, that are given numbers of tensors, and what is computed of those."""
     given: list[tuple[str, ast.expr]] = []
     for each in ast.walk(function):
         match each:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AugAssign(target=ast.Name(id=name), value=value):
-                given.append((name, value))
+            case ast.Assign(targets=[target], value=value) | ast.AugAssign(target=target, value=value) if dotted(target):
+                given.append((dotted(target), value))
     found: set[str] = set()
     while more := {name for name, value in given if _is_number(value) or _is_of_numbers(value, found)} - found:
         found |= more
@@ -244,12 +244,10 @@ def _numbers(function: ast.AST) -> set[str]:
 
 
 def _is_of_numbers(value: ast.expr, numbers: set[str]) -> bool:
-    match value:
-        case ast.Name(id=name):
-            return name in numbers
-        case ast.BinOp(left=left, right=right):
-            return all(isinstance(side, ast.Constant) or _is_of_numbers(side, numbers) for side in (left, right))
-    return False
+    """Where a tensor is in it too it is none; the proof says so."""
+    if isinstance(value, ast.BinOp):
+        return any(_is_number(side) or _is_of_numbers(side, numbers) for side in (value.left, value.right))
+    return dotted(value) in numbers
 
 
 def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
@@ -257,7 +255,7 @@ def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
         case ast.Call(func=ast.Attribute(attr="as_tensor"), args=[ast.BoolOp(op=operator, values=[flag, rest])]):
             return _call(torch, "as_tensor", ast.BoolOp(operator, [flag, _of_numbers(rest, torch, taken)]))
         case ast.Compare(left=left, ops=operators, comparators=others):
-            if (isinstance(left, ast.Name) and left.id in taken) or called_name(left).startswith(DRAWS):
+            if dotted(left) in taken or called_name(left).startswith(DRAWS):
                 left = ast.parse(f"{torch}.tensor({words_of(left)}, dtype={torch}.float64)", mode="eval").body
             return ast.Compare(left, operators, others)
     return test

@@ -60,11 +60,12 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         conversions.of_two,
         conversions.of_two_numpy,
         assertions.asserted_in_graph,
+        # What the text says is a number stays one.
+        kept_numbers.chosen_numbers,
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
         number_results.chosen_number,
         safe_operands.where_needed(writes.written_in_any_case),
-        kept_numbers.chosen_numbers,
         kept_numbers.chosen_floats,
         kept_numbers.number_chosen,
         *COLLECTED,

@@ -101,9 +101,14 @@ def _tells_once(source: Source, statement: ast.If) -> bool:
     if not all(tells(each) or (isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)) for each in statement.body):
         return False
     inside = set(ast.walk(statement.test))
-    named = (each for each in ast.walk(source.tree) if isinstance(each, ast.Name | ast.Attribute) and dotted(each) in flags)
-    read = [each for each in named if isinstance(each.ctx, ast.Load)]
+    # Whatever the object is called elsewhere: `layer.warned` may be `self.warned`.
+    names = {flag.rpartition(".")[2] for flag in flags}
+    read = [each for each in ast.walk(source.tree) if _last_name(each) in names and isinstance(getattr(each, "ctx", None), ast.Load)]
     return bool(read) and all(each in inside for each in read)
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_call(statement: ast.stmt) -> bool:
