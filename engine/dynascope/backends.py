@@ -150,10 +150,11 @@ def find_backend(backend: str | Backend) -> Backend | None:
         from torch._dynamo.backends.registry import lookup_backend
 
         return lookup_backend(backend)
-    known = list_backends()
-    near = difflib.get_close_matches(backend, known, 1)
+    states = {each.name: state for each, state in backend_states()}
+    near = difflib.get_close_matches(backend, states, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(known)}")
+    usable = [name for name, state in states.items() if state == "ready" or state.startswith("registered")]
+    raise UnknownBackend(f"no backend is named {backend!r}.{hint} There are: {', '.join(usable)}")
 
 
 def takes_fixed_sizes(backend: str | Backend) -> bool:

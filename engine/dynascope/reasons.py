@@ -128,14 +128,10 @@ def _keep_off(change: ChangeFact) -> str:
 
 
 def _number(change: ChangeFact) -> str:
-    if not change.expression.isidentifier():
-        return (
-            f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
-            "each one is compiled anew: leave that part to the caller."
-        )
+    elsewhere = f"pass `torch.tensor({change.expression})` there" if change.expression.isidentifier() else "leave that part to the caller"
     return (
-        f"From now on `{change.expression}` is an input of the graph. Where its value is needed all the same, as a size or an index, "
-        f"each one is compiled anew: pass `torch.tensor({change.expression})` there."
+        f"From now on `{change.expression}` is an input of the graph, and one compilation serves all its values: leave it. Only where a "
+        f"value is needed as a size or an index, each one is compiled anew: {elsewhere}."
     )
 
 

@@ -125,9 +125,19 @@ def test_the_pictures_of_the_page_lead_to_lines_and_kernels_in_it(run, tmp_path)
     assert set(led) <= set(re.findall(r'id="([^"]+)"', page))
 
 
+@pytest.mark.parametrize("form", ["json", "sarif", "html"])
+def test_what_the_program_prints_is_no_part_of_the_report(run, form):
+    answer = run(BREAKS + "print('printed')\n", "--output-format", form)
+    assert "printed" in answer.stderr.splitlines()
+    if form == "html":
+        assert answer.stdout.startswith("<!doctype html>")
+    else:
+        assert ("functions" if form == "json" else "runs") in json.loads(answer.stdout)
+
+
 def test_json_is_the_report(run):
     answer = run(BREAKS, "--output-format", "json")
-    assert json.loads(answer.stdout.splitlines()[-1])["functions"][0]["name"] == "f"
+    assert json.loads(answer.stdout)["functions"][0]["name"] == "f"
 
 
 def test_an_option_of_ours_after_the_file_is_pointed_out(run):

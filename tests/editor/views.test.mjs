@@ -24,6 +24,7 @@ describe('views beside the source', () => {
     await window.command('Dynascope: Show Picture of the Graph');
     await part('hidden = F.gelu').waitFor();
     await inPage('text').filter({ hasText: /f32\[32, 256\] 32\.0 KiB/ }).first().waitFor();
+    await inPage('.part.here').filter({ hasText: 'hidden = F.gelu' }).first().waitFor();
     await window.command('View: Toggle Panel Visibility');
     await window.screenshot('views-1-picture');
   });

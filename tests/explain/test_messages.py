@@ -55,6 +55,14 @@ CASES = {
 
         f(torch.ones(2), torch.zeros(2))
     """,
+    "if of a flag and a tensor": """
+        def f(x, mask):
+            if mask is not None and mask.all():
+                mask = None
+            return x if mask is None else x * mask
+
+        f(torch.ones(2), torch.ones(2, dtype=torch.bool))
+    """,
     "conditional expression": "def f(x):\n    return x + 1 if x.sum() > 0 else x - 1\n\nf(torch.ones(2))",
     "text of a tensor": 'def f(x):\n    y = x.sum()\n    return x + 1, format(y, ".2f")\n\nf(torch.ones(2))',
     "while": "def f(x):\n    while x.abs().max() > 1:\n        x = x / 2\n    return x\n\nf(torch.full((2,), 3.0))",

@@ -626,3 +626,37 @@ def test_a_number_from_random_is_called_drawn(program, prover):
     text = f"import random\n{HEAD}def f(x):\n{body}\n\nfor _ in range(2):\n    f(torch.ones(3))\n"
     (changed,) = mend(program(text), prover).texts.values()
     assert "random_2" not in changed
+
+
+def test_words_that_every_run_prints_otherwise_say_nothing(program, prover):
+    body = "    print('now')\n    return x * 2\n\n\nprint('sum', f(torch.ones(3)).sum(), 'at', os.getpid())\n"
+    mended = mend(program("import os\n" + HEAD + "def f(x):\n" + body), prover)
+    assert not mended.trouble and mended.proof.breaks == (1, 0)
+
+
+def test_a_number_that_is_divided_by_may_be_zero_where_it_is_not_chosen(program, prover):
+    """Python raises for 0.5 / 0.0, whatever `torch.where` chooses then."""
+    text = (
+        HEAD + "def f(x, w):\n    total = x.norm().item()\n    if total > 0.5:\n"
+        "        for each in w:\n            each.mul_(0.5 / total)\n"
+        "    return x * 2\n\n\nf(torch.ones(3), [torch.ones(2), torch.ones(2)])\n"
+    )
+    mended = mend(program(text), prover)
+    (after,) = mended.texts.values()
+    assert mended.proof.breaks == (1, 0) and "each.mul(0.5 / torch.where(is_chosen, total, 1))" in after
+    names = {}
+    exec(compile(after.replace("@torch.compile\n", ""), "after.py", "exec"), names)
+    w = [names["torch"].ones(2)]
+    names["f"](names["torch"].zeros(3), w)
+    assert w[0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("after, breaks", [("", 0), ("print(layer.warned)\n", 1)])
+def test_a_flag_that_says_what_was_told_is_nobody_elses(program, prover, after, breaks):
+    text = (
+        "import torch, warnings\n\n\nclass Layer(torch.nn.Module):\n    warned = False\n\n    def forward(self, x):\n"
+        "        if not self.warned and x.max() > 0:\n            warnings.warn('large', stacklevel=2)\n            self.warned = True\n"
+        "        return x * 2\n\n\nlayer = Layer()\ntorch.compile(layer)(torch.ones(3))\n" + after
+    )
+    mended = mend(program(text), prover)
+    assert not mended.trouble and len(mended.left) == breaks

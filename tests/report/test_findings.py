@@ -1,4 +1,4 @@
-"""Where findings stand: what concerns a setting of `torch.compile` is no note about the machine."""
+"""Where findings stand, and what is said once: what concerns a setting of `torch.compile` is no note about the machine."""
 
 from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GraphFact, ProgramFact
 from dynascope.report.findings import findings
@@ -20,3 +20,19 @@ def test_what_a_mode_does_not_do_stands_where_it_was_asked_for():
     places = {finding.code: finding.span and finding.span.line for finding in findings(report)}
     assert places == {"mode-not-honoured": 9, "stage-failed": None}
     assert all(map(is_shown, findings(report)))
+
+
+def test_one_cause_met_at_several_sizes_is_said_once():
+    place = Span("m.py", 11, 8, 11, 24)
+
+    def entry(number, size):
+        reason = Explanation("torch-call-fails", "information", f"`x.view(3, 7)` raises: invalid for input of size {size}", "Look.", place)
+        return EntryFact(f"f0.e{number}", "function", Span("m.py", 9), "compiled", "break", "g0", reason=reason)
+
+    report = CompileReport(
+        ProgramFact("m.py"),
+        EnvironmentFact("3.11", "2.13", "0", "cpu"),
+        (FunctionFact("f0", "layer", Span("m.py", 9, 0, 12, 4), (entry(0, 24), entry(1, 28))),),
+    )
+    (found,) = findings(report)
+    assert found.times == 2 and found.message.endswith("size 24")

@@ -9,7 +9,7 @@ from dynascope import recording
 from dynascope.capture.layers import note_registrations
 from dynascope.report.findings import findings
 from dynascope.report.user_files import user_places
-from dynascope.report.variants import chosen_variant, one_variant, variants_of
+from dynascope.report.variants import chosen_variant, fitted_title, one_variant, variants_of
 from torch import nn
 
 PROGRAM = """
@@ -124,6 +124,24 @@ def test_variants_of_one_shape_are_told_apart_by_what_was_asked_of_a_number(repo
     assert len(labels) == 3 and labels[0].startswith("step = 1")
     assert "(step % 5) != 0" in labels[1] and "(step % 5) == 0" in labels[2]
     assert not any("options" in label for label in labels)
+
+
+def test_a_short_title_begins_with_what_sets_the_variant_apart(report_of):
+    report = report_of("""
+        import torch, dynascope
+
+        @dynascope.compile(backend="eager")
+        def decode(tokens, past, cache):
+            return tokens.sum() + past if cache is None else cache[0].sum() * tokens.sum() + past
+
+        decode(torch.ones(1, 5), 0, None)
+        for n in (5, 6, 7):
+            decode(torch.ones(1, 1), n, (torch.ones(n, 2), torch.ones(n, 2)))
+    """)
+    variants = variants_of(report.functions[0])
+    titles = [fitted_title(variant, 50) for variant in variants]
+    assert len(set(titles)) == len(variants) == 3 and all(len(title) <= 50 for title in titles)
+    assert fitted_title(variants[0], 500) == variants[0].title
 
 
 def test_one_finding_a_cause(report_of):

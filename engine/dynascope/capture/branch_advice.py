@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
-from dynascope.report.syntax import asking_node, assignments, condition, following, preceding
+from dynascope.report.syntax import asking_node, assignments, condition, following, is_flag, preceding
 
 LOGS = frozenset({"print", "log", "debug", "info", "warning", "warn", "error", "exception", "critical", "write"})
 
@@ -82,6 +82,13 @@ def as_tensor(test: ast.expr) -> str:
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"torch.logical_not({as_tensor(operand)})"
+        case ast.BoolOp(op=op, values=[first, *others]) if is_flag(first):
+            # Python's own truth comes first, and what follows is not computed where it has decided.
+            rest = others[0] if len(others) == 1 else ast.BoolOp(op, others)
+            word = "and" if isinstance(op, ast.And) else "or"
+            rest_of_it = as_tensor(rest)
+            in_brackets = isinstance(ast.parse(rest_of_it, mode="eval").body, ast.BoolOp)
+            return f"{_kept(first)} {word} {f'({rest_of_it})' if in_brackets else rest_of_it}"
         case ast.BoolOp(op=op, values=values):
             name = "logical_and" if isinstance(op, ast.And) else "logical_or"
             first, *others = map(as_tensor, values)

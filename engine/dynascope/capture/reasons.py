@@ -61,7 +61,8 @@ VALUE_REMEDIES = {
     ),
     "item": lambda text: (
         value_advice.advice(text)
-        if ".item" not in text
+        # Until CPython 3.12 a whole text is the place of what stands in it.
+        if ".item" not in text or text.startswith(('f"', "f'"))
         else f"Leave out the conversion in `{text}`: a tensor without dimensions takes part in arithmetic, comparisons and `torch.where`. "
         "For logging, return it and convert it in the caller."
     ),
@@ -199,6 +200,8 @@ class ForeignCall(Reason):
         detail = self.detail
         if detail == ForeignCall.detail and self.function.startswith(("np.", "numpy.")):
             detail = "it computes with NumPy, outside of torch"
+        elif detail == ForeignCall.detail and self.function.startswith("random."):
+            detail = "it draws with Python's own generator, and what is drawn decides here"
         return f"`{self.function}` cannot be part of a graph: {detail}."
 
     def remedy(self) -> str:

@@ -124,7 +124,8 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument(
         "--output",
         metavar="PATH",
-        help="write the report there (default: standard error; others than text: standard output)",
+        help="write the report there (default: standard error; others than text: standard output, and what FILE "
+        "prints goes to standard error)",
     )
     run.add_argument(
         "--fail-on", action="append", choices=sorted(FAILURES), default=[],

@@ -61,7 +61,8 @@ FAILURES: dict[str, tuple[str, Callable[[Finding], bool]]] = {
 
 
 def write_output(report: CompileReport, options: argparse.Namespace, path: Path) -> None:
-    """Text goes to standard error, beside the program's own output; other formats to standard output, to be piped."""
+    """Text goes to standard error, beside the program's own output; other formats to standard output, to be piped: what the program prints
+    went to standard error then, but for GitHub's lines, which are found among others."""
     page = Page(guards=options.guards, annotate=options.annotate)
     if options.output is not None:
         Path(options.output).write_text(FORMATS[options.output_format](report, page) + "\n", encoding="utf-8")

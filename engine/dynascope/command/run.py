@@ -141,6 +141,7 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
     child = subprocess.Popen(
         child_command(options),
         env=environment(child_settings(options, report_path)),
+        stdout=sys.stderr if _is_for_a_program(options) else None,
         pass_fds=tuple(fd for fd in (options.events_fd, getattr(options, "keep_fd", None)) if fd is not None),
         start_new_session=False,
     )
@@ -158,6 +159,11 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
         _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
     events.end(code if code >= 0 else None, -code if code < 0 else None)
     return code
+
+
+def _is_for_a_program(options: argparse.Namespace) -> bool:
+    """Whether standard output is the report alone, to be read by a program: what FILE prints is none of it."""
+    return getattr(options, "output_format", "text") in ("json", "sarif", "html") and getattr(options, "output", None) is None
 
 
 def execute_apart(options: argparse.Namespace, report_path: Path, **streams: Any) -> subprocess.CompletedProcess:

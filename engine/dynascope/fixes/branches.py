@@ -17,6 +17,7 @@ from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
 from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
+from dynascope.report.syntax import is_flag
 
 Rows = list[tuple[str, ast.expr]]
 """Names, or attributes of names (`self.best`), and what they become, in order."""
@@ -222,29 +223,31 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
 
 
-def is_flag(test: ast.expr) -> bool:
-    """What is asked of the object or of the kind of an argument, as in `self.training and x.sum() > 0`: no tensor, as far as words tell."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return is_flag(operand)
-        case ast.Attribute(value=ast.Name(id="self")):
-            return True
-        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
-            return True
-    return called_name(test) in ("isinstance", "hasattr", "callable")
-
-
 def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
     """As a tensor: a name that a number of a tensor's was given is one again, and so is a number that is drawn."""
     torch, _ = source.torch
     function = source.function(asking)
-    body = ast.walk(function) if function is not None else ()
-    taken = {
-        each.targets[0].id
-        for each in body
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and _is_number(each.value)
-    }
-    return _of_numbers(truth(asking.test, torch), torch, taken)
+    return _of_numbers(truth(asking.test, torch), torch, _numbers(function) if function is not None else set())
+
+
+def _numbers(function: ast.AST) -> set[str]:
+    """Names, and attributes of names, that are given numbers of tensors, and what is computed of those."""
+    given: list[tuple[str, ast.expr]] = []
+    for each in ast.walk(function):
+        match each:
+            case ast.Assign(targets=[target], value=value) | ast.AugAssign(target=target, value=value) if dotted(target):
+                given.append((dotted(target), value))
+    found: set[str] = set()
+    while more := {name for name, value in given if _is_number(value) or _is_of_numbers(value, found)} - found:
+        found |= more
+    return found
+
+
+def _is_of_numbers(value: ast.expr, numbers: set[str]) -> bool:
+    """Where a tensor is in it too it is none; the proof says so."""
+    if isinstance(value, ast.BinOp):
+        return any(_is_number(side) or _is_of_numbers(side, numbers) for side in (value.left, value.right))
+    return dotted(value) in numbers
 
 
 def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
@@ -252,7 +255,7 @@ def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
         case ast.Call(func=ast.Attribute(attr="as_tensor"), args=[ast.BoolOp(op=operator, values=[flag, rest])]):
             return _call(torch, "as_tensor", ast.BoolOp(operator, [flag, _of_numbers(rest, torch, taken)]))
         case ast.Compare(left=left, ops=operators, comparators=others):
-            if (isinstance(left, ast.Name) and left.id in taken) or called_name(left).startswith(DRAWS):
+            if dotted(left) in taken or called_name(left).startswith(DRAWS):
                 left = ast.parse(f"{torch}.tensor({words_of(left)}, dtype={torch}.float64)", mode="eval").body
             return ast.Compare(left, operators, others)
     return test

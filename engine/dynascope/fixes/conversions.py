@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Kind, Site
-from dynascope.fixes.source import called_name, end_of, method_called
+from dynascope.fixes.source import called_name, end_of, method_called, numpy_name
 
 CONVERSIONS = frozenset({"float", "bool"})
 MATH = {
@@ -109,6 +109,20 @@ def _bare(node: ast.expr) -> ast.expr:
     return node
 
 
+def compared_in_graph(site: Site) -> Fix | None:
+    """`torch.allclose(a, b)`, or the method, answers with a truth of Python's."""
+    source, node = site.source, site.node
+    torch, imports = source.torch
+    found = method_called(node)
+    if found is None or found[1] != "allclose":
+        return None
+    owner, _, call = found
+    given = [*(() if called_name(call) == f"{torch}.allclose" else (owner,)), *call.args]
+    words = [*map(source.text_of, given), *(f"{each.arg}={source.text_of(each.value)}" for each in call.keywords)]
+    text = f"{torch}.isclose({', '.join(words)}).all()"
+    return Fix(f"Call {torch}.isclose in place of allclose", (*imports, source.replaced(node, text)))
+
+
 def math_twin(site: Site, is_detached: bool) -> Fix | None:
     name, node = called_name(site.node), site.node
     if not name.startswith("math.") or not isinstance(node, ast.Call):
@@ -149,6 +163,19 @@ def of_two(site: Site) -> Fix | None:
         first = f"{torch}.clamp({first}, {LIMIT[name]}={site.source.text_of(number)})"
     twin = OF_TWO[name] if not numbers else "clamp"
     return Fix(f"Call torch.{twin} in place of {name}", (*imports, site.source.replaced(call, first)))
+
+
+def of_two_numpy(site: Site) -> Fix | None:
+    """`max(hits.sum(), 1)` of NumPy's numbers."""
+    source, node = site.source, site.node
+    call = next((n for n in (node, *source.above(node)) if called_name(n) in OF_TWO), None)
+    numpy = numpy_name(source.tree)
+    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords or numpy is None:
+        return None
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    twin = f"{numpy}.{OF_TWO[called_name(call)]}"
+    return Fix(f"Call {twin} in place of {called_name(call)}", (source.replaced(call.func, twin),))
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -142,7 +142,9 @@ def _number(source: Source, statement: ast.If, target: str) -> type | None:
 
 
 def _items(place: ast.expr, node: ast.AST, target: str) -> list[ast.expr]:
-    """What a dict that is written down gives the item: `counts = {"skipped": 0}`."""
+    """What a dict that is written down gives the item (`counts = {"skipped": 0}`), and a row one of several places."""
+    if isinstance(node, ast.Assign) and isinstance(place, ast.Tuple) and isinstance(node.value, ast.Tuple):
+        return [value for each, value in zip(place.elts, node.value.elts, strict=False) if _place(each) == target]
     table = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     if not isinstance(table, ast.Dict) or not dotted(place):
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.source import called_name, dotted, method_called
+from dynascope.fixes.source import called_name, dotted, method_called, numpy_name
 
 SAME = frozenset({
     "abs", "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "arcsin",
@@ -31,7 +31,7 @@ INTO_TORCH = ("from_numpy", "as_tensor", "tensor")
 def with_torch(site: Site) -> Fix | None:
     source = site.source
     torch, imports = source.torch
-    numpy = _numpy_name(source.tree)
+    numpy = numpy_name(source.tree) or "numpy"
     whole = site.node
     for node in source.above(site.node):
         if not isinstance(node, ast.Call | ast.Attribute | ast.BinOp | ast.UnaryOp):
@@ -48,7 +48,7 @@ def array_with_torch(site: Site) -> Fix | None:
     """What goes on as an array is made one of what torch gives."""
     source, node = site.source, site.node
     torch, imports = source.torch
-    numpy = _numpy_name(source.tree)
+    numpy = numpy_name(source.tree) or "numpy"
     if not isinstance(node, ast.Call) or not _is_numpy(node, numpy):
         return None
     text = _written(node, torch, numpy)
@@ -59,7 +59,7 @@ def function_with_torch(site: Site) -> Fix | None:
     """Every value of the function that is computed or converted with NumPy."""
     source = site.source
     torch, imports = source.torch
-    numpy = _numpy_name(source.tree)
+    numpy = numpy_name(source.tree) or "numpy"
     function = source.function(site.node)
     if function is None:
         return None
@@ -166,11 +166,6 @@ def _is_exit(node: ast.Call) -> bool:
 
 def _is_numpy(node: ast.Call, numpy: str) -> bool:
     return dotted(node.func).startswith(f"{numpy}.")
-
-
-def _numpy_name(tree: ast.Module) -> str:
-    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
-    return next((alias.asname or alias.name for alias in aliases if alias.name == "numpy"), "numpy")
 
 
 def _copy(node: ast.expr) -> ast.expr:

@@ -58,12 +58,14 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-branch": (
         *TOLD,
         conversions.of_two,
+        conversions.of_two_numpy,
         assertions.asserted_in_graph,
+        # What the text says is a number stays one.
+        kept_numbers.chosen_numbers,
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
         number_results.chosen_number,
-        writes.written_in_any_case,
-        kept_numbers.chosen_numbers,
+        safe_operands.where_needed(writes.written_in_any_case),
         kept_numbers.chosen_floats,
         kept_numbers.number_chosen,
         *COLLECTED,
@@ -75,6 +77,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "data-dependent-value": (
         *TOLD,
         *ORDERS,
+        conversions.compared_in_graph,
         *NUMBERS,
         number_results.computed_by_tensors,
         *NUMPY,
@@ -138,7 +141,8 @@ def _sites(finding: Finding, source: Source) -> Iterator[tuple[Site, tuple[Kind,
         return
     spans = [] if finding.span is None else [(finding.span, KINDS[finding.code])]
     file = finding.span.file if finding.span is not None else ""
-    spans += [(frame.span, TOLD) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
+    around = (*TOLD, *own_operators.KINDS) if finding.code in ("foreign-call", "foreign-value") else TOLD
+    spans += [(frame.span, around) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
     for span, kinds in spans:
         node = source.expression_at(span)
         if node is not None:

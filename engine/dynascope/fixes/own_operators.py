@@ -27,7 +27,7 @@ from dynascope.fixes.source import Source, called_name, dotted, end_of
 
 TAKES_OUT = frozenset({"numpy", "tolist", "item"})
 """Methods of a tensor that give something else."""
-WITHOUT_GRADIENT = TAKES_OUT | {"detach", "data"}
+WITHOUT_GRADIENT = TAKES_OUT | {"detach", "data", "dtype", "device", "shape"}
 PLAIN = {bool: "bool", int: "int", float: "float", str: "str"}
 FAKES = (
     "{torch}.empty_like({tensors[0]})",

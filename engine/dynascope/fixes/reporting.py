@@ -15,8 +15,9 @@ from dynascope.fixes.source import Source, called_name, dotted, end_of
 TELLS = frozenset({
     "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
     "set_postfix", "set_description", "add_scalar", "add_histogram", "log_dict",
+    "breakpoint", "set_trace",
 })  # fmt: skip
-"""Last parts of the names of functions that are called to tell something."""
+"""Last parts of the names of functions that are called to tell something, or to look at something."""
 STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "stdout", "stderr", "tqdm"})
 WRITES = frozenset({"write", "writelines", "flush"})
 """They tell where they write to the terminal. What goes into a file is what the program makes: it is not left out."""
@@ -38,7 +39,7 @@ def told_uncompiled(site: Site) -> Fix | None:
 def told_under_condition(site: Site) -> Fix | None:
     """`if norm > 1: warnings.warn(...)`: the branch is there for what it tells."""
     source, statement = site.source, site.source.statement(site.node)
-    if not isinstance(statement, ast.If) or not _only_tells(statement):
+    if not isinstance(statement, ast.If) or not (_only_tells(statement) or _tells_once(source, statement)):
         return None
     torch, imports = source.torch
     test = source.text_of(statement.test)
@@ -90,6 +91,24 @@ def tells(statement: ast.stmt) -> bool:
 
 def _only_tells(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and not statement.orelse and all(map(tells, statement.body))
+
+
+def _tells_once(source: Source, statement: ast.If) -> bool:
+    """`if not self.warned and norm > 1: warnings.warn(...); self.warned = True`: the flag says that it was told, and nobody else asks."""
+    flags = {dotted(target) for each in statement.body if isinstance(each, ast.Assign) for target in each.targets}
+    if statement.orelse or not flags or not any(map(tells, statement.body)) or "" in flags:
+        return False
+    if not all(tells(each) or (isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)) for each in statement.body):
+        return False
+    inside = set(ast.walk(statement.test))
+    # Whatever the object is called elsewhere: `layer.warned` may be `self.warned`.
+    names = {flag.rpartition(".")[2] for flag in flags}
+    read = [each for each in ast.walk(source.tree) if _last_name(each) in names and isinstance(getattr(each, "ctx", None), ast.Load)]
+    return bool(read) and all(each in inside for each in read)
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_call(statement: ast.stmt) -> bool:

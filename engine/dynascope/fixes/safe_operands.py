@@ -34,6 +34,12 @@ def safely(kind: Kind) -> Kind:
     return made
 
 
+def where_needed(kind: Kind) -> Kind:
+    """The choice with safe operands, where there is anything to be made safe, else as it is: what Python computes of numbers raises
+    (`0.5 / total` of a total of 0), whatever is chosen then."""
+    return lambda site: safely(kind)(site) or kind(site)
+
+
 def _edited(edit: Edit, torch: str) -> Edit:
     """What is written may be several lines, and the part of one that is returned."""
     first, newline, others = edit.text.partition("\n")

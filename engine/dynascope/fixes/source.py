@@ -142,6 +142,12 @@ def method_called(node: ast.AST | None) -> tuple[ast.expr, str, ast.Call] | None
     return None
 
 
+def numpy_name(tree: ast.Module) -> str | None:
+    """What the text calls NumPy, where it imports it."""
+    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    return next((alias.asname or alias.name for alias in aliases if alias.name == "numpy"), None)
+
+
 def _extent(node: ast.expr) -> tuple[int, int]:
     line, column = end_of(node)
     return line - node.lineno, column - node.col_offset

@@ -44,6 +44,12 @@ def _rows(source: Source, body: Sequence[ast.stmt], choice: str) -> list[str] | 
                 return None
             rows += [f"with {source.text_of(statement.items[0].context_expr)}:", *(f"    {row}" for row in inner)]
             continue
+        if isinstance(statement, ast.For) and not statement.orelse:
+            inner = _rows(source, statement.body, choice)
+            if not inner:
+                return None
+            rows += [f"for {source.text_of(statement.target)} in {source.text_of(statement.iter)}:", *(f"    {row}" for row in inner)]
+            continue
         if isinstance(statement, ast.Pass):
             continue
         written = _written(source, statement)

@@ -15,6 +15,7 @@ from dynascope.fixes.edits import Edit, apply, are_apart, line_before
 from dynascope.fixes.fix import Fix
 from dynascope.fixes.offers import Offer, offers
 from dynascope.proving.asking import Outcome, Program, Prover
+from dynascope.proving.printed import Places, are_alike, unsteady_words
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.user_files import is_user_file
@@ -106,6 +107,8 @@ class _Search:
         self._witnessed: dict[tuple[str, Fix], bool] = {}
         self._unsteady: frozenset[str] = frozenset()
         """What the program leaves behind that is another value in every run: a time, an address."""
+        self._unsteady_words: Places = frozenset()
+        """Of what it prints the same."""
 
     def begin(self) -> _State | str:
         outcome = self.prover.tried(self.program, self.given)
@@ -117,9 +120,11 @@ class _Search:
         again = self.prover.tried(self.program, self.given, is_captured=False)
         comparison = self.prover.compared(outcome, again)
         self._unsteady = frozenset(comparison["kept"])
-        difference = comparison["why"] or (
-            outcome.printed != again.printed and "it prints other words"
-        )
+        words = unsteady_words(outcome.printed, again.printed)
+        # Where no call is compared, what is printed is all that there is.
+        is_told_otherwise = words is None or (words and not comparison["calls"])
+        difference = comparison["why"] or (is_told_otherwise and "it prints other words")
+        self._unsteady_words = words or frozenset()
         if difference:
             return f"two runs of the program are not alike, so that results cannot be compared ({difference})"
         return _State(dict(self.given), outcome)
@@ -153,7 +158,7 @@ class _Search:
         if (
             outcome.trouble
             or outcome.report is None
-            or (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
+            or self._does_otherwise(before.outcome, outcome)
         ):
             return None
         made = [replace(one, line=self._line_given(before, one)) for one in made]
@@ -168,6 +173,9 @@ class _Search:
         """What was edited before has moved it."""
         return line_before(text_of(self.given, one.file), text_of(before.texts, one.file), one.line)
 
+    def _does_otherwise(self, before: Outcome, after: Outcome) -> bool:
+        return before.code != after.code or not are_alike(before.printed, after.printed, self._unsteady_words)
+
     def _is_other(self, comparison: Mapping[str, Any]) -> bool:
         return bool(comparison["why"] or set(comparison["kept"]) - self._unsteady)
 
@@ -176,7 +184,7 @@ class _Search:
         if (file, fix) not in self._witnessed:
             text = apply(text_of(before.texts, file), fix.witness)
             outcome = self.prover.tried(self.program, {**before.texts, file: text}, is_captured=False)
-            is_otherwise = (outcome.code, outcome.printed) != (before.outcome.code, before.outcome.printed)
+            is_otherwise = self._does_otherwise(before.outcome, outcome)
             other = is_otherwise or self._is_other(self.prover.compared(before.outcome, outcome))
             self._witnessed[file, fix] = other
         return self._witnessed[file, fix]

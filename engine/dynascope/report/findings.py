@@ -25,6 +25,7 @@ OF_SETTINGS = frozenset({"mode-not-honoured"})
 """Notes about what was asked of `torch.compile`: they stand where the function was handed to it."""
 VALUES_SHOWN = 4
 ITEM = re.compile(r"\[\d+\]")
+NUMBER = re.compile(r"\d+")
 CAUSES: dict[Cause, str] = {
     "number": "a varying number",
     "attribute": "an attribute that the program changes",
@@ -78,10 +79,11 @@ def _place_key(span: Span | None, main: str) -> tuple:
 
 
 def _merged(found: Iterator[Finding]) -> list[Finding]:
-    """The same thing at the same place is said once, with the longest way there."""
+    """The same thing at the same place is said once, with the longest way there; so is what differs by the sizes in its words."""
     by_key: dict[tuple, Finding] = {}
     for finding in found:
-        key = (finding.kind, finding.code, finding.message, finding.span)
+        said = finding.message if finding.kind == "recompile" else NUMBER.sub("0", finding.message)
+        key = (finding.kind, finding.code, said, finding.span)
         known = by_key.get(key)
         if known is None:
             by_key[key] = finding

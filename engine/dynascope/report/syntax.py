@@ -93,6 +93,20 @@ def _decides(test: ast.AST, part: ast.AST) -> bool:
     return test is part or (isinstance(test, (ast.UnaryOp, ast.BoolOp)) and any(_decides(each, part) for each in operands))
 
 
+def is_flag(test: ast.expr) -> bool:
+    """What is asked of the object or of the kind of an argument, as in `self.training and x.sum() > 0`: no tensor, as far as words tell."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return is_flag(operand)
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("isinstance", "hasattr", "callable")
+    return False
+
+
 def assigned_names(span: Span) -> tuple[str, ...]:
     """The variables that take the value of the expression at the place, where it is all of an assignment's right side."""
     for node in _nodes_on(span):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact
+from dynascope.report.labels import fitted_labels
 
 SHOWN = 3
 """Differences that a label names."""
@@ -47,6 +48,14 @@ def variants_of(function: FunctionFact, place: int = 0) -> tuple[Variant, ...]:
         Variant(function, entry, number, len(entries), named[entry.identifier])
         for number, entry in enumerate(entries, 1)
     )
+
+
+def fitted_title(variant: Variant, width: int) -> str:
+    """The title in so much room: first what sets it apart from the others."""
+    alike = variants_of(variant.function, variant.entry.place)
+    room = width - len(replace(variant, label=" ").title)
+    labels = fitted_labels([each.label for each in alike], room)
+    return replace(variant, label=labels[variant.number - 1]).title
 
 
 def entry_title(function: FunctionFact, entry: EntryFact) -> str:

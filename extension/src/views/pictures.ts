@@ -7,8 +7,9 @@ import { ServerCommand, type Links } from '../protocol';
 import { goToLine } from './goTo';
 import { OPEN_PICTURE, PICTURE_VIEW } from './showDocument';
 
-/** What a click says: a line of the run (from 1) of a file, or a kernel. */
+/** What a click says: a line of the run (from 1) of a file, or a kernel. A page that has just been drawn says that it is `ready`. */
 interface Click {
+  ready?: boolean;
   file?: string;
   line?: number;
   kernel?: string;
@@ -44,7 +45,12 @@ export function registerPictures(server: Server): vscode.Disposable {
     }
   }
 
-  async function clicked(uri: vscode.Uri, { file, line, kernel }: Click): Promise<void> {
+  async function clicked(uri: vscode.Uri, { ready, file, line, kernel }: Click): Promise<void> {
+    if (ready === true) {
+      // The line that the picture was asked for at is marked, and in sight.
+      vscode.window.visibleTextEditors.forEach(editor => mark(editor));
+      return;
+    }
     const links = (await server.links(uri)) ?? { program: null, links: [] };
     if (kernel !== undefined && links.program !== null) {
       await server.execute(ServerCommand.showKernel, links.program, { kernel });
@@ -59,10 +65,13 @@ export function registerPictures(server: Server): vscode.Disposable {
     }
   }
 
-  function mark({ textEditor: { document, selection } }: vscode.TextEditorSelectionChangeEvent): void {
+  function mark({ document, selection }: vscode.TextEditor): void {
     for (const { panel, links } of shown.values()) {
       const own = document.uri.toString();
-      const here = links?.links.filter(({ uri, place }) => uri === own && place === selection.active.line) ?? [];
+      if (!links?.links.some(({ uri }) => uri === own)) {
+        continue;
+      }
+      const here = links.links.filter(({ uri, place }) => uri === own && place === selection.active.line);
       void panel.webview.postMessage(here.map(({ uri, line }) => ({ file: vscode.Uri.parse(uri).fsPath, line: line + 1 })));
     }
   }
@@ -70,7 +79,7 @@ export function registerPictures(server: Server): vscode.Disposable {
   return vscode.Disposable.from(
     vscode.commands.registerCommand(OPEN_PICTURE, open),
     server.onDocumentsChanged(uris => uris.filter(uri => shown.has(uri)).forEach(uri => void fill(vscode.Uri.parse(uri)))),
-    vscode.window.onDidChangeTextEditorSelection(mark),
+    vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => mark(textEditor)),
     { dispose: () => [...shown.values()].forEach(({ panel }) => void panel.dispose()) },
   );
 }
@@ -106,4 +115,5 @@ window.addEventListener('message', ({ data: places }) => {
   if (box && (box.bottom < 0 || box.top > innerHeight)) {
     first.scrollIntoView({ block: 'center' });
   }
-});`;
+});
+host.postMessage({ ready: true });`;

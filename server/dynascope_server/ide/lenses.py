@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dynascope.report.facts import CompileReport, FunctionFact
-from dynascope.report.labels import whole_parts
 from dynascope.report.lines import breaks_of
-from dynascope.report.variants import chosen_variant
+from dynascope.report.variants import chosen_variant, fitted_title
 
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
@@ -25,11 +24,11 @@ from dynascope_server.ide.findings_of_looks import function_cost
 from dynascope_server.ide.numbers import count
 from dynascope_server.ide.pytests import is_file_of_tests, pytests
 from dynascope_server.ide.units import Unit
+from dynascope_server.ide.variants import LABEL_LENGTH
 
 USES_TORCH = re.compile(r"^\s*(?:import|from)\s+(?:torch|dynascope)\b", re.MULTILINE)
 STALE = "stale: run again"
 LIVE = "live"
-LABEL_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +102,9 @@ def _variant_acts(view: FileView, unit: Unit) -> Iterator[Act]:
     variant = chosen_variant(whole, view.choice)
     if variant is not None and variant.total > 1:
         detail = {"function": whole.identifier}
-        yield Act(_shortened(variant.title), acts.CHOOSE_VARIANT, view.path, detail=detail)
+        yield Act(fitted_title(variant, LABEL_LENGTH), acts.CHOOSE_VARIANT, view.path, detail=detail)
         if not unit.is_inlined:
             yield Act("compare", acts.COMPARE_VARIANTS, view.path, detail=detail)
-
-
-def _shortened(title: str) -> str:
-    return whole_parts(title, LABEL_LENGTH)
 
 
 def _line_with_value(view: FileView, unit: Unit) -> int | None:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynascope.report.variants import Variant, variants_of
+from dynascope.report.variants import Variant, fitted_title, variants_of
 
 from dynascope_server.ide.file_facts import FileView
+
+LABEL_LENGTH = 80
+"""Of a variant's title in a lens or a list to choose from."""
 
 
 def variants_at(view: FileView, function: str) -> tuple[Variant, ...]:
@@ -19,7 +22,7 @@ def variants_at(view: FileView, function: str) -> tuple[Variant, ...]:
 
 
 def as_offer(variant: Variant) -> dict[str, Any]:
-    return {"entry": variant.entry.identifier, "title": variant.title, "calls": variant.entry.calls}
+    return {"entry": variant.entry.identifier, "title": fitted_title(variant, LABEL_LENGTH), "calls": variant.entry.calls}
 
 
 def following(variants: tuple[Variant, ...], chosen: Variant | None) -> Variant:
