@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dynascope.capture.calls.late_numbers import assume
 from dynascope.capture.places import is_own
 from dynascope.capture.values import ConditionValue, TensorValue, Value
 
@@ -62,8 +63,6 @@ def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instructio
     caught = machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames))
     if caught or not jumps_if or not value.example or not is_assertion(following):
         return None
-    from dynascope.capture.calls.late_numbers import assume
-
     assume(machine, value.relation, value.node)
     return True
 
