@@ -131,8 +131,9 @@ class _GroupNorm(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         input, weight, mean, spread = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=ctx.format)
-        needed = list(ctx.needs_input_grad[:3])
-        found = aten.native_group_norm_backward(gradient, input, mean, spread, weight, *ctx.sizes[:-1], needed)
+        needed = ctx.needs_input_grad[:3]
+        # The input's is always asked for: without it the CPU's kernel for channels last writes to no memory, and the process ends.
+        found = aten.native_group_norm_backward(gradient, input, mean, spread, weight, *ctx.sizes[:-1], [True, *needed[1:]])
         return *(each if wanted else None for each, wanted in zip(found, needed, strict=True)), None, None
 
 
