@@ -312,8 +312,8 @@ def _compile_function(target: Callable, options: Options) -> Callable:
         if isinstance(owner, torch.nn.Module) and target.__name__ in ("_call_impl", "_wrapped_call_impl", "__call__"):
             return _compile_call(owner, options)
         return types.MethodType(_compile(target.__func__, options), owner)
-    if isinstance(target, functools.partial):
-        return functools.partial(_compile(target.func, options), *target.args, **target.keywords)
+    if isinstance(target, functools.partial) and type(target).__call__ is functools.partial.__call__:
+        return _compile_partial(target, options)
     if not isinstance(target, types.FunctionType):
         return _compile_callable(target, options)
     from dynascope.pipeline import make_table
@@ -324,6 +324,13 @@ def _compile_function(target: Callable, options: Options) -> Callable:
     compiled = table.bind(target)
     # Names that torch.compile asks for: it then compiles the user's own function, or inlines it.
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = target
+    return compiled
+
+
+def _compile_partial(target: functools.partial, options: Options) -> functools.partial:
+    """The same arguments for the compiled function. Keywords and attributes are the very dicts: the program may change them later."""
+    compiled: Any = functools.partial(_compile(target.func, options))
+    compiled.__setstate__((compiled.func, target.args, target.keywords, vars(target)))
     return compiled
 
 

@@ -407,7 +407,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     constant: frozenset[Source] = frozenset()
     tied: frozenset[Source] = frozenset()
     if find_backend(state.options.backend) is None:
-        launching.begin(value.device for value in values.locals.values() if isinstance(value, torch.Tensor))
+        launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)

@@ -41,6 +41,14 @@ def test_as_function_and_as_decorator():
     assert (plain.__name__, plain.__doc__) == ("plain", "Its own words.")
 
 
+def test_a_partials_keywords_may_change_later():
+    scaled = functools.partial(lambda x, shift, scale: x * scale + shift, torch.ones(3), scale=2.0)
+    compiled, x = dynascope.compile(scaled), torch.ones(3)
+    for scale in (2.0, 5.0, torch.full((3,), 7.0)):
+        scaled.keywords["scale"] = scale
+        assert torch.equal(compiled(x), scaled(x))
+
+
 def test_methods_partials_and_callable_objects():
     class Scale:
         def __init__(self, factor):

@@ -84,3 +84,24 @@ def test_the_programs_own_code_is_not_run(name, where):
     log.clear()
     assert call(Watched(log)) == 0
     assert log == []
+
+
+def test_the_class_of_an_object_is_not_asked_of_the_object():
+    """Why a call is compiled again is read off types: `isinstance` would run the program's `__getattribute__`."""
+    asked = []
+
+    class Told:
+        def __init__(self, value):
+            self.value = value
+
+        def __getattribute__(self, name):
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+    def program(x, told):
+        return x * told.value
+
+    compiled = dynascope.compile(program)
+    for value in (1, 2, 3):
+        compiled(torch.ones(2), Told(value))
+    assert set(asked) == {"value"}

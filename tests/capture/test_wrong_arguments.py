@@ -1,5 +1,7 @@
 """Calls with too many or too few arguments, and what is not there: Python's error in Python's words, and what follows a caught one."""
 
+import collections
+
 import dynascope
 import pytest
 import torch
@@ -88,3 +90,27 @@ def test_dictionaries_that_are_filled(name):
     assert list(ours) == list(theirs)
     for key, value in theirs.items():
         assert torch.equal(ours[key], value) if isinstance(value, torch.Tensor) else ours[key] == value
+
+
+KEYS = {"none": None, "a pair": (1, 2), "nothing": (), "text": "b"}
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_error_holds_what_python_puts_into_it(kind, key):
+    """`OrderedDict.pop(None)` raises a KeyError without arguments, and a tuple's items are its arguments."""
+
+    def remove(filled, key):
+        del filled[key]
+
+    def program(x, filled, key):
+        args = []
+        for wrong in (lambda: filled.pop(key), lambda: filled.move_to_end(key), lambda: remove(filled, key), lambda: filled[key]):
+            try:
+                wrong()
+            except (KeyError, AttributeError) as error:
+                args.append(error.args)
+        return x + 1, args
+
+    x = torch.ones(2)
+    assert dynascope.compile(program)(x, kind(a=1), KEYS[key])[1] == program(x, kind(a=1), KEYS[key])[1]

@@ -192,3 +192,16 @@ def test_a_write_by_strides_to_what_was_cut_from_larger_memory(cut, dtype):
         found.append((function(cut(whole)), whole))
     for ours, theirs in zip(*found[::-1], strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("function", [torch.unique, torch.unique_consecutive])
+def test_complex_numbers_are_refused_though_nobody_reads_what_is_found(function):
+    """How many are found is known only when it runs, but that complex numbers have no order is known before."""
+
+    def program(a):
+        function(a)
+        return a + 1
+
+    given = torch.ones(3, dtype=torch.complex64)
+    assert error_of(dynascope.compile(program), given) == error_of(program, given)

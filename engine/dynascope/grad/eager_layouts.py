@@ -219,6 +219,8 @@ def _layer_norm(a: Value, sizes: Any, weight: Value | None, bias: Value | None, 
 @rule(aten.native_group_norm.default)
 def _group_norm(a: Value, weight: Value | None, bias: Value | None, *rest: Any) -> list[Any]:
     layouts = layouts_by_torch(aten.native_group_norm.default, (a, weight, bias, *rest), {})
+    if a.device.type == "cpu":
+        layouts[0] = replace(layouts[0], strides=suggested_strides(a))
     return _with_statistics_of(weight if weight is not None else bias, a, layouts)
 
 
@@ -269,7 +271,7 @@ def with_holes(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, .
 def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
     """In the memory format that ATen suggests for all of the operands, else contiguous."""
     layout = joined(tensors, dimension)
-    formats = {_suggested_format(tensor) for tensor in tensors}
+    formats = {suggested_format(tensor) for tensor in tensors}
     if len(formats) == 1 and None not in formats:
         return replace(layout, strides=_strides_in(layout.sizes, formats.pop()))
     return layout
@@ -277,10 +279,10 @@ def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
 
 def suggested_strides(a: Value, sizes: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Strides of a new tensor in the memory format that ATen suggests for `a`."""
-    return _strides_in(a.sizes if sizes is None else sizes, _suggested_format(a))
+    return _strides_in(a.sizes if sizes is None else sizes, suggested_format(a))
 
 
-def _suggested_format(a: Value) -> torch.memory_format | None:
+def suggested_format(a: Value) -> torch.memory_format | None:
     like = {4: torch.channels_last, 5: torch.channels_last_3d}.get(a.rank)
     return like if like is not None and looks_channels_last(a) else None
 
@@ -308,7 +310,7 @@ def _by_meta(target: Any, *arguments: Any) -> Layout:
     return layout
 
 
-def _in_suggested_format(target: Any, position: int) -> None:
+def _insuggested_format(target: Any, position: int) -> None:
     """On the CPU the result lies in the memory format of operand `position`."""
 
     def predict(*arguments: Any) -> Layout:
@@ -327,7 +329,7 @@ for _target, _position in {
     **dict.fromkeys(overloads("replication_pad2d_backward replication_pad3d_backward"), 1),
     **dict.fromkeys(overloads("reflection_pad2d_backward reflection_pad3d_backward"), 1),
 }.items():
-    _in_suggested_format(_target, _position)
+    _insuggested_format(_target, _position)
 
 
 @rule(*overloads("index.Tensor _unsafe_index.Tensor"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 
 from dynascope.grad import recurrent, subscripts
 from dynascope.grad.attention import attention
+from dynascope.grad.eager_layouts import suggested_format
 from dynascope.grad.shapes import is_dense
 
 if TYPE_CHECKING:
@@ -115,6 +117,42 @@ def _activation(name: str) -> Callable[..., Any]:
     return apply
 
 
+class _GroupNorm(torch.autograd.Function):
+    """Group norm of images that lie channels last: the CPU keeps them so, also in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, weight: Any, bias: Any, format: torch.memory_format, sizes: tuple) -> torch.Tensor:
+        result, mean, spread = aten.native_group_norm(input, weight, bias, *sizes)
+        ctx.save_for_backward(input, weight, mean, spread)
+        ctx.format, ctx.sizes, ctx.known_as = format, sizes, "NativeGroupNormBackward0"
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        input, weight, mean, spread = ctx.saved_tensors
+        gradient = gradient.contiguous(memory_format=ctx.format)
+        needed = ctx.needs_input_grad[:3]
+        # The input's is always asked for: without it the CPU's kernel for channels last writes to no memory, and the process ends.
+        found = aten.native_group_norm_backward(gradient, input, mean, spread, weight, *ctx.sizes[:-1], [True, *needed[1:]])
+        return *(each if wanted else None for each, wanted in zip(found, needed, strict=True)), None, None
+
+
+def _group_norm(
+    recorder: Recorder, input: torch.Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Any:
+    """On the CPU alone torch's own function leaves channels last as they are; of meta tensors it makes a contiguous copy."""
+    if not isinstance(input, torch.Tensor) or not input.numel() or recorder.value(input).device.type != "cpu":
+        return NotImplemented
+    format = suggested_format(recorder.value(input))
+    if format is None:
+        return NotImplemented
+    if input.shape[1] % num_groups or any(each is not None and each.shape != input.shape[1:2] for each in (weight, bias)):
+        return NotImplemented
+    weight, bias = (None if each is None else each.contiguous() for each in (weight, bias))
+    sizes = (input.shape[0], input.shape[1], math.prod(input.shape[2:]), num_groups, eps)
+    return _GroupNorm.apply(input.contiguous(memory_format=format), weight, bias, format, sizes)
+
+
 class _Chosen(torch.autograd.Function):
     """One element of a whole tensor, which all equal to it share the gradient of. The CPU fills zeros where they stand; what
     autograd writes for meta tensors multiplies by zeros instead, as CUDA does: NaN where nothing is equal any more."""
@@ -218,6 +256,8 @@ RULES: dict[Any, Callable[..., Any]] = {
     torch._C._nn.one_hot: _one_hot,
     functional.scaled_dot_product_attention: attention,
     torch._C._nn.scaled_dot_product_attention: attention,
+    functional.group_norm: _group_norm,
+    torch.group_norm: _group_norm,
     functional.dropout: _dropout,
     torch.dropout: _torch_dropout,
     getattr: _data,

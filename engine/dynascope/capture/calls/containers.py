@@ -242,7 +242,7 @@ def pop_(machine: Machine, value: DictValue, key: Value, *default: Value) -> Val
     if found is None:
         if default:
             return default[0]
-        raise machine.throw(KeyError, key)
+        raise items.missing(machine, value, key)
     items.delete(machine, value, key)
     return found[1]
 
@@ -323,7 +323,7 @@ def popitem(machine: Machine, value: DictValue, last: Value = TRUE) -> Value:
 def move_to_end(machine: Machine, value: DictValue, key: Value, last: Value = TRUE) -> Value:
     hashed = hash_key(machine, key)
     if hashed not in value.items:
-        raise machine.throw(KeyError, key)
+        raise items.missing(machine, value, key)
     pair = value.items[hashed]
     others = {known: each for known, each in value.items.items() if known != hashed}
     items.replace(machine, value, {**others, hashed: pair} if truth(machine, last) else {hashed: pair, **others})

@@ -402,10 +402,12 @@ def repeated_dimension(arguments: tuple, keywords: Mapping[str, Any]) -> int | N
 
 
 def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, ...]) -> Found | None:
-    """Of all elements; of rows (`dim`) it stays a break."""
+    """Of all elements; of rows (`dim`) it stays a break, and of complex numbers, which torch refuses to sort."""
     given = dict(zip(names, arguments[1:], strict=False)) | dict(keywords)
     tensor = arguments[0]
     if given.pop("dim", None) is not None or not given.keys() <= set(names) or not tensor.dim() or tensor.requires_grad:
+        return None
+    if tensor.is_complex():
         return None
     if not all(type(each) is bool for each in given.values()):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -233,6 +234,16 @@ def set_list_item(machine: Machine, container: ListValue, key: Value, value: Val
         raise machine.throw(ValueError, *error.args) from None
     machine.journal.set(container, "items", items)
     machine.write(container)
+
+
+def missing(machine: Machine, container: DictValue, key: Value) -> Raised:
+    """The KeyError of `pop` and `move_to_end`. An OrderedDict sets its key as what was raised, which spreads tuples and None."""
+    key = machine.realize(key)
+    if container.cls is not collections.OrderedDict:
+        return machine.throw(KeyError, key)
+    if isinstance(key, ConstantValue) and (key.value is None or isinstance(key.value, tuple)):
+        return machine.throw(KeyError, *(key.value or ()))
+    return machine.throw(KeyError, *(key.items if isinstance(key, TupleValue) else (key,)))
 
 
 def delete(machine: Machine, container: Value, key: Value) -> Any:
