@@ -310,7 +310,7 @@ def _by_meta(target: Any, *arguments: Any) -> Layout:
     return layout
 
 
-def _insuggested_format(target: Any, position: int) -> None:
+def _in_suggested_format(target: Any, position: int) -> None:
     """On the CPU the result lies in the memory format of operand `position`."""
 
     def predict(*arguments: Any) -> Layout:
@@ -329,7 +329,7 @@ for _target, _position in {
     **dict.fromkeys(overloads("replication_pad2d_backward replication_pad3d_backward"), 1),
     **dict.fromkeys(overloads("reflection_pad2d_backward reflection_pad3d_backward"), 1),
 }.items():
-    _insuggested_format(_target, _position)
+    _in_suggested_format(_target, _position)
 
 
 @rule(*overloads("index.Tensor _unsafe_index.Tensor"))
