@@ -4,7 +4,6 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope import pipeline
 from torch import nn
 
 
@@ -75,13 +74,6 @@ MODELS = [
     (Patches, [(4, 9), (4, 10), (4, 12), (4, 16), (2, 12), (3, 12)], 4, 2),
     (Windows, of_batches(4, 2, 3, 5), 2, 1),
 ]
-
-
-@pytest.fixture
-def compilations(monkeypatch):
-    made, compile_one = [], pipeline._compile
-    monkeypatch.setattr(pipeline, "_compile", lambda *arguments: made.append(None) or compile_one(*arguments))
-    return made
 
 
 @pytest.mark.compiler

@@ -7,7 +7,6 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope import pipeline
 from kept_graphs import kept_in
 from torch import nn
 
@@ -166,18 +165,6 @@ MODELS = {
     "rotary": (Rotary, sequences),
     "normed": (Normed, sequences),
 }
-
-
-@pytest.fixture
-def compilations(monkeypatch):
-    made, compile_one = [], pipeline._compile
-
-    def counted(*arguments):
-        made.append(compile_one(*arguments))
-        return made[-1]
-
-    monkeypatch.setattr(pipeline, "_compile", counted)
-    return made
 
 
 @pytest.mark.compiler

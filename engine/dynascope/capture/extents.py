@@ -46,7 +46,7 @@ class Extents:
         """How many numbers the program had computed when the worlds were last asked about them."""
         self.nodes: list[dict[fx.Node, Any]] = []
         self.tried: dict[tuple, dict[fx.Node, Any]] = {}
-        """What each node gives with numbers that are of no world, or before there are worlds, by these."""
+        """What each node gives with numbers that are of no world, or those at hand, by these."""
         self.varying: dict[fx.Node, bool] = {}
         """Whether numbers that vary lead to a node, of those that were asked about."""
         self.learned: set[fx.Node] = set()
@@ -163,16 +163,21 @@ class Extents:
     def settle_identity(self, node: fx.Node, operand: fx.Node) -> None:
         """An operation gave its operand back (`contiguous` of one row): it does so always, or the numbers are fixed. One that does not
         where it is run again here (`cpu`) asks for no sizes."""
-        if not self.vary or not self._may_vary(operand) or self._is_same(node, operand, self.machine.sizes.scope.hints) is not True:
+        if not self.vary or not self._may_vary(operand):
+            return
+        hints = self.machine.sizes.scope.hints
+        if self._is_same(node, operand, hints, self._made_with(hints)) is not True:
             return
         self._start(self.machine.sizes.scope)
-        others = self.worlds.values[1:] if self.worlds is not None else ()
-        if not others or any(self._is_same(node, operand, values) is False for values in others):
+        others = zip(self.worlds.values[1:], self.nodes, strict=True) if self.worlds is not None else ()
+        if self.worlds is None or any(self._is_same(node, operand, values, made) is False for values, made in others):
             self._fixed(None)
 
-    def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any]) -> bool | None:
+    def _made_with(self, values: Mapping[str, Any]) -> dict[fx.Node, Any]:
+        return self.tried.setdefault(tuple(values.values()), {})
+
+    def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> bool | None:
         """Whether an operation gives its operand back with these numbers; None where the graph does not run with them."""
-        made = self.tried.setdefault(tuple(values.values()), {})
         try:
             with torch.device("meta"), torch.no_grad():
                 return self._run(node, values, made) is made[operand]
@@ -221,10 +226,9 @@ class Extents:
         """What was found holds for all sizes that are no less than what is relied on; without any, that the program runs."""
 
         def holds(values: Mapping[str, Any]) -> bool:
-            made = self.tried.setdefault(tuple(values.values()), {})
             try:
                 with torch.device("meta"), torch.no_grad():
-                    answer = read(self._run(node, values, made))
+                    answer = read(self._run(node, values, self._made_with(values)))
             except Exception:
                 return False
             return found is None or _agree(found, answer, values)

@@ -35,7 +35,7 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         return None
     if value.device.type != "cpu" and not machine.options.checks_devices:
         return None
-    if machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames)):
+    if is_caught(machine):
         return None
     instructions = frame.program.instructions
     ways = instructions[frame.program.index[instruction] + 1], instruction.target
@@ -60,11 +60,15 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
 def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool) -> bool | None:
     """The same of an `assert` on a number that only the run knows: as if the program had said it with `torch._check`."""
     following = frame.program.instructions[frame.program.index[instruction] + 1]
-    caught = machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames))
-    if caught or not jumps_if or not value.example or not is_assertion(following):
+    if is_caught(machine) or not jumps_if or not value.example or not is_assertion(following):
         return None
     assume(machine, value.relation, value.node)
     return True
+
+
+def is_caught(machine: Machine) -> bool:
+    """Whether the program may catch what is raised here, and go on."""
+    return machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames))
 
 
 def is_assertion(instruction: Instruction) -> bool:
