@@ -3,7 +3,6 @@
 import dynascope
 import pytest
 import torch
-from test_tensors_of_other_sizes import compilations  # noqa: F401 (a fixture)
 
 NEW = torch.rand(2, 1, 4, generator=torch.Generator().manual_seed(0))
 
