@@ -99,6 +99,7 @@ def test_an_even_power_says_nothing_of_what_it_is_multiplied_with(low):
 
 MADE = {
     "//": lambda left, right: left // 3,
+    "rest": lambda left, right: left - left // 2,
     "min": lambda left, right: left.apply("min", left, right),
     "max": lambda left, right: left.apply("max", left, right),
     "-": lambda left, right: 4 * left - 2 * right,
@@ -130,6 +131,7 @@ def test_closer_bounds_know_what_a_number_is_made_of():
     longest = n.apply("max", n, m)
     assert known(">=", longest, m) and known(">=", 4 * ((longest + 3) // 4), n) and known("<=", n.apply("min", n, m), m)
     assert known(">=", n, n // 2) and known("<", n - 8 * (n // 8), 8) and known(">", longest, m) is None
+    assert known(">", n, n // 2) and known(">=", 3 * n - 2 * (n // 3), 5) and known(">", n, n // 2 + 1) is None
     assert longest >= n
     assert not len(scope.log)
 

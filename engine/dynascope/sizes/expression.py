@@ -160,24 +160,31 @@ def _least_by_parts(polynomial: Polynomial, is_inner: bool = False) -> float:
             if exponent > 1 or not _is_bounded_by_parts(atom) or _monomial_bounds(beside)[0] < 0:
                 continue
             rest = _polynomial(dict(polynomial.terms[:at] + polynomial.terms[at + 1 :]))
-            for least in _at_least(atom, coefficient):
-                replaced = add(rest, multiply(least, _polynomial({beside: 1})))
-                best = max(best, bounds_of(replaced)[0])
+            for times, least in _at_least(atom, coefficient):
+                replaced = add(multiply(rest, times), multiply(least, _polynomial({beside: 1})))
+                best = max(best, _divided_up(bounds_of(replaced)[0], times))
                 if not is_inner and isinstance(replaced, Polynomial):  # of `4*(max(a, b) // 4)` the larger one is next
-                    best = max(best, _least_by_parts(replaced, True))
+                    best = max(best, _divided_up(_least_by_parts(replaced, True), times))
     return best
 
 
-def _at_least(operation: Operation, coefficient: int) -> Iterable[Integer]:
-    """Sums that `coefficient * operation` is never less than."""
+def _divided_up(number: float, divisor: int) -> float:
+    """The least integer that is no less than number / divisor."""
+    return number if math.isinf(number) else -(-number // divisor)
+
+
+def _at_least(operation: Operation, coefficient: int) -> Iterable[tuple[int, Integer]]:
+    """Pairs (times, sum): `times * coefficient * operation` is never less than the sum."""
     if operation.name in ("min", "max"):
         if (coefficient > 0) == (operation.name == "max"):
-            yield from (multiply(argument, coefficient) for argument in operation.arguments)
+            yield from ((1, multiply(argument, coefficient)) for argument in operation.arguments)
         return
     dividend, divisor = operation.arguments
-    times, remainder = divmod(coefficient, divisor)
+    whole, remainder = divmod(coefficient, divisor)
     if not remainder or bounds_of(dividend)[0] >= 0:
-        yield multiply(add(dividend, 0 if times < 0 else 1 - divisor), times)
+        yield 1, multiply(add(dividend, 0 if whole < 0 else 1 - divisor), whole)
+    if remainder:  # `n - n // 2` is half of what `2*n - 2*(n // 2)` is
+        yield divisor, multiply(add(dividend, 0 if coefficient < 0 else 1 - divisor), coefficient)
 
 
 def _bounds_from_least(polynomial: Polynomial) -> Bounds:
