@@ -7,6 +7,7 @@ An operator that has a decomposition is never written itself; views go through `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
@@ -86,6 +87,7 @@ def overflows(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     return any(isfinite(number) and not limits.min <= number <= limits.max for number in numbers)
 
 
+@functools.cache
 def _returns_list(target: Any) -> bool:
     returns = target._schema.returns
     return len(returns) == 1 and str(returns[0].type).startswith("List")

@@ -11,13 +11,13 @@ caller looks at several values (`sizes.worlds`), or compiles for the value at ha
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
-from dynascope.grad.tape import PLAIN, names_of, replace
+from dynascope.grad.tape import PLAIN, names_of
 from dynascope.sizes import Size
 
 
@@ -63,13 +63,24 @@ def symbol(size: Size) -> Any:
     return (VaryingInt if size.kind is int else VaryingFloat)(NumberNode(size))
 
 
-def refuse_symbols(operation: str, data: Any) -> None:
+def refuse_symbols(target: Any, data: Any) -> None:
     """Raises `DifferentiationRefused` where nested data holds one: for what is computed with numbers alone."""
-    found: list[Any] = []
-    replace(data, lambda leaf: found.append(leaf) if type(leaf) not in PLAIN else None)
-    needed = names_of([number_of(leaf) for leaf in found if number_of(leaf) is not leaf]) if found else None
+    needed = names_of(_sizes_behind(data))
     if needed:
-        raise DifferentiationRefused(VaryingNumberNeeded(operation, needed))
+        raise DifferentiationRefused(VaryingNumberNeeded(target.name().replace("::", "."), needed))
+
+
+def _sizes_behind(data: Any) -> Iterator[Size]:
+    """Of the symbols in nested lists, tuples and dictionaries."""
+    for item in data:
+        if type(item) in PLAIN:
+            continue
+        if isinstance(item, (list, tuple)):
+            yield from _sizes_behind(item)
+        elif isinstance(item, dict):
+            yield from _sizes_behind(item.values())
+        elif (size := number_of(item)) is not item:
+            yield size
 
 
 def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:

@@ -191,16 +191,16 @@ class Recorder(TorchDispatchMode):
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)
-        if self.trail is not None:
+        if self.trail is not None and self.trail.others:  # elsewhere numbers are numbers
             args, kwargs = with_known_dimensions(func, args, kwargs)
-        if func in _CONVERTED_INSIDE and autocast.is_simulated():
-            raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
-        if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
-            raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
         mutate = MUTATIONS.get(func)
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
+            if func in _CONVERTED_INSIDE and autocast.is_simulated():
+                raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
+            if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
+                raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):
                 raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
             result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
@@ -208,7 +208,7 @@ class Recorder(TorchDispatchMode):
                 self.trail.step(func, result)
             return self.wrap(result)
         if facts.kind in ("view", "same"):
-            return self._view(func, args, kwargs)
+            return self._view(func, facts, args, kwargs)
         if facts.kind == "mutating" and is_filling(func):
             return self._fill(func, facts.functional, args[0], args[1:], kwargs)
         if facts.kind == "mutating":
@@ -244,18 +244,16 @@ class Recorder(TorchDispatchMode):
         finally:
             self.inside.discard(func)
 
-    def _view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _view(self, func: Any, facts: Traits, args: Any, kwargs: dict[str, Any]) -> Any:
         source = self._known(args[0]) if isinstance(args[0], torch.Tensor) else self._number_as_tensor(args[0])
-        refuse_symbols(func.name().replace("::", "."), (args[1:], kwargs))
+        refuse_symbols(func, (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
         if isinstance(result, torch.Tensor):
-            if (
-                traits(func).kind == "view" and func is not aten.as_strided.default
-            ):  # relative to the storage, not to `source`
-                self.memory.add_view(result, source, ViewRecipe(func, arguments))
-            elif traits(func).kind == "same":
+            if facts.kind == "same":
                 self.memory.add_same(result, source)
+            elif func is not aten.as_strided.default:  # relative to the storage, not to `source`
+                self.memory.add_view(result, source, ViewRecipe(func, arguments))
             return result
         recipe = single_views(func, self.observe(tuple(source.shape)), arguments)
         for index, view in enumerate(result):

@@ -200,15 +200,18 @@ def _collect(data: Any, found: list[int | float]) -> None:
         found.append(data)
     elif kind in _SEQUENCES or isinstance(data, (list, tuple)):
         for item in data:
-            if type(item) in _NUMBERS:
+            kind = type(item)
+            if kind in _NUMBERS:
                 found.append(item)
-            elif item is not None:
+            elif kind not in _OTHERS:
                 _collect(item, found)
     elif kind is dict and data:
         _collect(tuple(data.values()), found)
 
 
 _NUMBERS = {int, float}
+_OTHERS = {type(None), bool, str, torch.Tensor, torch.dtype, torch.device}
+"""What holds no numbers, of what most arguments are."""
 _SEQUENCES = {list, tuple, torch.Size}
 
 
