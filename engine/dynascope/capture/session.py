@@ -40,6 +40,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     draws,
     fake_quantization,
     function_overrides,
+    handled_exceptions,
     hooks_of_tensors,
     inference_mode,
     introspection,
