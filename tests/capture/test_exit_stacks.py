@@ -49,11 +49,12 @@ def test_it_is_one_graph(names):
     assert found == expected and len(made) == 1
 
 
-def test_a_caller_that_handles_an_exception_is_asked():
+@pytest.mark.parametrize("kind", [lambda: sys.exc_info()[0], lambda: sys.exception() and type(sys.exception())])
+def test_a_caller_that_handles_an_exception_is_asked(kind):
     """What is handled around the call is seen inside."""
 
     def asking(x):
-        return x + 1, sys.exc_info()[0]
+        return x + 1, kind()
 
     compiled = compile(asking)
     assert compiled(X)[1] is None

@@ -18,7 +18,7 @@ import torch
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense, is_surely_dense
-from dynascope.grad.tape import Tape, Value, leaves
+from dynascope.grad.tape import PLAIN, Tape, Value, leaves
 from dynascope.sizes import Size, evaluate, hints_of
 from dynascope.sizes.worlds import Worlds
 
@@ -210,7 +210,7 @@ def _collect(data: Any, found: list[int | float]) -> None:
 
 
 _NUMBERS = {int, float}
-_OTHERS = {type(None), bool, str, torch.Tensor, torch.dtype, torch.device}
+_OTHERS = (PLAIN | {torch.Tensor}) - _NUMBERS
 """What holds no numbers, of what most arguments are."""
 _SEQUENCES = {list, tuple, torch.Size}
 
