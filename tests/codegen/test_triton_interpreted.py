@@ -47,8 +47,23 @@ def normal(*sizes, dtype=torch.float32):
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(dtype)
 
 
+def never_held(monkeypatch):
+    """Every row is too long for the registers of one program."""
+    monkeypatch.setattr(row_plan, "_HELD_BYTES", 64)
+    monkeypatch.setattr(row_plan, "_LONG_HELD_BYTES", 64)
+
+
 COARSE = {"rtol": 0.05, "atol": 0.05}
 """The interpreter cuts f32 to bf16 where the device rounds."""
+
+
+def test_single_elements_joined_beside_a_sum_of_rows():
+    """Each is read where the row's position says so: along the rows of the tile and not along its columns."""
+
+    def added(x, first, second, third):
+        return x.sum(0) + torch.cat([first, second, third])
+
+    check(added, normal(4, 3), normal(1), normal(1) + 1, normal(1) + 2, kernels=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.float16])
@@ -215,7 +230,7 @@ def test_sums_up_to_each_element(dtype, dimension):
 
 def test_scans_go_on_from_block_to_block_and_fuse(monkeypatch):
     """Rows too long to hold: what the blocks before come to is carried, anew in each pass."""
-    monkeypatch.setattr(row_plan, "_HELD_BYTES", 64)
+    never_held(monkeypatch)
     monkeypatch.setattr(row_plan, "_looped", lambda columns, *_: row_plan.RowPlan("looped", 1, 16, 1, -(-columns // 16)))
 
     def scans(x, y):
@@ -260,7 +275,7 @@ def test_cross_entropy():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_maximum_found_beside_its_exponentials(dtype, monkeypatch):
     """Rows that begin with minus infinities, have nothing else, or end in what is no number."""
-    monkeypatch.setattr(row_plan, "_HELD_BYTES", 64)
+    never_held(monkeypatch)
     x = normal(7, 3000).to(dtype)
     x[0, :2500] = x[1] = float("-inf")
     x[2, 2999] = float("nan")

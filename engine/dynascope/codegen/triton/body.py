@@ -186,9 +186,12 @@ class BodyPrinter:
         return f"{self._buffers[store.buffer]} + {self._at(store.index)}"
 
     def _widened(self, axes: frozenset[str]) -> str:
-        """What makes a pointer a block of the whole tile, where a mask or a value varies along `axes` and the pointer does not."""
-        missing = any(axis.name in axes for axis in self.tile.dimensions)
-        return f" + tl.zeros({self.tile.shape}, tl.int32)" if missing else ""
+        """What makes a pointer vary along `axes` too, as a mask or a value does. No other dimension is widened: what is read
+        has the dimensions that `axes` says."""
+        if not any(axis.name in axes for axis in self.tile.dimensions):
+            return ""
+        blocks = (str(axis.block if axis.name in axes else 1) for axis in self.tile.dimensions)
+        return f" + tl.zeros([{', '.join(blocks)}], tl.int32)"
 
     def _stored(self, store: Store) -> str:
         operation = self.body[store.value]
