@@ -66,6 +66,30 @@ def test_a_program_that_asks_is_told_that_it_is_compiled():
     assert torch.equal(compiled(function)(x), x + 1) and torch.equal(function(x), x)
 
 
+def test_a_program_that_fails_on_its_way_for_compilers_goes_the_other_one():
+    def rows(mask):
+        return mask.shape[0]
+
+    def function(x, mask=None):
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(3)
+        return x * rows(mask)
+
+    def fails_in_torch(x):
+        return x.view(2 if not torch.compiler.is_compiling() else 3, -1) * 2
+
+    def fails_both_ways(x):
+        return x * rows(None if torch.compiler.is_compiling() else 1)
+
+    x = torch.ones(4)
+    for each in (function, fails_in_torch):
+        dispatch = compiled(each)
+        assert torch.equal(dispatch(x), each(x))
+        assert dispatch.compilation.codes == [] and not dispatch.refused
+    with pytest.raises(AttributeError, match="'int' object"):
+        compiled(fails_both_ways)(x)
+
+
 def test_a_number_that_becomes_a_tensor_is_bound_anew():
     def function(x, n):
         total, m = 0, n

@@ -141,6 +141,8 @@ class Machine:
         """Tensors made inside that the program has told to require grad."""
         self.rewritten: list[Value] = []
         """What was written to once more."""
+        self.said_it_compiles = False
+        """Whether the program asked, and went the way that is meant for compilers."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []
         """What was made under checkpoint, each time, with how many writes to tensors came before."""
         self.freed: set[Any] = set()

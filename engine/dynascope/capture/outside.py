@@ -297,11 +297,14 @@ class Outside:
         raise Break(KeysByIdentity(kind.__name__, self.machine.expression()))
 
     def _set(self, object: set | frozenset, source: Source) -> Value:
-        if not all(type(item) in LITERAL_TYPES for item in object):
+        if any(map(_is_found_by_identity, object)):
+            return self._instance(object, source)
+        try:
+            items = dict(map(self._key, object))
+        except Break:
             return self._instance(object, source)
         self.machine.guards.add(source, Equals(frozenset(object) if type(object) is frozenset else set(object)))
-        value = SetValue({item: ConstantValue(item) for item in object}, type(object), source, object)
-        return self.remember(object, value)
+        return self.remember(object, SetValue(items, type(object), source, object))
 
     def _function(self, object: types.FunctionType, source: Source) -> Value:
         return self._identity(object, source) if is_torch_operation(object) else self.function(object, source)

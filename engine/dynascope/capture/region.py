@@ -68,6 +68,8 @@ class CaptureOptions:
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True
     """Whether what compiles the graph understands differentiation inside it."""
+    says_it_compiles: bool = True
+    """Whether the program is told that it is compiled, where it asks."""
     makes_leaves: bool = True
     """Whether `requires_grad_` of a tensor made inside is part of a graph: nothing that leads to it may be needed after that."""
     checks_devices: bool = True

@@ -284,9 +284,9 @@ class Session:
         try:
             result = machine.run(0).value
         except Break as signal:
-            return self.stopped(signal.reason)
+            return self.stopped(self.ended_by(signal.reason))
         except Raised as raised:
-            return self.refused(ProgramRaises(raised.value.python_type.__name__, machine.expression()))
+            return self.refused(self.ended_by(ProgramRaises(raised.value.python_type.__name__, machine.expression())))
         except Refusal as refusal:
             return self.refused(refusal.reason)
         except Exception as error:
@@ -324,6 +324,13 @@ class Session:
         return Frame(function, slots)
 
     # Breaks
+
+    def ended_by(self, reason: Reason) -> Reason:
+        """Where the program fails on the way that it has for compilers, it is captured again and goes the other one, as torch.compile
+        runs what fails while it is followed."""
+        if self.machine.said_it_compiles and isinstance(reason, (ProgramRaises, TorchCallFails)):
+            raise CaptureAgain(says_it_compiles=False)
+        return reason
 
     def stopped(self, reason: Reason) -> Captured | Refused:
         """The break, at the innermost frame where it can be made."""

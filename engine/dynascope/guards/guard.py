@@ -380,7 +380,8 @@ def constants_equal(left: Any, right: Any) -> bool:
     if type(left) is dict:
         return constants_equal(list(left.items()), list(right.items()))
     if type(left) in (set, frozenset):
-        return len(left) == len(right) and all(any(constants_equal(item, other) for other in right) for item in left)
+        others = {item: item for item in right}
+        return len(left) == len(right) and all(item in others and constants_equal(item, others[item]) for item in left)
     if type(left) is slice:
         return constants_equal((left.start, left.stop, left.step), (right.start, right.stop, right.step))
     return bool(left == right)

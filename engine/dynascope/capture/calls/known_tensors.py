@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from dynascope.capture.calls import drawn_ranges
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.values import ConstantValue, ListValue, SliceValue, TensorValue, TupleValue, Value, constant_of
 from dynascope.meta_kernels import autocast
@@ -51,7 +52,8 @@ def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
     if tensor.example.numel() != 1 or tensor.example.dtype.is_complex:
         return None
     elements = elements_of(machine, tensor)
-    return None if elements is None else ConstantValue(elements.item())
+    found = drawn_ranges.decided(tensor.node) if elements is None and tensor.instance is None else None
+    return ConstantValue(elements.item()) if elements is not None else None if found is None else ConstantValue(found)
 
 
 def elements_of(machine: Machine, tensor: TensorValue) -> torch.Tensor | None:

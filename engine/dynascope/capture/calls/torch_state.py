@@ -62,9 +62,12 @@ TOLD_AS_UNCOMPILED = frozenset({"torch.nn.modules.transformer"})
 def is_compiling(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """True, as under torch.compile: a program that asks wants another way when it is compiled.
 
-    torch's encoder leaves out nested tensors then, which zero the rows that a mask hides: it is told what plain PyTorch says.
+    torch's encoder leaves out nested tensors then, which zero the rows that a mask hides: it is told what plain PyTorch says. So is a
+    program that fails on that other way (`Session.ended_by`).
     """
-    return boolean(machine.frames[-1].globals.get("__name__") not in TOLD_AS_UNCOMPILED)
+    says = machine.options.says_it_compiles and machine.frames[-1].globals.get("__name__") not in TOLD_AS_UNCOMPILED
+    machine.said_it_compiles |= says
+    return boolean(says)
 
 
 @meaning(torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting)
