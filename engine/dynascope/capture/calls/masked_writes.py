@@ -1,13 +1,15 @@
-"""`out[mask] = values` with a value for each element that the mask chooses: `masked_scatter`, whose gradient is as large as the values.
+"""`out[mask] = values` whose gradient does not depend on how many the mask chooses.
 
-    out[inside] = scale * x[inside]      how many are inside is one number, u0, and the values are of u0 rows
+    out[inside] = scale * x[inside]      `masked_scatter`: how many are inside is one number, u0, and the values are of u0 rows
+    out[ids == end] = self.embedding     `where`: the same row for all of them, whose gradient is a sum
 
-As `index_put` its gradient would be `gradient[mask]`, of which no number says that it is u0. Where the two could differ (another mask's
-values, one value for all, another type) it stays what it was.
+As `index_put` its gradient would be `gradient[mask]`, of which no number says that it is u0. Where the values could be others
+(of another mask, of another type) it stays what it was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,30 +24,49 @@ if TYPE_CHECKING:
 
 def is_written(machine: Machine, tensor: TensorValue, mask: Value, values: Value) -> bool:
     """Whether this was such an assignment: it is in the graph then."""
-    from dynascope.capture.calls.tensors import apply_method
+    from dynascope.capture.calls.tensors import apply_function, apply_method
 
     mask, values = machine.realize(mask), machine.realize(values)
     if not isinstance(mask, TensorValue) or not isinstance(values, TensorValue) or mask.example.dtype != torch.bool:
         return False
-    count = machine.sizes.counts.get((known_tensors.expression_of(mask.node), mask.example._version))
-    if count is None or not fits(machine, tensor, mask, values, count):
+    chosen = mask.example
+    if not chosen.dim() or tensor.example.shape[: chosen.dim()] != chosen.shape or not needs_gradient(values):
         return False
-    for _ in range(tensor.example.dim() - mask.example.dim()):
+    if not are_alike(tensor, values) or mask.device != tensor.device:
+        return False
+    row = machine.extents.sizes(tensor)[chosen.dim() :]
+    count = machine.sizes.counts.get((known_tensors.expression_of(mask.node), mask.example._version))
+    is_one_row = is_spread_over(machine, values, (1, *row))
+    if not is_one_row and (count is None or not is_same(machine, values, (count, *row))):
+        return False
+    for _ in row:
         mask = machine.realize(apply_method(machine, torch.Tensor.unsqueeze, [mask, ConstantValue(-1)], {}))
-    apply_method(machine, torch.Tensor.masked_scatter_, [tensor, mask, values], {})
+    if is_one_row:
+        written = apply_function(machine, torch.where, [mask, values, tensor], {})
+        apply_method(machine, torch.Tensor.copy_, [tensor, written], {})
+    else:
+        apply_method(machine, torch.Tensor.masked_scatter_, [tensor, mask, values], {})
     return True
 
 
-def fits(machine: Machine, tensor: TensorValue, mask: TensorValue, values: TensorValue, count: Size) -> bool:
-    """Whether the values are a row for each element of the mask, of the tensor's own type."""
-    one, chosen, other = tensor.example, mask.example, values.example
-    dimensions = chosen.dim()
-    if one.dtype != other.dtype or len({tensor.device, values.device, mask.device}) != 1 or not needs_gradient(values):
-        return False
-    if not dimensions or other.dim() != one.dim() - dimensions + 1 or one.shape[:dimensions] != chosen.shape:
-        return False
-    wanted = (count, *machine.extents.sizes(tensor)[dimensions:])
-    return all(str(each) == str(size) for each, size in zip(machine.extents.sizes(values), wanted, strict=True))
+def are_alike(tensor: TensorValue, values: TensorValue) -> bool:
+    """Whether other operators take them as `index_put` does: of one type, and no two elements in one place."""
+    one, other = tensor.example, values.example
+    is_spread = all(step or size < 2 for size, step in zip(one.shape, one.stride(), strict=True))
+    is_apart = one.untyped_storage()._cdata != other.untyped_storage()._cdata
+    return one.dtype == other.dtype and tensor.device == values.device and is_spread and is_apart
+
+
+def is_spread_over(machine: Machine, values: TensorValue, sizes: Sequence[int | Size]) -> bool:
+    """Whether the values broadcast to such sizes."""
+    found = machine.extents.sizes(values)
+    pairs = zip(reversed(found), reversed(sizes), strict=False)
+    return len(found) <= len(sizes) and all(str(each) in ("1", str(size)) for each, size in pairs)
+
+
+def is_same(machine: Machine, values: TensorValue, sizes: Sequence[int | Size]) -> bool:
+    found = machine.extents.sizes(values)
+    return len(found) == len(sizes) and all(str(each) == str(size) for each, size in zip(found, sizes, strict=True))
 
 
 def needs_gradient(values: TensorValue) -> bool:
