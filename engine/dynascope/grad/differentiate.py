@@ -28,7 +28,13 @@ from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.passes import inputs_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Program, Recorded, record
-from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
+from dynascope.grad.reasons import (
+    DifferentiationRefused,
+    LeafMadeInside,
+    OperatorFailed,
+    OutputNotReproducible,
+    VaryingNumberNeeded,
+)
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Layout, Step, Value, contiguous_strides
@@ -147,6 +153,9 @@ def _check_leaves(recorded: Recorded) -> None:
     outputs = [output for output, _ in recorded.results.differentiable]
     if leads_to_leaf_inside(outputs, recorded.leaves):
         raise DifferentiationRefused(LeafMadeInside(str(recorded.results.differentiable_outputs[0])))
+    if outputs and not inputs_reached(outputs, recorded.leaves):
+        number = str(recorded.results.differentiable_outputs[0])
+        raise DifferentiationRefused(OutputNotReproducible(number, "it requires grad, and its history leads to no input"))
 
 
 def _saved_value(step: int | None, index: int, steps: list[Step], inputs: list[Any]) -> Any:
