@@ -71,7 +71,8 @@ class Joint:
         if not self.tangents:
             return pair
         reached = inputs_reached([output for output, _ in results.differentiable], recorded.leaves)
-        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)), reached=reached)
+        possible = _possible_after(recorded, (True,) * len(self.tangents))
+        return replace(pair, possible_after=possible, reached=reached, overwritten=recorded.recorder.overwritten)
 
     def _at_level(self, steps: list[Step]) -> list[Step]:
         return steps_in_prims(steps) if self.program.options.level == "prims" else steps
@@ -133,7 +134,8 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
     reads, possible = _reads(recorded), _possible_after(recorded, given)
-    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=reads, possible_after=possible)
+    partial = emit_backward(tape, parts, tangents, gradients, names)
+    return replace(partial, reads=reads, possible_after=possible, overwritten=recorded.recorder.overwritten)
 
 
 def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
