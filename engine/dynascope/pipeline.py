@@ -407,7 +407,8 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     constant: frozenset[Source] = frozenset()
     tied: frozenset[Source] = frozenset()
     if find_backend(state.options.backend) is None:
-        launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
+        with torch._C.DisableTorchFunction():  # a subclass of the program's would be asked for the device
+            launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)
