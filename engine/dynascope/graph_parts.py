@@ -76,7 +76,8 @@ def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) ->
         parts.append(Part(True, [node for node in own if not runs_apart(node)]))
         parts.append(Part(False, [node for node in own if runs_apart(node)]))
     results = results_of(graph)
-    parts.append(Part(False, [node for node in results if is_computed_number(node)]))
+    asked = [node for node in nodes if node.meta.get("kept", False)]  # whether they have an answer
+    parts.append(Part(False, [node for node in dict.fromkeys([*results, *asked]) if is_computed_number(node)]))
     states = states_of(nodes)
     for part in parts:
         part.nodes, part.states = [node for node in part.nodes if not sets_state(node)], states
@@ -186,7 +187,8 @@ def differentiated(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def is_ordered(node: fx.Node) -> bool:
-    return (node.meta.get("kept", False) and node.target is not torch._check) or draws_numbers(node)
+    is_kept = node.meta.get("kept", False) and node.target is not torch._check and not is_computed_number(node)
+    return is_kept or draws_numbers(node)
 
 
 def needed(nodes: Iterable[fx.Node], order: Sequence[fx.Node]) -> Iterator[fx.Node]:
@@ -389,12 +391,13 @@ def written_in(part: Part) -> list[fx.Node]:
 
 
 def writes_last(parts: Sequence[Part]) -> bool:
-    """Whether the first part that writes is one of kernels, whatever it is given, and nothing that comes after it can raise."""
+    """Whether the first part that writes is one of kernels, whatever it is given, and nothing that comes after it can raise, numbers
+    that Python computes on the way among it."""
     writing = next((at for at, part in enumerate(parts) if any(node.meta.get("writes") for node in part.nodes)), None)
     if writing is None:
         return True
     has_kernels = parts[writing].compiled is not None and check_of(parts[writing]) is None
-    return has_kernels and not any(may_raise(node) for part in parts[writing + 1 :] for node in part.nodes)
+    return has_kernels and not any(may_raise(node) for part in parts[writing + 1 :] for node in part.graph.graph.nodes)
 
 
 # The whole again

@@ -407,7 +407,8 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
     constant: frozenset[Source] = frozenset()
     tied: frozenset[Source] = frozenset()
     if find_backend(state.options.backend) is None:
-        launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
+        with torch._C.DisableTorchFunction():  # a subclass of the program's would be asked for the device
+            launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)
@@ -506,8 +507,8 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
     options = state.options if backend is None else replace(state.options, backend=backend)
     records = not torch.is_inference_mode_enabled()
     with without_function_modes(), outside_inference_mode():
-        examples = captured.example_inputs if records else tuple(map(without_gradient, captured.example_inputs))
-        return compile_graph(captured.module, examples, options, state.region.qualified_name, clock)
+        module = captured.module if records else without_recording(captured.module)
+        return compile_graph(module, captured.example_inputs, options, state.region.qualified_name, clock)
 
 
 def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
@@ -518,9 +519,16 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
 
 
-def without_gradient(example: Any) -> Any:
-    """In inference mode nothing is recorded, though gradients be switched on inside."""
-    return example.detach() if isinstance(example, torch.Tensor) and example.requires_grad else example
+def without_recording(module: fx.GraphModule) -> fx.GraphModule:
+    """In inference mode nothing is recorded, though gradients be switched on inside. What requires grad there still says so, and so
+    do its views, but for those of what was detached: examples are as they are."""
+    if all(node.target is not torch._C._set_grad_enabled for node in module.graph.nodes):
+        return module
+    graph = copy.deepcopy(module.graph)
+    for node in graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            graph.erase_node(node)
+    return fx.GraphModule(module, graph)
 
 
 @contextmanager

@@ -436,3 +436,24 @@ def test_a_break_where_nobody_is_asked(switch):
     state = torch._C._get_torch_function_state()
     assert dynascope.compile(lambda x: program(x), backend="eager")(x) == program(x)
     assert torch._C._get_torch_function_state() == state
+
+
+def test_a_class_sees_nothing_of_a_compilation():
+    """Of its calls none is the engine's own: also where kernels are made, which asks on what devices the arguments are."""
+
+    class Noting(torch.Tensor):
+        seen = []
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def program(x):
+        return x + 1, x.sum(), x[0]
+
+    for function in (program, dynascope.compile(program), dynascope.compile(program, dynamic=True)):
+        for count in (3, 3, 4):
+            Noting.seen.clear()
+            function(values(count, 2).as_subclass(Noting))
+            assert Noting.seen == ["add", "sum", "__getitem__"]

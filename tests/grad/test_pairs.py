@@ -53,7 +53,7 @@ def text_of(name: str, options: GradOptions) -> str:
 def plan_of(pair: GradPair) -> list[str]:
     """Sets have no order of their own."""
     values = ((field.name, getattr(pair, field.name)) for field in fields(pair) if field.name not in NO_PLAN)
-    return [f"{name} = {sorted(value) if isinstance(value, frozenset) else value}" for name, value in values]
+    return [f"{name} = {sorted(value) if isinstance(value, frozenset) else value}" for name, value in values if value is not None]
 
 
 def digests_of(name: str) -> dict[str, str]:

@@ -1,11 +1,12 @@
-"""Which operators can raise for what a tensor holds: an index out of range, a singular matrix.
+"""Which operators can raise for what a tensor holds: an index out of range, a singular matrix, an integer divided by zero.
 
 may_raise(node)        it cannot be ruled out
-raises_unused(node)    it is known to look, so that the program depends on it even where nobody reads its result
+raises_unused(node)    so the program depends on it even where nobody reads its result
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Collection
 from typing import Any
@@ -67,6 +68,7 @@ LOOKS += (
     "bucketize",
 )
 """Parts of the names of operators that do look at values, and refuse some."""
+QUOTIENTS = frozenset(["div", "divide", "floor_divide", "floordiv", "fmod", "mod", "remainder", "rfloordiv", "rmod"])
 
 
 _OVERWRITES = "bernoulli cauchy copy exponential fill geometric log_normal normal random uniform zero"
@@ -107,7 +109,7 @@ def may_raise(node: fx.Node) -> bool:
     """Whether the values in a tensor can make the operator raise."""
     if node.op not in ("call_function", "call_method"):
         return False
-    if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
+    if any(asks(node) for asks in OF_NUMBERS):
         return True
     if isinstance(node.target, HostDraw):
         return bool(node.all_input_nodes) and not node.target.of_copy
@@ -115,7 +117,32 @@ def may_raise(node: fx.Node) -> bool:
         return holds_tensor(node.args[1])
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(may_raise, node.target.forward.graph.nodes))
-    return operator_name(node) not in NEVER_RAISES
+    return operator_name(node) not in NEVER_RAISES or divides_integers(node)
+
+
+def divides_integers(node: fx.Node) -> bool:
+    """Whether integers are divided by what may be zero: the processor refuses that."""
+    result, name = node.meta.get("example_value"), operator_name(node)
+    if name not in QUOTIENTS or not isinstance(result, torch.Tensor) or result.is_floating_point() or result.is_complex():
+        return False
+    divisor = node.args[1] if len(node.args) > 1 else node.kwargs.get("other")
+    return name in ("rfloordiv", "rmod") or not (type(divisor) is int and divisor != 0)
+
+
+@functools.cache
+def only_computes(name: str) -> bool:
+    """Whether every operator of the name makes each element of its result from the elements at the same place, or a view: what the
+    elements are, none of these refuses, but where `divides_integers`."""
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, OpOverloadPacket):
+        return False
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    plain = [each for each in overloads if not each._schema.is_mutable and _takes_tensors(each)]
+    return bool(plain) and all(torch.Tag.pointwise in each.tags or each.is_view for each in plain)
+
+
+def _takes_tensors(operator: OpOverload) -> bool:
+    return any("Tensor" in str(argument.type) for argument in operator._schema.arguments)
 
 
 def places_late_number(node: fx.Node) -> bool:
@@ -134,6 +161,14 @@ def is_set_by_number(node: fx.Node) -> bool:
 def reduces_late_size(node: fx.Node) -> bool:
     """Whether something is reduced of which there may be no element."""
     return operator_name(node) in REDUCTIONS and "may_be_empty" in node.meta
+
+
+def may_lack_an_answer(node: fx.Node) -> bool:
+    """Whether it is a function of a number that only the run knows, and has no answer for some (`int(loss.item())`)."""
+    return "may_lack_an_answer" in node.meta
+
+
+OF_NUMBERS = (places_late_number, reduces_late_size, is_set_by_number, may_lack_an_answer)
 
 
 def relates_late_size(node: fx.Node) -> bool:
@@ -175,9 +210,12 @@ def raises_unused(node: fx.Node) -> bool:
         return True
     if not may_raise(node):
         return False
-    if places_late_number(node) or reduces_late_size(node) or is_set_by_number(node):
+    if any(asks(node) for asks in OF_NUMBERS):
         return True
-    return node.target in _PLACES or any(part in operator_name(node) for part in LOOKS)
+    name = operator_name(node)
+    if node.target in _PLACES or divides_integers(node) or any(part in name for part in LOOKS):
+        return True
+    return bool(values_read(node)) and not only_computes(name)
 
 
 def stops_device(node: fx.Node) -> bool:

@@ -29,6 +29,7 @@ from dynascope.sizes import (
     is_function_of_numbers,
     kind_of,
     known,
+    may_lack_an_answer,
     rely_on_domain,
     roots_of,
 )
@@ -139,11 +140,19 @@ class Sizes:
             return None
         try:
             result = apply(function, numbers)
-            if kind_of(result) is not None and (name := NAMES.get(IN_PLACE.get(function, function))) and not self.are_late(numbers):
-                rely_on_domain(name, numbers)
+            name = NAMES.get(IN_PLACE.get(function, function))
+            if kind_of(result) is not None and name:
+                self._answer_to(name, numbers, result)
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
         return self.value(result) if kind_of(result) is not None else None
+
+    def _answer_to(self, name: str, numbers: Sequence[Any], result: Any) -> None:
+        """Relies on there being one. Of numbers that only the run knows the run is asked, though nobody read it."""
+        if not self.are_late(numbers):
+            rely_on_domain(name, numbers)
+        elif may_lack_an_answer(name, numbers) and isinstance(result, Size):
+            self.graph.number(result).meta["may_lack_an_answer"] = True
 
     def are_late(self, numbers: Sequence[Any]) -> bool:
         """Whether only the run of the graph knows one of them."""

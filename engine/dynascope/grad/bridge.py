@@ -93,6 +93,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *_unpacked_inputs(pair),
         *(["        ctx.random_state = random_state()"] if keeping.draws else []),
         *_tuple_source("ctx.copies", [f"keep_copy(inputs[{i}])" for i in keeping.copies if not keeping.obstacle]),
+        *_tuple_source("ctx.came", [f"inputs[{m.input}]._version" for m in pair.mutations if pair.overwritten]),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
         *_counting_source(pair),
@@ -109,8 +110,6 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
-        "        if is_grad_enabled() or not fits(tangents):",
-        "            return otherwise(ctx, tangents)",
         *_backward_source(pair, tensors, numbers, with_list),
         "",
         "apply = Region.apply",
@@ -141,11 +140,14 @@ def _tuple_source(name: str, items: list[str]) -> list[str]:
 
 
 def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool) -> list[str]:
+    if pair.overwritten is not None:  # which pass it is that raises, is found out there
+        return ["        return otherwise(ctx, tangents)"]
+    usual = ["        if is_grad_enabled() or not fits(tangents):", "            return otherwise(ctx, tangents)"]
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
     arguments = [names[id(saved)] for saved in pair.saved]
     arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
-    read = ["        check(ctx.watched)"] if pair.watched else []
+    read = [*usual, "        check(ctx.watched)"] if pair.watched else usual
     if tensors or _mark(pair):
         read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: return otherwise(ctx, tangents)"]
     run = f"run_backward({', '.join(arguments)})"

@@ -28,7 +28,13 @@ from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.passes import inputs_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Program, Recorded, record
-from dynascope.grad.reasons import DifferentiationRefused, LeafMadeInside, OperatorFailed, VaryingNumberNeeded
+from dynascope.grad.reasons import (
+    DifferentiationRefused,
+    LeafMadeInside,
+    OperatorFailed,
+    OutputNotReproducible,
+    VaryingNumberNeeded,
+)
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.simplify import simplify
 from dynascope.grad.tape import Layout, Step, Value, contiguous_strides
@@ -65,7 +71,8 @@ class Joint:
         if not self.tangents:
             return pair
         reached = inputs_reached([output for output, _ in results.differentiable], recorded.leaves)
-        return replace(pair, possible_after=_possible_after(recorded, (True,) * len(self.tangents)), reached=reached)
+        possible = _possible_after(recorded, (True,) * len(self.tangents))
+        return replace(pair, possible_after=possible, reached=reached, overwritten=recorded.recorder.overwritten)
 
     def _at_level(self, steps: list[Step]) -> list[Step]:
         return steps_in_prims(steps) if self.program.options.level == "prims" else steps
@@ -127,7 +134,8 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
     reads, possible = _reads(recorded), _possible_after(recorded, given)
-    return replace(emit_backward(tape, parts, tangents, gradients, names), reads=reads, possible_after=possible)
+    partial = emit_backward(tape, parts, tangents, gradients, names)
+    return replace(partial, reads=reads, possible_after=possible, overwritten=recorded.recorder.overwritten)
 
 
 def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
@@ -147,6 +155,9 @@ def _check_leaves(recorded: Recorded) -> None:
     outputs = [output for output, _ in recorded.results.differentiable]
     if leads_to_leaf_inside(outputs, recorded.leaves):
         raise DifferentiationRefused(LeafMadeInside(str(recorded.results.differentiable_outputs[0])))
+    if outputs and not inputs_reached(outputs, recorded.leaves):
+        number = str(recorded.results.differentiable_outputs[0])
+        raise DifferentiationRefused(OutputNotReproducible(number, "it requires grad, and its history leads to no input"))
 
 
 def _saved_value(step: int | None, index: int, steps: list[Step], inputs: list[Any]) -> Any:

@@ -116,11 +116,13 @@ def describe_results(
     before: list[Any],
     outputs: Any,
     overlap: Overlap,
+    records: bool,
 ) -> Results:
+    """`records`: whether views are made again where autograd looks."""
     results = Results(inputs_require_grad=any(getattr(facts, "requires_grad", False) for facts in inputs))
     if not isinstance(outputs, (tuple, list)):
         outputs = (outputs,)
-    described = _Outputs(recorder, handles, results, _by_storage(recorder, outputs))
+    described = _Outputs(recorder, handles, results, _by_storage(recorder, outputs), records)
     for position, output in enumerate(outputs):
         results.outputs.append(described.describe(position, output))
     _describe_mutations(recorder, names, handles, before, results, overlap)
@@ -146,8 +148,9 @@ def _by_storage(recorder: Recorder, outputs: Any) -> dict[int, list[tuple[int, t
 class _Outputs:
     """Decides output by output; remembers which handles and storages were returned already."""
 
-    def __init__(self, recorder: Recorder, handles: list[Any], results: Results, shared: dict[int, list]) -> None:
+    def __init__(self, recorder: Recorder, handles: list[Any], results: Results, shared: dict[int, list], records: bool) -> None:
         self.recorder = recorder
+        self.records = records
         self.inputs = {id(handle): i for i, handle in enumerate(handles) if isinstance(handle, torch.Tensor)}
         self.handles = handles
         self.results = results
@@ -175,11 +178,11 @@ class _Outputs:
             made_inside = output.requires_grad and output.is_leaf
         except RuntimeError as error:  # autograd forbids a view whose base was written otherwise than it was made
             raise DifferentiationRefused(OutputNotReproducible(str(position), str(error).partition(".")[0])) from None
-        if made_inside:
-            raise DifferentiationRefused(LeafMadeInside(str(position)))
         self.recorder.value(output)
         cell = self.recorder.memory.cell(output)
         assert cell is not None
+        if made_inside and not self._is_unrecorded_view(output, cell):
+            raise DifferentiationRefused(LeafMadeInside(str(position)))
         if cell.input_index is not None:
             return self._view_of_input(position, output, cell)
         dense = self._is_dense(position, *self.recorder.layout(output))
@@ -193,6 +196,10 @@ class _Outputs:
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
         return _view(computed, self.recorder.memory, base, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
+
+    def _is_unrecorded_view(self, output: torch.Tensor, cell: Cell) -> bool:
+        """Whether it requires grad because what it is a view of does, with no history of its own, and is made again so."""
+        return output._is_view() and not self.records and cell.input_index is not None
 
     def _is_dense(self, position: int, sizes: Any, strides: Any) -> bool:
         trail = self.recorder.trail

@@ -139,6 +139,22 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class Overwritten:
+    """What autograd keeps of a region's tensors and the region itself writes to: where eager's backward pass reads it first, it raises.
+
+    It is known to the error as output `number` of `function` in autograd's graph, if it has one there. Of an input the versions are
+    counted from the one that it came with.
+    """
+
+    layout: Layout
+    function: str
+    number: int
+    kept: int
+    now: int
+    input: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GradPair:
     """`differentiable` are the forward outputs that carry a gradient; `gradient_inputs` the inputs that receive one."""
 
@@ -173,6 +189,8 @@ class GradPair:
     """The inputs that a backward pass through all results leads to, be it without a gradient."""
     possible_after: frozenset[int] = frozenset()
     """The tangents, by number, that eager takes once more after a backward pass through all: nothing was kept for them."""
+    overwritten: Overwritten | None = None
+    """What a backward pass through all results finds changed, in eager: `backward` reads it as it was."""
 
     @property
     def saved_bytes(self) -> int:
@@ -196,3 +214,4 @@ class PartialBackward:
     """The inputs and results that eager reads in such a pass, of those that it keeps. None: all of them."""
     possible_after: frozenset[int] = frozenset()
     """The tangents that eager takes after such a pass has freed what it read."""
+    overwritten: Overwritten | None = None

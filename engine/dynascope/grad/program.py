@@ -101,7 +101,7 @@ def record(program: Program, overlap: Overlap = lambda index, history: None, tra
         with _keeping_noted(recorder):
             outputs = run(program.graph, handles, recorder)
         _check_metadata(program.names, handles, before)
-        results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap)
+        results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap, program.grad_mode)
     return Recorded(recorder, values, leaves, handles, results)
 
 

@@ -11,6 +11,7 @@ arrives here is only operators. Tensors are handles; `storage.py` knows which va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
 from dynascope.grad.operators import Traits, has_no_such_dimension, traits, with_known_dimensions
+from dynascope.grad.pair import Overwritten
 from dynascope.grad.reasons import (
     AutocastActive,
     DataDependentResult,
@@ -91,6 +93,8 @@ class Recorder(TorchDispatchMode):
         """By storage, how often those had been written when autograd first kept something of it."""
         self.held: list[torch.Tensor] = []
         """What contexts of custom functions keep as attributes: their backward passes read it as it is then."""
+        self.overwritten: Overwritten | None = None
+        """What the backward pass read first of what was written to since autograd kept it."""
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: autocast.Copies = {}
@@ -158,14 +162,27 @@ class Recorder(TorchDispatchMode):
 
     def note_read(self, kept: tuple[torch.Tensor, int, Contents | None]) -> torch.Tensor:
         """The backward pass reads what autograd kept. Hooks take the place of autograd's look at versions: what was changed in
-        place since is given as it was. What wrote through `.data` counts no version, and is read as in eager."""
+        place since is given as it was, and noted: eager raises. What wrote through `.data` counts no version, and is read as in eager."""
         tensor, version, contents = kept
         cell = self.memory.cell(tensor)
         if cell is not None:
             self.read.add(id(cell))
         if contents is None or tensor._version == version:
             return tensor
+        if self.tape.phase == "forward":
+            raise DifferentiationRefused(OperatorFailed("backward", "what it reads was written to since"))
+        if self.overwritten is None:
+            self.overwritten = self._overwritten(tensor, version, contents)
         return self.wrap(self.memory.read_then(contents))
+
+    def _overwritten(self, tensor: torch.Tensor, version: int, contents: Contents) -> Overwritten:
+        """A function that keeps its own result is the one that the error names, else the one that the tensor comes of by now."""
+        node = torch._C._current_autograd_node()
+        is_own = node is not None and node._sequence_nr() == contents.maker
+        function = node if is_own else tensor.grad_fn
+        name = "" if function is None else re.sub(r"Backward\d*$", "", type(function).name(function))
+        layout = replace(self.memory.read_then(contents).layout, sizes=self.layout(tensor)[0])
+        return Overwritten(layout, name, tensor.output_nr, version, tensor._version, contents.cell.input_index)
 
     def is_read(self, tensor: torch.Tensor) -> bool:
         return id(self.memory.cell(tensor)) in self.read

@@ -51,6 +51,8 @@ class Contents:
     cell: Cell
     geometry: Geometry
     values: dict[Geometry, Value]
+    maker: int | None
+    """The number of the function that it was a result of, in autograd's graph."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,9 @@ class Memory:
     def contents(self, tensor: torch.Tensor) -> Contents:
         """For `read_then`, after writes that come."""
         cell = self.cells[tensor.untyped_storage()._cdata]
-        return Contents(cell, self.geometry(tensor), cell.values)
+        function = tensor.grad_fn
+        maker = None if function is None else function._sequence_nr()
+        return Contents(cell, self.geometry(tensor), cell.values, maker)
 
     def read_then(self, contents: Contents) -> Value:
         """What the tensor held when `contents` was called."""

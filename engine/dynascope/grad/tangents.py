@@ -26,7 +26,7 @@ from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
-from dynascope.grad.versions import saved_values, saved_values_of
+from dynascope.grad.versions import goes_everywhere, overwritten_error, saved_values, saved_values_of
 from dynascope.sizes import hint_of
 
 Call = Callable[..., Any]
@@ -139,6 +139,8 @@ class Otherwise:
                 with torch.enable_grad():
                     gradients = self._by_running_again(ctx, given)
                 return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
+        if partial.overwritten is not None and goes_everywhere(ctx):
+            raise overwritten_error(partial.overwritten, values, self.pair, ctx)
         saved = self._saved(ctx, pattern, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
@@ -203,8 +205,9 @@ class Otherwise:
     def _part(self, pattern: tuple[Given, ...]) -> PartialBackward:
         if not _is_usual(pattern):
             return backward_for(self.pair, pattern)
-        assert self.pair.backward is not None
-        return PartialBackward(self.pair.backward, self.pair.twins, possible_after=self.pair.possible_after)
+        pair = self.pair
+        assert pair.backward is not None
+        return PartialBackward(pair.backward, pair.twins, None, pair.possible_after, pair.overwritten)
 
     def _call(self, partial: PartialBackward, is_whole: bool, foreign: bool) -> Call:
         if foreign or len(self.calls) >= MOST_COMPILED:

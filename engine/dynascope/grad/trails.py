@@ -22,7 +22,7 @@ from dynascope.grad.tape import PLAIN, Tape, Value, leaves
 from dynascope.sizes import Size, evaluate, hints_of
 from dynascope.sizes.worlds import Worlds
 
-Observation = tuple[int | float, ...]
+Observation = tuple[int | float | complex, ...]
 
 
 class _Layout(tuple):
@@ -84,7 +84,7 @@ class Trail:
             self.found.append(kind(row[0] for row in rows))
             return data
         self.found.append(None)
-        found = [self._size(row, tape) for row in rows]
+        found = [row[0] if len(set(row)) == 1 and type(row[0]) in _FIXED else self._size(row, tape) for row in rows]
         self.found[-1] = kind(found)
         return _with(data, iter(found))
 
@@ -152,7 +152,10 @@ class Trail:
         return list(zip(numbers, *beside, strict=True))
 
     def _size(self, row: tuple, tape: Tape) -> Any:
-        """What rules gave for all sizes comes first: a form that is read off the row alone could be another one."""
+        """What rules gave for all sizes comes first: a form that is read off the row alone could be another one. Truth values and complex
+        numbers have no form that varies."""
+        if any(type(number) in _FIXED for number in row):
+            raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))
         if not self.worlds.is_known(row):
             layouts = [leaf.layout for step in tape.steps[self.learned :] for leaf in leaves(step.outputs) if isinstance(leaf, Value)]
             self.worlds.learn(extent for layout in layouts if layout.varies for extent in (*layout.sizes, *layout.strides))
@@ -189,12 +192,12 @@ def _is_at(found: Any, number: Any, values: Mapping[str, Any]) -> bool:
 
 
 def _numbers(data: Any) -> Observation:
-    found: list[int | float] = []
+    found: list[int | float | complex] = []
     _collect(data, found)
     return tuple(found)
 
 
-def _collect(data: Any, found: list[int | float]) -> None:
+def _collect(data: Any, found: list[int | float | complex]) -> None:
     kind = type(data)
     if kind in _NUMBERS:
         found.append(data)
@@ -209,7 +212,8 @@ def _collect(data: Any, found: list[int | float]) -> None:
         _collect(tuple(data.values()), found)
 
 
-_NUMBERS = {int, float}
+_FIXED = {bool, complex}
+_NUMBERS = {int, float, *_FIXED}
 _OTHERS = (PLAIN | {torch.Tensor}) - _NUMBERS
 """What holds no numbers, of what most arguments are."""
 _SEQUENCES = {list, tuple, torch.Size}
@@ -217,7 +221,7 @@ _SEQUENCES = {list, tuple, torch.Size}
 
 def _with(data: Any, found: Iterator[Any]) -> Any:
     """The same data with the numbers replaced, in order."""
-    if type(data) in (int, float):
+    if type(data) in _NUMBERS:
         return next(found)
     if isinstance(data, (torch.SymInt, torch.SymFloat)):
         return number_of(data)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import torch
 
-from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward, Watched
+from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward, Watched
+from dynascope.grad.tape import numbers_at
 
 Check = Callable[[torch.Tensor], None]
 """Raises eager's error if the tensor was changed in place since."""
@@ -74,11 +75,34 @@ def _place(number: int, function: str) -> str:
     return f", which is output {number} of {function}{_suffix()}," if function else ""
 
 
+def overwritten_error(overwritten: Overwritten, numbers: Mapping[str, Any], pair: GradPair, ctx: Any) -> RuntimeError:
+    """Eager's error, of what the region itself wrote to when autograd had kept it. `numbers` are those that sizes are written in."""
+    inputs = [mutation.input for mutation in pair.mutations]
+    came = ctx.came[inputs.index(overwritten.input)] if overwritten.input in inputs else 0
+    layout = overwritten.layout
+    kind = f"{torch.empty(0, dtype=layout.dtype, device=layout.device).type()} {list(numbers_at(layout.sizes, numbers))}"
+    place = _place(overwritten.number, overwritten.function)
+    return RuntimeError(_changed(kind, place, came + overwritten.now, came + overwritten.kept))
+
+
+def goes_everywhere(ctx: Any) -> bool:
+    """Whether the pass that runs enters all that the region's inputs come from: one that does not may not read what was overwritten.
+    Where gradients of chosen leaves are asked for, autograd does not say which."""
+    nodes = [node for node, _ in ctx.next_functions if node is not None]
+    try:
+        return len(nodes) == 1 or all(map(torch._C._will_engine_execute_node, nodes))
+    except RuntimeError:
+        return False
+
+
 def _message(tensor: torch.Tensor, version: int, place: str) -> str:
-    kind = f"{tensor.type()} {list(tensor.shape)}"
+    return _changed(f"{tensor.type()} {list(tensor.shape)}", place, tensor._version, version)
+
+
+def _changed(kind: str, place: str, now: int, version: int) -> str:
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind}]{place} is at version {tensor._version}; expected version {version} instead. Hint: enable anomaly "
+        f"[{kind}]{place} is at version {now}; expected version {version} instead. Hint: enable anomaly "
         "detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )

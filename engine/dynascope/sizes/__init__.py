@@ -10,7 +10,7 @@ fixes it (`n == 7` is logged), so that a leak costs generality and never an answ
 """
 
 from dynascope.sizes.calls import is_found
-from dynascope.sizes.domains import rely_on_domain
+from dynascope.sizes.domains import may_lack_an_answer, rely_on_domain
 from dynascope.sizes.expression import Expression, Operation, Polynomial, Root, evaluate, substitute
 from dynascope.sizes.relations import Relation, RelationLog
 from dynascope.sizes.size import (
@@ -66,6 +66,7 @@ __all__ = [
     "kind_of",
     "known",
     "leaves",
+    "may_lack_an_answer",
     "nominal",
     "order_of",
     "product",

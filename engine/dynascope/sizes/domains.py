@@ -31,6 +31,11 @@ def rely_on_domain(name: str, numbers: Sequence[Any]) -> None:
             fix(number)
 
 
+def may_lack_an_answer(name: str, numbers: Sequence[Any]) -> bool:
+    """Whether there are numbers that the function named so has no answer for: of the divisor alone more is known."""
+    return name in RULES or (name in DIVISIONS and isinstance(numbers[-1], Size))
+
+
 def _power(base: Any, exponent: Any) -> Iterator[bool]:
     is_varying = isinstance(exponent, Size)
     if is_varying and exponent.kind is int:
@@ -58,6 +63,7 @@ def _finite(number: Any, *others: Any) -> Iterable[bool]:
     return (number <= LARGEST, number >= -LARGEST) if follows_floats and not others and number.kind is float else ()
 
 
+DIVISIONS = frozenset(["/", "//", "%"])
 RULES: dict[str, Callable[..., Iterable[bool]]] = {
     "**": _power,
     "math.pow": _power,

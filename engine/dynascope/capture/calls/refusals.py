@@ -11,6 +11,7 @@ reach anything.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
     r"not implemented for|d ?type|scalar ?type|unsafe to autocast|can't be cast|\bbool|\bcomplex\b"
-    r"|negative integer powers|floating point|tensors but got",
+    r"|negative integer powers|floating point|tensors but got|converted to type",
     re.IGNORECASE,
 )
 """Errors that would be the same for tensors of any size."""
@@ -62,7 +63,7 @@ ACROSS_DEVICES = frozenset(_ACROSS_DEVICES.split())
 def is_harmless(target: Callable) -> bool:
     """Whether a function of torch may be run to see what it says of types."""
     packet = _operator(target)
-    if packet is None or packet.__name__.startswith("_") and not packet.__name__.startswith("__"):
+    if packet is None or packet.__name__.startswith("_") and not packet.__name__.startswith(("__", "_foreach_")):
         return False
     return not any(map(_reaches, _overloads(target)))
 
@@ -111,7 +112,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     if (
         not tensors
         or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
-        or (lower is None and _are_usual(tensors, arguments, keywords, device) and not _takes_no_floats(target))
+        or (lower is None and _are_usual(target, tensors, arguments, keywords, device) and not _takes_no_floats(target))
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
@@ -264,15 +265,32 @@ def _takes_no_floats(target: Callable) -> bool:
     )
 
 
-def _are_usual(tensors: list[torch.Tensor], arguments: tuple, keywords: dict[str, Any], device: torch.device) -> bool:
-    """Floats of one type, and no other type that is given for the result."""
+def _are_usual(
+    target: Callable, tensors: list[torch.Tensor], arguments: tuple, keywords: dict[str, Any], device: torch.device
+) -> bool:
+    """Floats of one type, real numbers beside them, and no other type that is given for the result."""
     dtype = tensors[0].dtype
     usual = (dtype in (torch.float32, torch.float64) if device.type == "cpu" else dtype.is_floating_point) and all(
         tensor.dtype == dtype for tensor in tensors
     )
     asked_for = (each for each in (*arguments, *keywords.values()) if isinstance(each, torch.dtype))
     usual = usual and all(each.is_floating_point for each in asked_for)
-    return usual and not any(type(argument) in (bool, complex) for argument in arguments)
+    numbers = (*arguments, *(item for name, item in keywords.items() if type(item) is not bool or name in _numbers_of(target)))
+    return usual and not any(_is_of_another_kind(number, dtype) for number in numbers)
+
+
+def _is_of_another_kind(number: Any, dtype: torch.dtype) -> bool:
+    """Whether it is no number of the type, or one that the type does not reach."""
+    if type(number) is float:
+        return torch.finfo(dtype).max < abs(number) < math.inf
+    return type(number) in (bool, complex)
+
+
+@cache
+def _numbers_of(target: Callable) -> frozenset[str]:
+    """The names of operands that are numbers: a truth value there is no flag."""
+    schemas = [overload._schema for overload in _overloads(target)]
+    return frozenset(argument.name for schema in schemas for argument in schema.arguments if str(argument.type) == "number")
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:

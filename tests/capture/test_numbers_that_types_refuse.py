@@ -1,0 +1,43 @@
+"""Numbers beside tensors of an ordinary float type that eager refuses: truth values, complex numbers and ones out of reach."""
+
+from __future__ import annotations
+
+import dynascope
+import pytest
+import torch
+from torch.nn import functional as F
+
+PROGRAMS = {
+    "add, tensor": lambda x, number: torch.add(x, x, alpha=number),
+    "add, number": lambda x, number: x.add(1, alpha=number),
+    "sub": lambda x, number: torch.sub(x, x, alpha=number),
+    "rsub": lambda x, number: torch.rsub(x, 2, alpha=number),
+    "add_": lambda x, number: x.clone().add_(x, alpha=number),
+    "out=": lambda x, number: torch.add(x, x, alpha=number, out=torch.empty(2, dtype=x.dtype)),
+    "each of a list": lambda x, number: torch._foreach_add([x, x], [x, x], alpha=number)[1],
+    "addcmul": lambda x, number: torch.addcmul(x, x, x, value=number),
+    "addcdiv": lambda x, number: torch.addcdiv(x, x, x, value=number),
+    "leaky_relu": lambda x, number: F.leaky_relu(x, number),
+    "elu": lambda x, number: F.elu(x, number),
+    "full_like": lambda x, number: torch.full_like(x, number),
+}
+NUMBERS = [2, True, 2.5, 1j, False, 1e300, 1.0, -1e39, float("inf")]
+
+
+def outcome(function, *arguments):
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        return type(error).__name__, str(error).partition("\n")[0]
+    return str(result), result.dtype
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers_are_refused_as_in_eager(name, dtype):
+    program = PROGRAMS[name]
+    compiled = dynascope.compile(program, dynamic=False)
+    x = torch.tensor([1, 3]).to(dtype)
+    for number in NUMBERS:
+        assert outcome(compiled, x, number) == outcome(program, x, number), number
