@@ -40,7 +40,7 @@ def fix(options: argparse.Namespace) -> int:
     texts = {os.path.abspath(file): text for file, text in json.load(sys.stdin).items()} if options.texts else {}
     try:
         with Prover(seconds=options.timeout) as prover:
-            mended = mend(program, prover, texts, options.json, _teller(options), options.recompilations)
+            mended = mend(program, prover, texts, options.json, _teller(options), options.recompilations, options.within)
     except KeyboardInterrupt:
         return _complain("interrupted; no file was changed.", INTERRUPTED)
     except ProverEnded as error:
@@ -60,6 +60,7 @@ def as_json(mended: Mended, texts: dict[str, str]) -> dict[str, Any]:
         "before": {file: text_of(texts, file) for file in {*mended.texts, *(fix.file for fix in mended.fixes)}},
         "left": len(mended.left),
         "trouble": mended.trouble,
+        "cut": mended.is_cut,
     }
 
 
@@ -103,6 +104,8 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
             line = line_before(text_of(texts, span.file), mended.texts[span.file], span.line) if is_moved else span.line
             where = f"{shown_path(span.file)}:{line}"
         lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
+    if mended.is_cut:
+        lines.append("the time of `--within` was over before every edit was tried; there may be more.")
     if mended.proof is not None and not is_written:
         lines.append("`--write` makes these changes.")
     return lines
