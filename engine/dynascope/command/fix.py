@@ -20,6 +20,7 @@ from dynascope.command.reasons import MissingFile
 from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
+from dynascope.proving.program_files import line_end, write_program
 from dynascope.report.json_format import to_json
 from dynascope.report.tables import width_of, wrapped
 from dynascope.report.user_files import shown_path
@@ -79,7 +80,7 @@ def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
     for file, text in mended.texts.items():
         before = text_of(texts, file)
         if is_written:
-            Path(file).write_text(text, encoding="utf-8")
+            write_program(file, text)
         else:
             print(_patch(file, before, text), end="")
     sys.stdout.flush()
@@ -112,7 +113,8 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
 
 
 def _patch(file: str, before: str, after: str) -> str:
-    name = _patched_path(file)
+    name, end = _patched_path(file), line_end(Path(file).read_bytes())
+    before, after = (text.replace("\n", end) for text in (before, after))
     rows = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{name}", f"b/{name}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 

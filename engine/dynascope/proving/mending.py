@@ -5,6 +5,7 @@ mend(program, prover, texts)  ->  Mended(fixes=(ProvedFix("Choose with torch.whe
 
 from __future__ import annotations
 
+import ast
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from dynascope.fixes.fix import Fix
 from dynascope.fixes.offers import Offer, offers
 from dynascope.proving.asking import Outcome, Program, Prover
 from dynascope.proving.printed import Places, are_alike, unsteady_words
+from dynascope.proving.program_files import read_program
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.user_files import is_user_file
@@ -116,6 +118,10 @@ class _Search:
         """Of what it prints the same."""
 
     def begin(self) -> _State | str:
+        try:
+            ast.parse(text_of(self.given, self.program.file))
+        except (SyntaxError, ValueError) as error:
+            return f"Python cannot read the program: {error}"
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
@@ -344,7 +350,7 @@ def _offers(state: _State) -> list[tuple[str, Offer]]:
 
 
 def text_of(texts: Texts, file: str) -> str:
-    return texts[file] if file in texts else Path(file).read_text(encoding="utf-8")
+    return texts[file] if file in texts else read_program(file)
 
 
 def breaks(report: CompileReport) -> int:
