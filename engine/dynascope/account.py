@@ -64,6 +64,9 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
+    own = recorder.identifier("e")
+    start = recorder.start_of((region.qualified_name, region.root.span, compilation.compiled_at), own, not place, uses)
+    began = start if place else ""
     levels = functools.partial(texts_of, graph) if compilation.options.levels and graph is not None else None
     measures = compilation.options.profile or recorder.check is not None
     costs = costs_of(graph, recorder) if measures and graph is not None else None
@@ -76,8 +79,9 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
         entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
-            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, uses, costs, levels
-        )
+            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, own, began, uses, costs,
+            levels,
+        )  # fmt: skip
 
     return account
 

@@ -40,6 +40,11 @@ WRITE_INTERVAL = 0.25
 """Seconds between two writings of the report while the program runs; more when writing itself takes long."""
 
 
+FunctionKey = tuple[str, Span, Span | None]
+"""Its name, where it stands, and who asked for it to be compiled."""
+Uses = Callable[[], tuple[int, int]]
+
+
 @dataclass(frozen=True)
 class Account:
     """The facts of one compilation. Identifiers inside are the ones the recorder gave out."""
@@ -52,7 +57,10 @@ class Account:
     compiled_at: Span | None = None
     region: int = 0
     """Tells regions of one function apart; 0 for the function's start."""
-    uses: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    identifier: str = ""
+    began: str = ""
+    """Of a region after a break: the account of the start whose call came here."""
+    uses: Uses = lambda: (0, 0)
     """How often the entry has run by now, and its place among the latest uses of all."""
     costs: Callable[[GraphFact, tuple[KernelFact, ...]], tuple[GraphFact, tuple[KernelFact, ...]]] | None = None
     """Adds what was measured by now, where the program is profiled."""
@@ -100,8 +108,9 @@ class Recorder:
         self._program = ProgramFact(file, tuple(arguments))
         self._pending: list[Callable[[], Account]] = []
         self._accounts: list[Account] = []
+        self._starts: dict[FunctionKey, list[tuple[str, Uses]]] = {}
         self._notes: list[Explanation] = []
-        self._counts = {"g": 0, "k": 0}
+        self._counts = {"g": 0, "k": 0, "e": 0}
         self._lock = threading.RLock()
         self._started = time.perf_counter()
         self._process = os.getpid()
@@ -109,11 +118,18 @@ class Recorder:
         self._writer: threading.Thread | None = None
 
     def identifier(self, kind: str) -> str:
-        """The next free identifier: `g0`, `g1` for graphs, `k0` for kernels."""
+        """The next free identifier: `g0`, `g1` for graphs, `k0` for kernels, `e0` for compilations."""
         with self._lock:
             number = self._counts[kind]
             self._counts[kind] += 1
         return f"{kind}{number}"
+
+    def start_of(self, function: FunctionKey, identifier: str, is_start: bool, uses: Uses) -> str:
+        """The account of the function's start that the call at hand began with: of all of them the one used last."""
+        starts = self._starts.setdefault(function, [])
+        if is_start:
+            starts.append((identifier, uses))
+        return max(starts, key=lambda start: start[1]()[1])[0] if starts else ""
 
     def compiled(self, compilation: Any, account_of: Callable[[Any, Recorder], Callable[[], Account]]) -> None:
         """A compilation's artefacts, and what reads an account off them."""
@@ -346,12 +362,12 @@ def _device_name(torch) -> str:
 
 def _functions(accounts: list[Account]) -> tuple[FunctionFact, ...]:
     """By place and by who asked: one `forward` of a library compiled for two models is two functions."""
-    by_place: dict[tuple[str, Span, Span | None], list[tuple[int, EntryFact]]] = {}
+    by_place: dict[FunctionKey, list[tuple[Account, EntryFact]]] = {}
     for account in accounts:
         calls, last_use = account.uses()
         entry = replace(account.entry, calls=calls, last_use=last_use)
         key = (account.function, account.function_span, account.compiled_at)
-        by_place.setdefault(key, []).append((account.region, entry))
+        by_place.setdefault(key, []).append((account, entry))
     for key, entries in list(by_place.items()):
         # What calls a compiled module inside another function is ours, and computes nothing itself.
         if key[1].file.startswith(OWN_FOLDER) and not any(entry.graph for _, entry in entries):
@@ -362,12 +378,15 @@ def _functions(accounts: list[Account]) -> tuple[FunctionFact, ...]:
     )
 
 
-def _numbered(function: str, entries: list[tuple[int, EntryFact]]) -> tuple[EntryFact, ...]:
+def _numbered(function: str, entries: list[tuple[Account, EntryFact]]) -> tuple[EntryFact, ...]:
     """Places in the order in which they were first reached after the function's start."""
     places = {0: 0}
-    for region, _ in entries:
-        places.setdefault(region, len(places))
+    for account, _ in entries:
+        places.setdefault(account.region, len(places))
+    names = {account.identifier: f"{function}.e{number}" for number, (account, _) in enumerate(entries) if account.identifier}
     return tuple(
-        replace(entry, identifier=f"{function}.e{number}", place=places[region])
-        for number, (region, entry) in enumerate(entries)
+        replace(
+            entry, identifier=f"{function}.e{number}", place=places[account.region], began=names.get(account.began, "")
+        )
+        for number, (account, entry) in enumerate(entries)
     )

@@ -84,6 +84,7 @@ export interface EntryFact {
   calls: number;
   place: number;
   last_use: number;
+  began: string;
 }
 export interface GuardFact {
   expression: string;

@@ -660,3 +660,87 @@ def test_a_flag_that_says_what_was_told_is_nobody_elses(program, prover, after, 
     )
     mended = mend(program(text), prover)
     assert not mended.trouble and len(mended.left) == breaks
+
+
+CLOCKED = """import time
+
+import torch
+
+seconds = []
+
+
+@torch.compile
+def step(x):
+    start = time.time()
+    y = x * 2
+    {use}
+    return y
+
+
+step(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    "use, is_mended",
+    [
+        ('print("took", time.time() - start)', True),
+        ("seconds.append(time.time() - start)", False),
+        ("seconds[:] = [time.time() - start]", False),
+        ("step.seconds = time.time() - start", False),
+        ("global last; last = time.time() - start", False),
+    ],
+)
+def test_what_a_clocks_reading_is_put_into_is_the_programs_own(program, prover, use, is_mended):
+    mended = mend(program(CLOCKED.format(use=use)), prover)
+    assert bool(mended.texts) is is_mended
+
+
+def test_a_search_that_is_cut_off_says_so(program, prover, capsys):
+    given = program(HEAD + "def f(x):\n    print('so far')\n    return x * 2\n\n\nf(torch.ones(3))\n")
+    mended = mend(given, prover, seconds=0)
+    assert mended.is_cut and not mended.fixes and not mended.texts and mended.left
+    assert not mend(given, prover, seconds=600).is_cut
+    done = subprocess.run(
+        [sys.executable, "-m", "dynascope", "fix", "--within", "0", given.file], env=os.environ | {"PYTHONPATH": str(ENGINE)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "before every edit was tried" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "body, result",
+    [
+        ("if best is None or loss < best:\n            best, where = loss, loss * 2", "best"),
+        ("if best is None or loss < best:\n            best = loss\n            where = loss * 2", "(best, where)"),
+        ("if best is not None and loss > best:\n            where = loss * 3\n        else:\n            best = loss", "(best, where)"),
+    ],
+)
+def test_what_python_knows_is_asked_before_the_values(program, prover, body, result):
+    text = f"def f(losses):\n    best, where = None, torch.zeros(())\n    for loss in losses:\n        {body}\n    return {result}\n"
+    calls = "\n\nfor numbers in ([2.0, 1.0, 3.0], [1.0, 2.0, 0.5], [3.0, 2.0, 1.0]):\n    f(torch.tensor(numbers).unbind())\n"
+    mended = mend(program(HEAD + text + calls), prover)
+    is_mended = "best, where = loss" not in body
+    assert bool(mended.texts) is is_mended and bool(mended.left) is not is_mended
+    if is_mended:
+        (text,) = mended.texts.values()
+        assert "torch.where(" in text and "is_compiling" not in text
+
+
+def test_a_share_of_nothing_is_chosen(program, prover):
+    text = (
+        "def f(a, b):\n    hits, total = (a & b).sum().item(), (a | b).sum().item()\n"
+        "    return hits / total if total > 0 else 1.0\n\n\n"
+        "for n in (0, 1, 2):\n    f(torch.arange(3) < n, torch.arange(3) == 0)\n"
+    )
+    mended = mend(program(HEAD + text), prover)
+    assert mended.texts and not mended.left
+
+
+@pytest.mark.parametrize("divisor, is_mended", [("1.1", True), ("0", False)])
+def test_a_number_is_divided_by_what_is_not_zero(program, prover, divisor, is_mended):
+    text = (
+        "def f(x):\n    t = 1.0\n    if x.sum() > 0:\n        t *= 1.5\n    else:\n"
+        f"        t = t / {divisor} if {divisor} else t\n    return x * t, t\n\n\nf(torch.ones(3))\nf(torch.full((3,), -1.0))\n"
+    ).replace("t = t / 1.1 if 1.1 else t", "t /= 1.1")
+    assert bool(mend(program(HEAD + text), prover).texts) is is_mended

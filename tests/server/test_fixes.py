@@ -1,5 +1,7 @@
 """Proved fixes in an editor: looked for when asked, offered for the text that they were proved for, never without trust."""
 
+from dataclasses import replace
+
 import pytest
 from dynascope.report.span import Span
 from dynascope_server.ide.fixes import Fix, Fixes, TextEdit, line_edits, offers_at, told
@@ -44,6 +46,8 @@ async def test_edits_by_lines():
 async def test_what_is_told():
     assert "no break instead of 1" in told(FOUND)
     assert told(Fixes(left=2)) == "No fix was proved." and told(Fixes()) == "There is no break to fix."
+    assert "not every" not in told(FOUND) and "before every edit was tried" in told(replace(FOUND, is_cut=True))
+    assert told(Fixes(left=2, is_cut=True)).startswith("No fix was proved. The time was over")
     assert "not alike" in told(Fixes(trouble="two runs are not alike"))
 
 

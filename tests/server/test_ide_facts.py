@@ -351,3 +351,13 @@ def test_a_recompilation_that_is_as_it_should_be_is_a_hint():
     ]
     found = [p for p in problems(dataclasses.replace(report, functions=tuple(changed))) if p.code == "recompiled"]
     assert found and all(problem.severity == "hint" for problem in found)
+
+
+def test_the_kernel_of_a_line_is_the_one_that_does_its_work():
+    """`self.model(x)` also counts batches: that kernel comes first, and is not what the line is about."""
+    work = reports.kernel(PATH)
+    counter = dataclasses.replace(work, identifier="k1", name="add", bytes_read=8, bytes_written=8, operations=("add",))
+    backward = dataclasses.replace(work, identifier="k2", name="back", phase="backward", bytes_read=10**6, bytes_written=10**6)
+    made = reports.report(PATH, kernels=(backward, counter, work))
+    found = choose_kernel(view_of(made), {"line": reports.SOFTMAX_LINE - 1})
+    assert found.document.what.startswith("k0/")

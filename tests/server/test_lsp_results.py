@@ -212,6 +212,8 @@ async def test_hover_tells_what_became_of_the_line(editor):
     assert "(C++, reads 2.0 KiB, writes 2.0 KiB)" in text
     assert "- `x` is a float32 tensor of shape [8, 64]" in text
     assert "needs the value of a tensor" in await editor.hover(path, reports.BRANCH_LINE)
+    inside = await editor.hover(path, reports.BRANCH_LINE, reports.PROGRAM.splitlines()[reports.BRANCH_LINE - 1].index("sum"))
+    assert not inside or "needs the value" not in inside, "the client shows the diagnostic itself there"
 
 
 async def test_inlay_hints(editor):

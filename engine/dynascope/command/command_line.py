@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from pathlib import Path
@@ -205,6 +206,13 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
         default=120.0,
         metavar="SECONDS",
         help="end each run of the program after so many seconds (default: %(default)g)",
+    )
+    fix.add_argument(
+        "--within",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="try no other edit after so many seconds, and say so (default: every one is tried)",
     )
     fix.add_argument("file", metavar="FILE", help="the Python program")
     fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)

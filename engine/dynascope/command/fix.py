@@ -20,6 +20,7 @@ from dynascope.command.reasons import MissingFile
 from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
+from dynascope.proving.program_files import line_end, write_program
 from dynascope.report.json_format import to_json
 from dynascope.report.tables import width_of, wrapped
 from dynascope.report.user_files import shown_path
@@ -40,7 +41,7 @@ def fix(options: argparse.Namespace) -> int:
     texts = {os.path.abspath(file): text for file, text in json.load(sys.stdin).items()} if options.texts else {}
     try:
         with Prover(seconds=options.timeout) as prover:
-            mended = mend(program, prover, texts, options.json, _teller(options), options.recompilations)
+            mended = mend(program, prover, texts, options.json, _teller(options), options.recompilations, options.within)
     except KeyboardInterrupt:
         return _complain("interrupted; no file was changed.", INTERRUPTED)
     except ProverEnded as error:
@@ -60,6 +61,7 @@ def as_json(mended: Mended, texts: dict[str, str]) -> dict[str, Any]:
         "before": {file: text_of(texts, file) for file in {*mended.texts, *(fix.file for fix in mended.fixes)}},
         "left": len(mended.left),
         "trouble": mended.trouble,
+        "cut": mended.is_cut,
     }
 
 
@@ -78,7 +80,7 @@ def _show(mended: Mended, texts: dict[str, str], is_written: bool) -> int:
     for file, text in mended.texts.items():
         before = text_of(texts, file)
         if is_written:
-            Path(file).write_text(text, encoding="utf-8")
+            write_program(file, text)
         else:
             print(_patch(file, before, text), end="")
     sys.stdout.flush()
@@ -103,13 +105,16 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
             line = line_before(text_of(texts, span.file), mended.texts[span.file], span.line) if is_moved else span.line
             where = f"{shown_path(span.file)}:{line}"
         lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
+    if mended.is_cut:
+        lines.append("the time of `--within` was over before every edit was tried; there may be more.")
     if mended.proof is not None and not is_written:
         lines.append("`--write` makes these changes.")
     return lines
 
 
 def _patch(file: str, before: str, after: str) -> str:
-    name = _patched_path(file)
+    name, end = _patched_path(file), line_end(Path(file).read_bytes())
+    before, after = (text.replace("\n", end) for text in (before, after))
     rows = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{name}", f"b/{name}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 

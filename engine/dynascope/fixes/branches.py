@@ -116,14 +116,19 @@ def _results(torch: str, condition: ast.expr, first: ast.expr, last: ast.expr) -
 
 
 def deciding(site: Site) -> ast.If | None:
-    """The `if` that asks for the truth of the expression; of a chain of `elif`s the first."""
+    """The `if` that asks for the truth of the expression; of a chain of `elif`s the first, or the first behind what Python knows."""
     statement = site.source.statement(site.node)
     if not isinstance(statement, ast.If) or not _within(site.node, statement.test):
         return None
     above = site.source.parent(statement)
-    while isinstance(above, ast.If) and above.orelse == [statement]:
+    while isinstance(above, ast.If) and above.orelse == [statement] and not is_pythons_own(above.test):
         statement, above = above, site.source.parent(above)
     return statement
+
+
+def is_pythons_own(test: ast.expr) -> bool:
+    """Whether no tensor is asked."""
+    return all(map(is_pythons_own, test.values)) if isinstance(test, ast.BoolOp) else is_flag(test)
 
 
 def _rows(
@@ -227,16 +232,18 @@ def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:
     """As a tensor: a name that a number of a tensor's was given is one again, and so is a number that is drawn."""
     torch, _ = source.torch
     function = source.function(asking)
-    return _of_numbers(truth(asking.test, torch), torch, _numbers(function) if function is not None else set())
+    return _of_numbers(truth(asking.test, torch), torch, numbers_of(function) if function is not None else set())
 
 
-def _numbers(function: ast.AST) -> set[str]:
+def numbers_of(function: ast.AST) -> set[str]:
     """Names, and attributes of names, that are given numbers of tensors, and what is computed of those."""
     given: list[tuple[str, ast.expr]] = []
     for each in ast.walk(function):
         match each:
             case ast.Assign(targets=[target], value=value) | ast.AugAssign(target=target, value=value) if dotted(target):
                 given.append((dotted(target), value))
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+                given += [(dotted(target), value) for target, value in zip(targets, values, strict=True) if dotted(target)]
     found: set[str] = set()
     while more := {name for name, value in given if _is_number(value) or _is_of_numbers(value, found)} - found:
         found |= more

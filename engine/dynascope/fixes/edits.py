@@ -45,6 +45,16 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return raw.decode()
 
 
+def by_lines(before: str, after: str) -> tuple[Edit, ...]:
+    """What turns one text into the other, by whole lines."""
+    rows = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return tuple(
+        Edit(first + 1, 0, last + 1, 0, "".join(rows[1][start:end]))
+        for what, first, last, start, end in SequenceMatcher(None, *rows, autojunk=False).get_opcodes()
+        if what != "equal"
+    )
+
+
 def are_apart(edits: Iterable[Edit]) -> bool:
     """Whether they can be made together. What two of them share is made once."""
     ordered: Sequence[Edit] = sorted(set(edits))

@@ -14,14 +14,17 @@ from dynascope.fixes.calls import calls_of
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.scopes import local_names
-from dynascope.fixes.source import Source, dotted, end_of
+from dynascope.fixes.source import CLOCKS, Source, called_name, dotted, end_of
 
 
 def read_at_the_call(site: Site) -> Fix | None:
-    """Only where every call stands in the text: a function of the module, which is not given to anybody."""
+    """Only where every call stands in the text: a function of the module, which is not given to anybody. Not of a clock: what it says
+    is where the work is."""
     source, node = site.source, site.node
     function = source.function(node)
     if function is None or function not in source.tree.body or not isinstance(node, ast.Call | ast.Attribute):
+        return None
+    if called_name(node).startswith(CLOCKS):
         return None
     if local_names(function) & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
         return None

@@ -183,6 +183,8 @@ def _is_plain(value: ast.expr, kind: type) -> bool:
             return bool(_place(value))
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
             return _is_plain(left, kind) and _is_plain(right, kind)
+        case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=float() | int() as divisor)) if divisor and kind is float:
+            return _is_plain(left, kind)
     return _kind_of(value) in ((int, float) if kind is float else (int,))
 
 

@@ -10,8 +10,9 @@ return 20 * math.log10(1 / math.sqrt(mse.item()))
 from __future__ import annotations
 
 import ast
+import copy
 
-from dynascope.fixes.branches import condition_of, deciding, words_of
+from dynascope.fixes.branches import condition_of, deciding, numbers_of, words_of
 from dynascope.fixes.conversions import MATH
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
@@ -58,6 +59,39 @@ def chosen_number(site: Site) -> Fix | None:
             edit = Edit(statement.lineno, statement.col_offset, *end_of(last), text)
             return Fix("Choose the number with torch.where, and take it out with .item()", (*imports, edit))
     return None
+
+
+def chosen_number_expression(site: Site) -> Fix | None:
+    """`hits / total if total > 0 else 1.0`, of numbers that were taken out of tensors before."""
+    source, node = site.source, site.node
+    found = next((n for n in (node, *source.above(node)) if isinstance(n, ast.IfExp)), None)
+    function = source.function(node)
+    if found is None or function is None or node not in ast.walk(found.test):
+        return None
+    torch, imports = source.torch
+    doubles = _Doubles(torch, numbers_of(function))
+    sides = [doubles.visited(as_tensor(side, torch)) for side in (found.body, found.orelse)]
+    if None in sides or not doubles.count:
+        return None
+    words = [words_of(side) for side in sides if side is not None]
+    text = f"{torch}.where({words_of(condition_of(source, found))}, {words[0]}, {words[1]}).item()"
+    return Fix("Choose the number with torch.where, and take it out with .item()", (*imports, source.replaced(found, text)))
+
+
+class _Doubles(ast.NodeTransformer):
+    """Names of numbers as tensors of Python's precision."""
+
+    def __init__(self, torch: str, names: set[str]) -> None:
+        self.torch, self.names, self.count = torch, names, 0
+
+    def visited(self, node: ast.expr | None) -> ast.expr | None:
+        return None if node is None else self.visit(copy.deepcopy(node))
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self.names:
+            return node
+        self.count += 1
+        return ast.parse(f"{self.torch}.tensor({node.id}, dtype={self.torch}.float64)", mode="eval").body
 
 
 def _takes_out(node: ast.expr) -> bool:

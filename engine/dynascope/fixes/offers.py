@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dynascope.fixes import (
+    asked_apart,
     assertions,
     branches,
     collected,
@@ -64,7 +65,9 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         kept_numbers.chosen_numbers,
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
+        *(asked_apart.asked_apart(kind) for kind in (kept_numbers.chosen_numbers, *CHOICES)),
         number_results.chosen_number,
+        safe_operands.where_needed(number_results.chosen_number_expression),
         safe_operands.where_needed(writes.written_in_any_case),
         kept_numbers.chosen_floats,
         kept_numbers.number_chosen,

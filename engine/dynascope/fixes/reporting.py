@@ -10,7 +10,7 @@ import ast
 
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.source import Source, called_name, dotted, end_of
+from dynascope.fixes.source import CLOCKS, Source, called_name, dotted, end_of
 
 TELLS = frozenset({
     "print", "pprint", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
@@ -21,7 +21,6 @@ TELLS = frozenset({
 STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "stdout", "stderr", "tqdm"})
 WRITES = frozenset({"write", "writelines", "flush"})
 """They tell where they write to the terminal. What goes into a file is what the program makes: it is not left out."""
-CLOCKS = ("time.",)
 
 
 def told_uncompiled(site: Site) -> Fix | None:
@@ -70,10 +69,13 @@ def _told_with(source: Source, statement: ast.stmt) -> list[ast.stmt]:
     for each in statements:
         # What a loop or a `with` uses, the statements inside do.
         if each not in found and not isinstance(each, ast.For | ast.While | ast.With | ast.Try) and _uses(each) & names:
-            if not (_is_call(each) or _only_tells(each) or (isinstance(each, ast.Assign) and _names(each))):
-                return []
             found.append(each)
             names |= _names(each)
+    # What a reading is put into (`seconds.append(time.time() - start)`, `self.last = start`) is the program's own, and anybody may ask
+    # for it.
+    shared = {name for each in ast.walk(function) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    if names & shared or not all(tells(each) or _only_tells(each) or _gives_names(each) for each in found):
+        return []
     inside = {part for each in found for part in ast.walk(each) if part is not each}
     return [each for each in found if each not in inside]
 
@@ -111,13 +113,9 @@ def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_call(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-
-
 def _reads_clock(statement: ast.stmt) -> bool:
-    """A name is given a reading, or something is told of one, as in `times.append(time.time() - began)`."""
-    if not isinstance(statement, ast.Assign) and not _is_call(statement):
+    """A name is given a reading, or something is done with one."""
+    if not isinstance(statement, ast.Assign | ast.Expr):
         return False
     return any(called_name(node).startswith(CLOCKS) for node in ast.walk(statement))
 
@@ -137,6 +135,10 @@ def _makes_text(statement: ast.stmt) -> bool:
 def _names(statement: ast.stmt) -> set[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _gives_names(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and all(isinstance(target, ast.Name) for target in statement.targets)
 
 
 def _uses(statement: ast.stmt) -> set[str]:

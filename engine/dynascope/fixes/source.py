@@ -14,6 +14,8 @@ from functools import cached_property
 from dynascope.fixes.edits import Edit
 from dynascope.report.span import Span
 
+CLOCKS = ("time.",)
+"""Where what tells the time comes from."""
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple, ast.Dict)
 
 

@@ -5,17 +5,20 @@ mend(program, prover, texts)  ->  Mended(fixes=(ProvedFix("Choose with torch.whe
 
 from __future__ import annotations
 
+import ast
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from dynascope.fixes.edits import Edit, apply, are_apart, line_before
+from dynascope.fixes.edits import Edit, apply, are_apart, by_lines, line_before
 from dynascope.fixes.fix import Fix
 from dynascope.fixes.offers import Offer, offers
 from dynascope.proving.asking import Outcome, Program, Prover
 from dynascope.proving.printed import Places, are_alike, unsteady_words
+from dynascope.proving.program_files import read_program
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.user_files import is_user_file
@@ -87,6 +90,8 @@ class Mended:
     made: tuple[Made, ...] = ()
     is_compiled: bool = True
     """Whether the program compiles anything."""
+    is_cut: bool = False
+    """The time was over before all was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +107,10 @@ class _State:
 
 
 class _Search:
-    def __init__(self, program: Program, prover: Prover, texts: Texts, tell: Callable[[str], None]) -> None:
+    def __init__(self, program: Program, prover: Prover, texts: Texts, tell: Callable[[str], None], seconds: float) -> None:
         self.program, self.prover, self.given, self.tell = program, prover, texts, tell
+        self._end = time.monotonic() + seconds
+        self.is_cut = False
         self._witnessed: dict[tuple[str, Fix], bool] = {}
         self._unsteady: frozenset[str] = frozenset()
         """What the program leaves behind that is another value in every run: a time, an address."""
@@ -111,6 +118,10 @@ class _Search:
         """Of what it prints the same."""
 
     def begin(self) -> _State | str:
+        try:
+            ast.parse(text_of(self.given, self.program.file))
+        except (SyntaxError, ValueError) as error:
+            return f"Python cannot read the program: {error}"
         outcome = self.prover.tried(self.program, self.given)
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
@@ -150,6 +161,9 @@ class _Search:
 
     def _alike(self, before: _State, chosen: Sequence[Chosen]) -> tuple[_State, Mapping[str, Any]] | None:
         """The edits made in `before`, where the program does all that it did, and no less of it is compiled."""
+        if time.monotonic() > self._end:
+            self.is_cut = True
+            return None
         changed, made = _joined(chosen)
         if not all(are_apart(edits) for edits in changed.values()):
             return None
@@ -197,10 +211,12 @@ def mend(
     each: bool = True,
     tell: Callable[[str], None] = lambda _: None,
     recompilations: bool = False,
+    seconds: float = math.inf,
 ) -> Mended:
     """`texts` stand for files that are not saved yet. `each`: what holds alone is wanted, not only all together. What is compiled
-    again is mended alone only, because one compilation for all sizes may be slower than two, unless `recompilations`."""
-    search = _Search(program, prover, texts or {}, tell)
+    again is mended alone only, because one compilation for all sizes may be slower than two, unless `recompilations`. After `seconds`
+    nothing more is tried."""
+    search = _Search(program, prover, texts or {}, tell, seconds)
     first = search.begin()
     if isinstance(first, str):
         return Mended((), {}, None, (), first)
@@ -223,9 +239,10 @@ def mend(
     proof = _proof(first, state, total)
     changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
-        return Mended(fixes, {}, None, _left(first.report))
+        return Mended(fixes, {}, None, _left(first.report), is_cut=search.is_cut)
     is_compiled = bool(first.report.functions)
-    return Mended(fixes, changed, proof if changed else None, _left(state.report), made=state.made, is_compiled=is_compiled)
+    left = _left(state.report)
+    return Mended(fixes, changed, proof if changed else None, left, "", state.made, is_compiled, search.is_cut)
 
 
 def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:
@@ -263,12 +280,7 @@ def _whole(file: str, fix: Fix, before: _State, after: _State) -> Fix:
     made = after.made[len(before.made) :]
     if len(made) < 2:
         return fix
-    rows = [text_of(state.texts, file).splitlines(keepends=True) for state in (before, after)]
-    edits = tuple(
-        Edit(first + 1, 0, last + 1, 0, "".join(rows[1][start:end]))
-        for what, first, last, start, end in SequenceMatcher(None, *rows, autojunk=False).get_opcodes()
-        if what != "equal"
-    )
+    edits = by_lines(text_of(before.texts, file), text_of(after.texts, file))
     return Fix("; then ".join([made[0].title, *(one.title[:1].lower() + one.title[1:] for one in made[1:])]), edits)
 
 
@@ -338,7 +350,7 @@ def _offers(state: _State) -> list[tuple[str, Offer]]:
 
 
 def text_of(texts: Texts, file: str) -> str:
-    return texts[file] if file in texts else Path(file).read_text(encoding="utf-8")
+    return texts[file] if file in texts else read_program(file)
 
 
 def breaks(report: CompileReport) -> int:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynascope.proving.program_files import encoded, read_program
+
 SEED = 0
 
 
@@ -75,7 +77,7 @@ def _capturing(trial: Trial, report: str) -> Any:
     recorder = Recorder(trial.file, trial.arguments, Path(report))
     text = _text(trial.texts, trial.file)
     # Captured and differentiated as ever, so that what breaks here breaks in a run; operators in place of kernels.
-    serve_torch_compile(text.encode(), trial.file, {"backend": GraphCompilers()}, trial.device, recorder)
+    serve_torch_compile(encoded(text), trial.file, {"backend": GraphCompilers()}, trial.device, recorder)
     return recorder
 
 
@@ -96,7 +98,7 @@ def _execute(trial: Trial) -> int:
 
 
 def _text(texts: Mapping[str, str], file: str) -> str:
-    return texts.get(file) or Path(file).read_text(encoding="utf-8")
+    return texts[file] if file in texts else read_program(file)
 
 
 def _redirect(printed: str) -> None:

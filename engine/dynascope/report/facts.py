@@ -272,6 +272,8 @@ class EntryFact:
     """Which region of its function, 0 for its start: the entries of one place are the variants of each other."""
     last_use: int = 0
     """Grows with every use of any entry: the entry with the highest number was used last."""
+    began: str = ""
+    """Of a region after a break: the entry of the function's start whose call came here and made this one."""
 
 
 @dataclass(frozen=True, slots=True)

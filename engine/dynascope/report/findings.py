@@ -23,6 +23,8 @@ SOFT: dict[Severity, Severity] = {"error": "information", "warning": "informatio
 """A recompilation or a note is news, not a defect, however the reason ranks as a break."""
 OF_SETTINGS = frozenset({"mode-not-honoured"})
 """Notes about what was asked of `torch.compile`: they stand where the function was handed to it."""
+TELLING = "print-call"
+"""The break at a call that writes or shows something."""
 VALUES_SHOWN = 4
 ITEM = re.compile(r"\[\d+\]")
 NUMBER = re.compile(r"\d+")
@@ -69,6 +71,18 @@ def findings(report: CompileReport) -> tuple[Finding, ...]:
     found = dict.fromkeys(_merged(_all(report)))
     main = report.program.file
     return tuple(sorted(found, key=lambda f: (_ORDER.get(f.kind, 1), *_place_key(f.span, main))))
+
+
+def calm_findings(report: CompileReport) -> tuple[Finding, ...]:
+    """`findings`, without what comes of a statement that only tells something, and of which it is said that it does: the numbers that
+    a `print` takes out of tensors, the text that it makes, and what is compiled again for another text."""
+    found = findings(report)
+    telling = [each.span for each in found if each.kind == "break" and each.code == TELLING and each.span is not None]
+    return tuple(each for each in found if each.kind not in ("break", "recompile") or not _is_inside(each.span, telling))
+
+
+def _is_inside(span: Span | None, others: list[Span]) -> bool:
+    return span is not None and span.column is not None and any(other != span and other.contains(span) for other in others)
 
 
 _ORDER = {"error": 0, "machine": 2}

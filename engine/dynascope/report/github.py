@@ -9,7 +9,7 @@ import linecache
 from collections.abc import Iterator
 
 from dynascope.report.facts import CompileReport
-from dynascope.report.findings import Finding, findings
+from dynascope.report.findings import Finding, calm_findings
 from dynascope.report.span import Span
 from dynascope.report.terminal import is_shown
 from dynascope.report.user_files import shown_path
@@ -18,7 +18,7 @@ LEVELS = {"error": "error", "warning": "warning", "information": "notice", "hint
 
 
 def github_lines(report: CompileReport) -> Iterator[str]:
-    for finding in findings(report):
+    for finding in calm_findings(report):
         if is_shown(finding) or finding.span is None:
             yield _command(finding)
 

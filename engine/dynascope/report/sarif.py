@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.report.facts import CompileReport
-from dynascope.report.findings import Finding, findings
+from dynascope.report.findings import Finding, calm_findings
 from dynascope.report.span import Span
 
 LEVELS = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
@@ -20,7 +20,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def sarif(report: CompileReport) -> dict[str, Any]:
     """Places relative to the present folder where they lie in it. What concerns the machine is no result, but a notification."""
-    found = findings(report)
+    found = calm_findings(report)
     placed = [(finding, finding.span) for finding in found if finding.span is not None]
     codes = list(dict.fromkeys(finding.code for finding, _ in placed))
     return {

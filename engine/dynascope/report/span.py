@@ -30,6 +30,13 @@ class Span:
     def last_line(self) -> int:
         return self.line if self.end_line is None else self.end_line
 
+    def contains(self, other: Span) -> bool:
+        """Whether the other expression is a part of this one, or the same."""
+        if self.file != other.file or self.column is None or other.column is None:
+            return False
+        first, last = (self.line, self.column), (self.last_line, self.end_column or self.column)
+        return first <= (other.line, other.column) and (other.last_line, other.end_column or other.column) <= last
+
     def source_line(self) -> str:
         """The text of the first line, without indentation; empty where the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dynascope.report.facts import CompileReport, FunctionFact
-from dynascope.report.findings import Finding, findings, function_line
+from dynascope.report.findings import Finding, calm_findings, function_line
 from dynascope.report.guard_rows import guard_rows
 from dynascope.report.labels import fitted_labels
 from dynascope.report.lines import breaks_of, function_totals
@@ -91,7 +91,7 @@ def plain(line: Line) -> str:
 
 def report_lines(report: CompileReport, path: Path | None, page: Page = Page()) -> list[Line]:
     lines: list[Line] = []
-    found = findings(report)
+    found = calm_findings(report)
     if page.annotate:
         from dynascope.report.annotated import annotated_lines
 

@@ -70,13 +70,30 @@ def entry_title(function: FunctionFact, entry: EntryFact) -> str:
 
 
 def chosen_entries(function: FunctionFact, choice: Collection[str] = ()) -> tuple[EntryFact, ...]:
-    """Of each place the entry that `choice` names, else the one that was used last."""
-    by_place: dict[int, EntryFact] = {}
+    """Of each place the entry that `choice` names, else the one that was used last. Beside a start that is not the one used last:
+    what its calls went on with, and nothing of a place where that is not known."""
+    by_place: dict[int, list[EntryFact]] = {}
     for entry in function.entries:
-        known = by_place.get(entry.place)
-        if known is None or _rank(entry, choice) >= _rank(known, choice):
-            by_place[entry.place] = entry
-    return tuple(by_place[place] for place in sorted(by_place))
+        by_place.setdefault(entry.place, []).append(entry)
+    found: list[EntryFact] = []
+    for place in sorted(by_place):
+        entries = by_place[place]
+        if found and not any(entry.identifier in choice for entry in entries):
+            entries = _gone_on_with(found[0], by_place[found[0].place], entries)
+        if entries:
+            # Of equal ones the last.
+            found.append(max(reversed(entries), key=lambda entry: _rank(entry, choice)))
+    return tuple(found)
+
+
+def _gone_on_with(start: EntryFact, starts: list[EntryFact], entries: list[EntryFact]) -> list[EntryFact]:
+    """Those that can be what a call goes on with that began with `start`. One that ran once served the call that made it alone."""
+    is_last = start.last_use == max(entry.last_use for entry in starts)
+    if is_last or not all(entry.began for entry in entries):
+        return entries
+    own = [entry for entry in entries if entry.began == start.identifier]
+    shared = [entry for entry in entries if entry.calls > 1]
+    return own or (shared if len(shared) == 1 else [])
 
 
 def chosen_variant(function: FunctionFact, choice: Collection[str] = ()) -> Variant | None:

@@ -44,6 +44,8 @@ class Fixes:
     words: str = ""
     left: int = 0
     trouble: str = ""
+    is_cut: bool = False
+    """The time was over before all was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def read_fixes(data: Mapping[str, Any]) -> Fixes:
         together.get("words", ""),
         data["left"],
         data["trouble"],
+        data.get("cut", False),
     )
 
 
@@ -101,12 +104,13 @@ def told(found: Fixes) -> str:
     """One sentence about what came of the search."""
     if found.trouble:
         return f"No fix can be proved: {found.trouble}."
+    cut = " The time was over before every edit was tried: there may be more." if found.is_cut else ""
     if not found.fixes and not found.after:
-        return "No fix was proved." if found.left else "There is no break to fix."
+        return f"No fix was proved.{cut}" if found.left else "There is no break to fix."
     rest = (
         f" {found.left} more breaks have none." if found.left > 1 else " One more break has none." if found.left else ""
     )
-    return f"Fixes were proved: {found.words or found.fixes[0].words}.{rest} The light bulb on its line makes the edit."
+    return f"Fixes were proved: {found.words or found.fixes[0].words}.{rest}{cut} The light bulb on its line makes the edit."
 
 
 def _read_fix(data: Mapping[str, Any]) -> Fix:

@@ -24,6 +24,7 @@ from dynascope_server.ide.documents import guards_document_name, kernel_document
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.findings_of_looks import check_words, kernel_cost
 from dynascope_server.ide.numbers import size
+from dynascope_server.ide.problems import Problem
 
 LinkOf = Callable[[Address], str]
 LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
@@ -37,12 +38,15 @@ SAID_BY_THE_LIBRARY_CALL = "extern-call"
 """The code of a border beside a library call, which is listed itself."""
 
 
-def hover(view: FileView, present_line: int, link_of: LinkOf) -> str | None:
-    """Markdown for a line (from 1) of the present text; None where the report says nothing about it."""
+def hover(
+    view: FileView, present_line: int, link_of: LinkOf, is_told: Callable[[Problem], bool] = lambda problem: False
+) -> str | None:
+    """Markdown for a line (from 1) of the present text; None where the report says nothing about it. A problem that the client itself
+    tells where the pointer is (`is_told`) is not told again."""
     line = view.old_line(present_line)
     if line is None:
         return None
-    sections = [section for section in _sections(view, line, link_of) if section]
+    sections = [section for section in _sections(view, line, link_of, is_told) if section]
     if not sections:
         return None
     note = "*stale: the text changed after this run*" if view.is_stale_line(line) else ""
@@ -58,9 +62,9 @@ def _variant_note(view: FileView, line: int) -> str:
     return f"*{variant.title}*" if variant is not None and variant.total > 1 else ""
 
 
-def _sections(view: FileView, line: int, link_of: LinkOf) -> Iterator[str]:
+def _sections(view: FileView, line: int, link_of: LinkOf, is_told: Callable[[Problem], bool]) -> Iterator[str]:
     facts = view.facts
-    yield _problem_section(view, line, link_of)
+    yield _problem_section(view, line, link_of, is_told)
     yield _value_section(view, line)
     for phase, title in PHASES:
         kernels = [
@@ -86,12 +90,10 @@ def _is_here(span: Span, view: FileView, line: int) -> bool:
     return span.line == line and span.file == view.path
 
 
-def _problem_section(view: FileView, line: int, link_of: LinkOf) -> str:
-    here = [problem for problem in view.facts.problems if problem.span.line == line]
-    return "\n\n".join(
-        f"**[{problem.code}]({link_of(reason_address(problem.code))})** {problem.message.splitlines()[0]}"
-        for problem in here
-    )
+def _problem_section(view: FileView, line: int, link_of: LinkOf, is_told: Callable[[Problem], bool]) -> str:
+    here = [problem for problem in view.facts.problems if problem.span.line == line and not is_told(problem)]
+    told = (f"**[{p.code}]({link_of(reason_address(p.code))})** {p.message.splitlines()[0]}" for p in here)
+    return "\n\n".join(dict.fromkeys(told))
 
 
 def _value_section(view: FileView, line: int) -> str:

@@ -87,10 +87,13 @@ def _without(report: CompileReport, functions: frozenset[str]) -> CompileReport:
 
 def _joined(known: FunctionFact, other: FunctionFact) -> FunctionFact:
     """Two calls of one function are variants of each other."""
-    entries = (*known.entries, *other.entries)
-    return replace(
-        known, entries=tuple(replace(e, identifier=f"{known.identifier}.e{n}") for n, e in enumerate(entries))
-    )
+    return replace(known, entries=(*known.entries, *_entries(other.entries, known.identifier, len(known.entries))))
+
+
+def _entries(entries: Sequence[EntryFact], function: str, first: int = 0) -> tuple[EntryFact, ...]:
+    """As entries of this function, numbered from `first` on."""
+    names = {entry.identifier: f"{function}.e{number}" for number, entry in enumerate(entries, first)}
+    return tuple(replace(e, identifier=names[e.identifier], began=names.get(e.began, "")) for e in entries)
 
 
 class _Numbers:
@@ -119,7 +122,7 @@ class _Numbers:
         functions: list[FunctionFact] = []
         for function in answer.functions:
             name = asked if not functions else f"f{next(self._functions)}"
-            entries = tuple(_entry(e, f"{name}.e{n}", graphs) for n, e in enumerate(function.entries))
+            entries = tuple(replace(e, graph=graphs.get(e.graph or "")) for e in _entries(function.entries, name))
             functions.append(replace(function, identifier=name, entries=entries))
         made = replace(
             answer,
@@ -128,10 +131,6 @@ class _Numbers:
             kernels=tuple(_kernel(kernel, graphs, kernels) for kernel in answer.kernels),
         )
         return made, {function.identifier for function in functions}
-
-
-def _entry(entry: EntryFact, name: str, graphs: Mapping[str, str]) -> EntryFact:
-    return replace(entry, identifier=name, graph=graphs.get(entry.graph or ""))
 
 
 def _graph(graph: GraphFact, graphs: Mapping[str, str], kernels: Mapping[str, str]) -> GraphFact:

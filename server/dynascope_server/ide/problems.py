@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynascope.report.facts import CompileReport
-from dynascope.report.findings import OF_SETTINGS, Finding, findings
+from dynascope.report.findings import OF_SETTINGS, Finding, calm_findings
 from dynascope.report.reason import Explanation, Severity
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_place
@@ -34,9 +34,9 @@ class Problem:
 
 
 def problems(report: CompileReport) -> tuple[Problem, ...]:
-    """Every finding; what concerns the machine stands on the program's first line."""
+    """What was found, each thing once; what concerns the machine stands on the program's first line."""
     start = Span(report.program.file, 1)
-    return tuple(dict.fromkeys(_problem(finding, start) for finding in findings(report)))
+    return tuple(dict.fromkeys(_problem(finding, start) for finding in calm_findings(report)))
 
 
 def problem_of(explanation: Explanation, fallback: Span) -> Problem:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynascope.report.facts import FunctionFact
+from dynascope.report.facts import FunctionFact, KernelFact
 
 from dynascope_server.ide.documents import (
     Document,
@@ -47,7 +47,7 @@ def choose_kernel(view: FileView, detail: Detail) -> Choice | NoChoice:
     shown = view.shown
     named = find_kernel(view.report, str(detail.get("kernel", "")))
     here = view.facts.kernels.get(old_line, []) if old_line else []
-    kernel = named or (here[0] if here else None)
+    kernel = named or max(here, key=_work, default=None)
     if kernel is not None:
         return _choice(view, kernel_document_name(kernel), old_line)
     function = _function(view, detail, old_line)
@@ -58,6 +58,13 @@ def choose_kernel(view: FileView, detail: Detail) -> Choice | NoChoice:
     if what is None:
         return NoChoice(f"`{function.name}` has no kernel of its own." if function else "This run made no kernels.")
     return _choice(view, what, old_line)
+
+
+def _work(kernel: KernelFact) -> tuple[bool, float, int, int]:
+    """Of the kernels of a line the one that does most of its work is shown, forward: not the one that counts batches."""
+    seconds = kernel.cost.seconds if kernel.cost is not None else 0.0
+    moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
+    return kernel.phase == "forward", seconds, moved, len(kernel.operations)
 
 
 def choose_graph(view: FileView, detail: Detail) -> Choice | NoChoice:

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 LIMIT_SECONDS = 600.0
 """For all that is tried of one program; each run of it has a limit of its own."""
+LAST_SECONDS = 300.0
+"""For what is being tried then."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class _Search:
     token: str
     process: subprocess.Popen[bytes] | None = None
     cancelled: bool = False
+    is_late: bool = False
+    """It did not end in its time."""
 
     def end(self) -> None:
         self.cancelled = True
@@ -83,6 +87,8 @@ class FixSearches:
         finally:
             del self._going[program]
             progress.end("")
+        if search.is_late:
+            raise Refused(f"No fix was proved in {(LIMIT_SECONDS + LAST_SECONDS) / 60:g} minutes; not all were tried.")
         if search.cancelled:
             return {"fixes": 0, "message": "cancelled"}
         try:
@@ -118,6 +124,8 @@ class FixSearches:
             "fix",
             "--json",
             "--texts",
+            "--within",
+            f"{LIMIT_SECONDS:g}",
             *device,
             *limit,
             program,
@@ -139,8 +147,9 @@ class FixSearches:
             start_new_session=True,
         )
         try:
-            written, errors = search.process.communicate(json.dumps(texts).encode(), timeout=LIMIT_SECONDS)
+            written, errors = search.process.communicate(json.dumps(texts).encode(), timeout=LIMIT_SECONDS + LAST_SECONDS)
         except subprocess.TimeoutExpired:
             search.end()
+            search.is_late = True
             written, errors = search.process.communicate()
         return search.process.returncode, written, errors

@@ -56,7 +56,7 @@ def find_fixes(file, texts):
     ]  # fmt: skip
     after = {file: "".join(row for row in rows if "print(" not in row)}
     everything = {"words": "no break instead of 2", "texts": after} if fixes else None
-    print(json.dumps({"fixes": fixes, "all": everything, "before": texts, "left": 0, "trouble": ""}))
+    print(json.dumps({"fixes": fixes, "all": everything, "before": texts, "left": 0, "trouble": "", "cut": False}))
 
 
 def compile_and_run(options, say):
