@@ -100,8 +100,53 @@ def trained_before(x):
     return y, p.grad
 
 
+def trained_outside(x):
+    weight = LAYERS[0].weight
+    before = (x @ weight.t()).sum()
+    with torch.inference_mode():
+        y = LAYERS(x)
+        picked = y.argmax(-1)
+    after = (LAYERS(x) * 2).sum()
+    return y, picked, before, after, torch.autograd.grad(before + after, weight)[0]
+
+
+def with_gradients_inside(x):
+    before = x @ LAYERS[0].weight.t()
+    with torch.inference_mode(), torch.enable_grad():
+        y = x @ LAYERS[0].weight.t()
+    return before, y
+
+
+def turned(x):
+    before = x + 1
+    with torch.inference_mode():
+        y = torch.view_as_complex(torch.stack([x, x], -1)).conj()
+    return before, y, y.t()
+
+
+def written_outside(x):
+    with torch.inference_mode():
+        y = x * 2
+    try:
+        y.add_(1)
+    except RuntimeError:
+        return x + 1
+    return x + 2
+
+
+def kept_outside(x):
+    with torch.inference_mode():
+        y = x * 2
+    try:
+        return (LAYERS[0].weight[0] * y).sum()
+    except RuntimeError:
+        return x + 1
+
+
 IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
-IN_PARTS = [computed_on, made_outside, view_of_what_was_made_outside, broken_inside, switched_off, trained_before]
+IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned]
+IN_PARTS = [view_of_what_was_made_outside, broken_inside, switched_off, trained_before, with_gradients_inside]
+IN_PARTS += [written_outside, kept_outside]
 
 
 def seen(result):
@@ -138,6 +183,7 @@ def test_in_one_graph(program, backend):
 @pytest.mark.parametrize("program", IN_PARTS)
 def test_in_parts(program):
     assert_same(dynascope.compile(program, backend="eager"), program)
+    assert_same(dynascope.compile(program), program)
 
 
 @pytest.mark.may_break
