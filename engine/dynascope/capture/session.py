@@ -87,7 +87,8 @@ from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
-from dynascope.capture.protocols.gradient_requirements import RequirementValue
+from dynascope.capture.protocols.gradient_requirements import RequirementValue, leave_out_unseen_leaves
+from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -373,6 +374,9 @@ class Session:
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
         self.guard_globals(machine.frames[1:])
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
+        alive = {id(getattr(value, "object", None)) for state in states for value in state.stack}
+        if any(breaks_again(value) and id(value.object) in alive for value in machine.written):
+            raise CaptureAgain(follows_data=False)
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
@@ -402,7 +406,8 @@ class Session:
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
-            raise CaptureAgain(makes_leaves=False)
+            if not leave_out_unseen_leaves(machine, outputs):
+                raise CaptureAgain(makes_leaves=False)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
         ending = exit.reason if isinstance(exit, BreakExit) else None
