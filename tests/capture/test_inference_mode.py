@@ -143,8 +143,16 @@ def kept_outside(x):
         return x + 1
 
 
+def asked_what_it_is(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        inside = y.is_inference(), x.is_inference(), x[0].is_inference(), y.t().is_inference(), torch.is_inference(y)
+    z = y[0] if y.is_inference() else x
+    return y, inside, (y + 1).is_inference(), z.is_inference(), z
+
+
 IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
-IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned]
+IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned, asked_what_it_is]
 IN_PARTS = [view_of_what_was_made_outside, broken_inside, switched_off, trained_before, with_gradients_inside]
 IN_PARTS += [written_outside, kept_outside]
 
@@ -214,3 +222,16 @@ def test_gradients_switched_on_in_inference_mode_record_nothing(backend):
         assert mine[1:] == theirs[1:] and mine[0].requires_grad == theirs[0].requires_grad
         assert mine[0].is_inference() and torch.equal(mine[0], theirs[0])
     assert function(x)[0].requires_grad
+
+
+def test_inputs_are_asked_what_they_are():
+    def program(x):
+        return x * 2 if x.is_inference() else x + 1, torch.is_inference(x[0]), (x * 1).is_inference()
+
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    with torch.inference_mode():
+        made = torch.ones(3)
+    for x in (torch.ones(3), made, torch.ones(3)):
+        assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])
+        with torch.inference_mode():
+            assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])

@@ -35,7 +35,9 @@ from dynascope.capture.values import (
     GradientValue,
     InferenceModeValue,
     MethodValue,
+    TensorValue,
     Value,
+    boolean,
 )
 from dynascope.guards import inference_modes
 from dynascope.guards.inference_modes import Around, EnteredIn, Mode
@@ -130,6 +132,14 @@ def may_be_left(machine: Machine, around: Around) -> bool:
     now = Around.now()
     is_inner = now.in_inference and not around.in_inference
     return machine.options.follows_inference and is_inner and now.autocast == around.autocast
+
+
+@meaning(torch.Tensor.is_inference, torch.is_inference)
+def is_inference(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    tensor = machine.realize(arguments[0]) if len(arguments) == 1 and not keywords else None
+    if not isinstance(tensor, TensorValue):
+        raise Break(ForeignCall("is_inference"))
+    return boolean(storage_of(tensor.node) in memory_made_inside(machine))
 
 
 def follow(machine: Machine, step: Step) -> None:

@@ -240,10 +240,8 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     kind = type(entry)
     if kind is types.FunctionType:
         return MethodValue(member(machine, cls, name, value), value)
-    if kind in C_METHODS:
+    if kind in C_METHODS or kind is PYBIND_METHOD:
         return MethodValue(ConstantValue(entry), value)
-    if kind is PYBIND_METHOD:
-        return MethodValue(ConstantValue(entry.__func__), value)
     if kind.__flags__ & METHOD_DESCRIPTOR:  # a cached function, what Cython made, the call of a compiled module
         return MethodValue(machine.outside.realize(entry, member_source(machine, cls, name, value)), value)
     if acts_as(entry, property):
