@@ -120,6 +120,9 @@ OF_ONE = {
     "column": lambda x, y: x[:, :1][None],
     "heads of a layer": lambda x, y: heads_of_a_layer(x),
     "products": lambda x, y: torch.baddbmm(torch.ones(1, 1, 1), x[None], x.t()[None]) @ x[:, :1][None],
+    "behind a norm": lambda x, y: F.dropout(F.layer_norm(CUBE, (5,)).softmax(1), 0.0).log_softmax(-1)[:, :1],
+    "weights of attention": lambda x, y: (CUBE @ CUBE.mT).softmax(-1)[:, None].transpose(1, 2)[:, :1],
+    "embedded": lambda x, y: F.embedding(y, torch.ones(12, 4)).view(2, 1, 6, 4).transpose(1, 2),
     "product of a column": lambda x, y: torch.addmm(torch.ones(1), x[:, :1], x[:1, :1]),
     "product of a part": lambda x, y: x[:1] @ x.t()[:, :1],
 }

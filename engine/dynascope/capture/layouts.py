@@ -109,6 +109,7 @@ _LAID_OUT_ANEW = """
     empty zeros ones full arange new_empty new_zeros new_ones new_full empty_like zeros_like ones_like full_like scalar_tensor
     lift_fresh clone _to_copy copy_ fill_ zero_ constant_pad_nd view _unsafe_view unsqueeze squeeze expand alias detach permute
     transpose slice select empty_permuted t mm addmm bmm baddbmm
+    native_layer_norm _softmax _log_softmax bernoulli_ embedding
 """
 LAID_OUT_ANEW = frozenset(_LAID_OUT_ANEW.split())
 """Besides pointwise operators, and with the views that are part of a call (`expand` in `masked_fill`)."""
