@@ -173,7 +173,33 @@ def gradients_put_away(x):
     return y, x.grad, told()
 
 
+def led_out_of_it(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        with torch.inference_mode(False):
+            z = LAYERS(x) * 2
+            print(end="")
+            z = z + 1
+        inside = told()
+        w = y * 2
+    return y, z, w, inside, told()
+
+
+def led_out_of_it_before(x):
+    with torch.inference_mode():
+        with torch.inference_mode(False):
+            z = LAYERS(x) * 2
+        y = LAYERS(x)
+        print(end="")
+        w = y * 2
+        with torch.inference_mode(False):
+            z = z + LAYERS(x)
+    return y, z, w, told()
+
+
 PROGRAMS = {
+    led_out_of_it: None,
+    led_out_of_it_before: 2,
     broken: 2,
     decorated: 2,
     with_the_rest: 2,
@@ -212,8 +238,9 @@ def test_as_eager(program, around, backend):
     call = dynascope.compile(program, backend=backend)
     for _ in range(3):
         x = torch.randn(2, 3)
+        given = x.clone(), x.clone()
         with around():
-            mine, expected = call(x.clone()), program(x.clone())
+            mine, expected = call(given[0]), program(given[1])
             assert seen(mine) == seen(expected)
         for one, other in zip(tensors(mine), tensors(expected), strict=True):
             torch.testing.assert_close(one, other, rtol=2e-2 if one.dtype is torch.bfloat16 else 1e-4, atol=1e-3)

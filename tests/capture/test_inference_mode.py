@@ -151,9 +151,36 @@ def asked_what_it_is(x):
     return y, inside, (y + 1).is_inference(), z.is_inference(), z
 
 
+def led_out_of_it(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        with torch.inference_mode(False):
+            z = LAYERS(x) * 2
+            records = z.requires_grad, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        w = y + z
+    return y, z, w, records, torch.is_grad_enabled()
+
+
+def by_turns(x):
+    results = []
+    for is_on in (True, False, True):
+        with torch.inference_mode(is_on):
+            y = LAYERS(x)
+            results.append((y, y.requires_grad, torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+    return tuple(results)
+
+
+def gradients_switched_on_by_it(x):
+    with torch.no_grad():
+        with torch.inference_mode(mode=False):
+            y = LAYERS(x)
+        return y, torch.is_grad_enabled(), LAYERS(x)
+
+
 IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
 IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned, asked_what_it_is]
-IN_PARTS = [view_of_what_was_made_outside, broken_inside, switched_off, trained_before, with_gradients_inside]
+IN_ONE_GRAPH += [switched_off, led_out_of_it, by_turns, gradients_switched_on_by_it]
+IN_PARTS = [view_of_what_was_made_outside, broken_inside, trained_before, with_gradients_inside]
 IN_PARTS += [written_outside, kept_outside]
 
 

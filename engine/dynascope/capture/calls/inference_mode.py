@@ -32,7 +32,6 @@ from dynascope.capture.values import (
     NONE,
     ConstantValue,
     DataValue,
-    GradientValue,
     InferenceModeValue,
     MethodValue,
     TensorValue,
@@ -93,10 +92,10 @@ class Step:
 @meaning(Mode)
 def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     wanted = machine.object_of(arguments[0]) if len(arguments) == 1 and not keywords else None
-    if wanted is not True or not machine.options.follows_inference:
+    if type(wanted) is not bool or not machine.options.follows_inference:
         raise Break(ForeignCall("torch.inference_mode", "what it makes could not leave the graph as eager makes it"))
     value, before = InferenceModeValue(), TorchState.now()
-    follow(machine, Step(value, Entered(True), True, before, TorchState.now()))
+    follow(machine, Step(value, Entered(wanted), True, before, TorchState.now()))
     return value
 
 
@@ -164,6 +163,8 @@ def state_calls(machine: Machine, now: TorchState) -> tuple[Call, ...]:
     if len(steps) > 1 or any(isinstance(value, WRITTEN_TO_TENSORS) for value in machine.written):
         raise CaptureAgain(follows_inference=False)
     step = steps[0]
+    if step.enters and not step.entered.inference:  # it leads out of the mode
+        raise CaptureAgain(follows_inference=False)
     if isinstance(step.value, InferenceModeValue):
         settings = dict.fromkeys((*step.before.settings_since(at), *step.before.settings_since(now)))
         step.value.settings = (*settings, *step.before.nesting_since(at))
@@ -171,7 +172,7 @@ def state_calls(machine: Machine, now: TorchState) -> tuple[Call, ...]:
     return ((inference_modes.leave, (step.value,)), *now.settings_since(step.after), *now.nesting_since(at))
 
 
-WRITTEN_TO_TENSORS = (DataValue, GradientValue, RequirementValue)
+WRITTEN_TO_TENSORS = (DataValue, RequirementValue)
 """Effects that autograd may refuse in inference mode."""
 
 
