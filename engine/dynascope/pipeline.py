@@ -342,7 +342,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             freed = outcome.graph.freed
             function = with_freed_history(graph.function, freed) if freed else graph.function
             function = _checked(function, replace(outcome.graph, module=graph.torch_graph), state)
-            with torch.set_grad_enabled(torch.is_grad_enabled() or outcome.plan.records):
+            with outcome.plan.inference.while_compiled(outcome.plan.records):
                 run, can_repeat = repeatable(outcome.graph, function, writes_inputs=graph.writes_inputs)
         code = assemble(
             outcome,
@@ -423,7 +423,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
         if isinstance(outcome, Refused) or outcome.graph is None:
             return outcome, None
         try:
-            with torch.set_grad_enabled(torch.is_grad_enabled() or outcome.plan.records):
+            with outcome.plan.inference.while_compiled(outcome.plan.records):
                 return outcome, _compile_captured(outcome.graph, state, clock)
         except NumberNeeded as needed:
             numbers = needed.positions or numbers_among(outcome.graph.example_inputs)

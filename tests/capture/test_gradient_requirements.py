@@ -155,7 +155,6 @@ LEFT_TO_PYTHON = [
     differentiated_by_it,
     own_function,
     data_as_well,
-    computed,
     data_to_differentiate_by,
     made_and_returned,
     made_and_kept,
@@ -215,6 +214,7 @@ MADE_INSIDE = [
     known_numbers,
     filled_before,
     made_and_differentiated_by_backward,
+    computed,
 ]
 
 

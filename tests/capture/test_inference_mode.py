@@ -100,8 +100,88 @@ def trained_before(x):
     return y, p.grad
 
 
+def trained_outside(x):
+    weight = LAYERS[0].weight
+    before = (x @ weight.t()).sum()
+    with torch.inference_mode():
+        y = LAYERS(x)
+        picked = y.argmax(-1)
+    after = (LAYERS(x) * 2).sum()
+    return y, picked, before, after, torch.autograd.grad(before + after, weight)[0]
+
+
+def with_gradients_inside(x):
+    before = x @ LAYERS[0].weight.t()
+    with torch.inference_mode(), torch.enable_grad():
+        y = x @ LAYERS[0].weight.t()
+    return before, y
+
+
+def turned(x):
+    before = x + 1
+    with torch.inference_mode():
+        y = torch.view_as_complex(torch.stack([x, x], -1)).conj()
+    return before, y, y.t()
+
+
+def written_outside(x):
+    with torch.inference_mode():
+        y = x * 2
+    try:
+        y.add_(1)
+    except RuntimeError:
+        return x + 1
+    return x + 2
+
+
+def kept_outside(x):
+    with torch.inference_mode():
+        y = x * 2
+    try:
+        return (LAYERS[0].weight[0] * y).sum()
+    except RuntimeError:
+        return x + 1
+
+
+def asked_what_it_is(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        inside = y.is_inference(), x.is_inference(), x[0].is_inference(), y.t().is_inference(), torch.is_inference(y)
+    z = y[0] if y.is_inference() else x
+    return y, inside, (y + 1).is_inference(), z.is_inference(), z
+
+
+def led_out_of_it(x):
+    with torch.inference_mode():
+        y = LAYERS(x)
+        with torch.inference_mode(False):
+            z = LAYERS(x) * 2
+            records = z.requires_grad, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        w = y + z
+    return y, z, w, records, torch.is_grad_enabled()
+
+
+def by_turns(x):
+    results = []
+    for is_on in (True, False, True):
+        with torch.inference_mode(is_on):
+            y = LAYERS(x)
+            results.append((y, y.requires_grad, torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+    return tuple(results)
+
+
+def gradients_switched_on_by_it(x):
+    with torch.no_grad():
+        with torch.inference_mode(mode=False):
+            y = LAYERS(x)
+        return y, torch.is_grad_enabled(), LAYERS(x)
+
+
 IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
-IN_PARTS = [computed_on, made_outside, view_of_what_was_made_outside, broken_inside, switched_off, trained_before]
+IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned, asked_what_it_is]
+IN_ONE_GRAPH += [switched_off, led_out_of_it, by_turns, gradients_switched_on_by_it]
+IN_PARTS = [view_of_what_was_made_outside, broken_inside, trained_before, with_gradients_inside]
+IN_PARTS += [written_outside, kept_outside]
 
 
 def seen(result):
@@ -138,6 +218,7 @@ def test_in_one_graph(program, backend):
 @pytest.mark.parametrize("program", IN_PARTS)
 def test_in_parts(program):
     assert_same(dynascope.compile(program, backend="eager"), program)
+    assert_same(dynascope.compile(program), program)
 
 
 @pytest.mark.may_break
@@ -168,3 +249,16 @@ def test_gradients_switched_on_in_inference_mode_record_nothing(backend):
         assert mine[1:] == theirs[1:] and mine[0].requires_grad == theirs[0].requires_grad
         assert mine[0].is_inference() and torch.equal(mine[0], theirs[0])
     assert function(x)[0].requires_grad
+
+
+def test_inputs_are_asked_what_they_are():
+    def program(x):
+        return x * 2 if x.is_inference() else x + 1, torch.is_inference(x[0]), (x * 1).is_inference()
+
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    with torch.inference_mode():
+        made = torch.ones(3)
+    for x in (torch.ones(3), made, torch.ones(3)):
+        assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])
+        with torch.inference_mode():
+            assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])

@@ -105,6 +105,11 @@ def test_inference_tensors_have_no_version():
         assert dynascope.compile(program, backend="eager")(torch.ones(2)) == program(torch.ones(2))
 
 
+def heads_of_a_layer(x):
+    made = F.linear(torch.ones(1, *x.shape), torch.ones(4, x.size(1)), torch.ones(4))
+    return made.view(1, -1, 2, 2).transpose(1, 2)
+
+
 OF_ONE = {
     "view of an input": lambda x, y: x.transpose(0, 1).reshape(-1, 4, 1),
     "mask": lambda x, y: (y != 0)[:, :, None, None].type_as(x).masked_fill(y[:, :, None, None] > 3, 1.0),
@@ -113,6 +118,13 @@ OF_ONE = {
     "numbers": lambda x, y: torch.arange(6).view(6, 1) * 2,
     "part": lambda x, y: x[:1],
     "column": lambda x, y: x[:, :1][None],
+    "heads of a layer": lambda x, y: heads_of_a_layer(x),
+    "products": lambda x, y: torch.baddbmm(torch.ones(1, 1, 1), x[None], x.t()[None]) @ x[:, :1][None],
+    "behind a norm": lambda x, y: F.dropout(F.layer_norm(CUBE, (5,)).softmax(1), 0.0).log_softmax(-1)[:, :1],
+    "weights of attention": lambda x, y: (CUBE @ CUBE.mT).softmax(-1)[:, None].transpose(1, 2)[:, :1],
+    "embedded": lambda x, y: F.embedding(y, torch.ones(12, 4)).view(2, 1, 6, 4).transpose(1, 2),
+    "product of a column": lambda x, y: torch.addmm(torch.ones(1), x[:, :1], x[:1, :1]),
+    "product of a part": lambda x, y: x[:1] @ x.t()[:, :1],
 }
 
 

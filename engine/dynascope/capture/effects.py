@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     DataValue,
     DictValue,
     GradientValue,
+    InferenceModeValue,
     InstanceValue,
     IteratorValue,
     ListValue,
@@ -58,6 +59,8 @@ class Effects:
     """Function modes that are on at the end, and were not at the start."""
     ended: int = 0
     """How many of those on at the start are off."""
+    entered: InferenceModeValue | None = None
+    """Inference mode that is on at the end, and was not at the start: made when all else is there."""
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
@@ -66,12 +69,15 @@ class Effects:
             yield from WRITTEN[type(value)](value)
         for _, _, value in self.globals:
             yield value
-        for _, arguments in self.said:
+        for _, arguments in (*self.state, *self.said):
             yield from (argument for argument in arguments if isinstance(argument, Value))
         yield from self.modes
+        if self.entered is not None:
+            yield self.entered
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.globals or self.state or self.said or self.modes or self.ended)
+        changes = self.objects or self.globals or self.state or self.said or self.modes or self.ended
+        return bool(changes) or self.entered is not None
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -91,7 +97,13 @@ def effects_of(machine: Machine, state: tuple[Call, ...], modes: tuple[Value, ..
         tuple(machine.said),
         modes,
         ended,
+        entered_at_end(machine),
     )
+
+
+def entered_at_end(machine: Machine) -> InferenceModeValue | None:
+    last = machine.inference_steps[-1] if machine.inference_steps else None
+    return last.value if last is not None and last.enters else None
 
 
 def replay(effects: Effects, rebuilder: Rebuilder) -> None:

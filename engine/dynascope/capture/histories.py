@@ -44,3 +44,10 @@ def lead_to(nodes: Iterable[fx.Node], leaves: Iterable[torch.Tensor]) -> bool:
     examples = [example for node in nodes if isinstance(example := node.meta.get("example_value"), torch.Tensor)]
     ends = (getattr(function, "variable", None) for function in functions_of(examples))
     return any(id(each) in known for each in (*examples, *ends))
+
+
+def ends_in_only(examples: Iterable[torch.Tensor], leaves: Iterable[torch.Tensor]) -> bool:
+    """Whether all histories of the tensors, as autograd remembers them, end in leaves of these."""
+    known = {id(leaf) for leaf in leaves}
+    ends = (getattr(function, "variable", None) for function in functions_of(examples))
+    return all(id(each) in known for each in ends if each is not None)

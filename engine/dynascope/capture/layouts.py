@@ -68,14 +68,15 @@ def say_all(tensor: TensorValue) -> bool:
 def _laid_out_by(node: fx.Node) -> list[fx.Node]:
     """The operands whose layout matters: `x.new_zeros(3)` and `y.type_as(x)` ask `x` for its type alone."""
     name = getattr(node.target, "__name__", str(node.target))
+    operands = [each for each in node.all_input_nodes if "size" not in each.meta]  # no number: how large it is, is asked of the result
     if name.startswith("new_"):
         return []
-    return node.all_input_nodes[:1] if name == "type_as" else node.all_input_nodes
+    return operands[:1] if name == "type_as" else operands
 
 
 def is_view(node: fx.Node) -> bool:
     """Whether the result lies in the memory of its one operand, as that is."""
-    read, made = node.all_input_nodes, node.meta.get("example_value")
+    read, made = [each for each in node.all_input_nodes if "size" not in each.meta], node.meta.get("example_value")
     given = read[0].meta.get("example_value") if len(read) == 1 else None
     if not isinstance(made, torch.Tensor) or not isinstance(given, torch.Tensor):
         return False
@@ -84,10 +85,14 @@ def is_view(node: fx.Node) -> bool:
 
 def _is_laid_out_anew(node: fx.Node, laid_out_by: list[fx.Node]) -> bool:
     examples = [each.meta.get("example_value") for each in (node, *laid_out_by)]
-    if node.op == "get_attr" or not all(isinstance(each, torch.Tensor) and _is_usual(each) for each in examples):
+    if node.op == "get_attr" or not all(isinstance(each, torch.Tensor) for each in examples):
         return False
     called = _operators_of(node)
-    return called is not None and all(_is_iterated(each, examples[0]) or each.overloadpacket.__name__ in LAID_OUT_ANEW for each in called)
+    if called is not None and all(each.overloadpacket.__name__ in PRODUCTS_AND_VIEWS for each in called):
+        return True
+    if called is None or not all(map(_is_usual, examples)):
+        return False
+    return all(_is_iterated(each, examples[0]) or each.overloadpacket.__name__ in LAID_OUT_ANEW for each in called)
 
 
 def _is_iterated(called: Any, made: torch.Tensor) -> bool:
@@ -103,10 +108,16 @@ def _is_usual(example: torch.Tensor) -> bool:
 _LAID_OUT_ANEW = """
     empty zeros ones full arange new_empty new_zeros new_ones new_full empty_like zeros_like ones_like full_like scalar_tensor
     lift_fresh clone _to_copy copy_ fill_ zero_ constant_pad_nd view _unsafe_view unsqueeze squeeze expand alias detach permute
-    transpose slice select empty_permuted
+    transpose slice select empty_permuted t mm addmm bmm baddbmm
+    native_layer_norm _softmax _log_softmax bernoulli_ embedding
 """
 LAID_OUT_ANEW = frozenset(_LAID_OUT_ANEW.split())
 """Besides pointwise operators, and with the views that are part of a call (`expand` in `masked_fill`)."""
+
+_PRODUCTS_AND_VIEWS = "mm addmm bmm baddbmm t view _unsafe_view unsqueeze squeeze expand transpose permute empty_like"
+PRODUCTS_AND_VIEWS = frozenset(_PRODUCTS_AND_VIEWS.split())
+"""A product lies as `torch.empty` does, whatever its operands: meta tensors and others ask the same function for that. (`empty_like` is
+what stands for an operand.)"""
 
 
 def _keeps_known(node: fx.Node) -> bool:

@@ -161,8 +161,8 @@ class Machine:
         self.keys: dict[type, dict[Source, None]] = {}
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""
-        self.inference_modes: dict[Any, Any] = {}
-        """Those that the program has entered, by what it entered them with."""
+        self.inference_steps: list[Any] = []
+        """Inference modes that the program has entered or left (`calls/inference_mode.py`)."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
         self.catchers = self.catchers_of_absence = 0

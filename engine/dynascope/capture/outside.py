@@ -405,7 +405,7 @@ class Outside:
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
 
     def _iterator(self, object: Any, source: Source) -> Value:
-        if not outside_iterators.can_follow(object):
+        if not outside_iterators.can_follow(object, self.machine.options.follows_data):
             return self._instance(object, source)
         self.guard_type(object, source)
         return outside_iterators.follow(self, object, source)

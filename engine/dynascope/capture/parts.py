@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     DictViewValue,
     FunctionValue,
     GeneratorValue,
+    InferenceModeValue,
     InstanceDictionaryValue,
     InstanceValue,
     IteratorValue,
@@ -120,6 +121,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     IteratorValue: _parts_of_iterator,
     ZipValue: lambda value: value.parts,
     CountValue: lambda value: (),
+    InferenceModeValue: lambda value: (),
     GeneratorValue: _parts_of_generator,
     InstanceValue: lambda value: [
         *value.arguments,

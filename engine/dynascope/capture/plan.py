@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -23,10 +23,12 @@ from torch import fx
 from dynascope.capture.effects import Effects, replay
 from dynascope.capture.exits import FrameState, MakeTable, Step, StepWriter
 from dynascope.capture.graph import CapturedGraph
+from dynascope.capture.inference_calls import InferenceCall
+from dynascope.capture.parts import all_parts
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
 from dynascope.capture.tracebacks import relocation
-from dynascope.capture.values import Value
+from dynascope.capture.values import InferenceModeValue, Value
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Handler, Instruction, Position
@@ -56,8 +58,8 @@ class Plan:
     """Puts torch's own state back to what it was at the start, where the graph itself changes it."""
     is_unseen: bool = False
     """Whether function modes are on when it starts: what they say is in the graph."""
-    is_inference: bool = False
-    """Whether the graph is called in inference mode."""
+    inference: InferenceCall = InferenceCall()
+    """Whether the graph is called in inference mode, and which of its results are made there."""
     records: bool = False
     """Whether the graph is called with gradients on, which are off around it."""
 
@@ -86,14 +88,6 @@ def write(
 def unseen(graph: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunction():
-            return graph(*arguments)
-
-    return call
-
-
-def in_inference_mode(graph: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        with torch._C._InferenceMode(True):
             return graph(*arguments)
 
     return call
@@ -163,7 +157,7 @@ class PlanWriter:
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
         graph_callable = recording(graph_callable) if self.plan.records else graph_callable
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
-        graph_callable = in_inference_mode(graph_callable) if self.plan.is_inference else graph_callable
+        graph_callable = self.plan.inference.of(graph_callable)
         callable, arguments = loading_call(graph_callable, graph.sources)
         self.rebuilder.share_prefixes(arguments)
         self.builder.load_function(callable)
@@ -216,11 +210,17 @@ class PlanWriter:
 
     def leave_by_return(self) -> None:
         if self.plan.effects:
-            for value in (*self.plan.effects.values(), self.plan.result):
-                self.rebuilder.prepare(value)
+            self.prepare((*self.plan.effects.values(), self.plan.result))
             replay(self.plan.effects, self.rebuilder)
         self.rebuilder.load(self.plan.result)
         self.builder.return_value()
+
+    def prepare(self, values: Sequence[Value]) -> None:
+        """What enters inference mode as it is made comes last: others may make tensors."""
+        if self.plan.effects.entered is not None:
+            values = sorted(values, key=enters_inference_mode)
+        for value in values:
+            self.rebuilder.prepare(value)
 
     # Breaks
 
@@ -231,8 +231,7 @@ class PlanWriter:
             cells = [
                 state.slots[name] for state, step in zip(self.plan.frames, steps, strict=True) for name in step.cells
             ]
-            for value in (*self.plan.effects.values(), *cells, *arguments):
-                self.rebuilder.prepare(value)
+            self.prepare((*self.plan.effects.values(), *cells, *arguments))
             replay(self.plan.effects, self.rebuilder)
         with self.builder.at(self.position()):
             self.builder.load_function(hook.tail_call)
@@ -284,6 +283,10 @@ class PlanWriter:
                 self.builder.build_tuple(1 + len(steps[at + 1].arguments))
             else:
                 self.builder.load_constant(None)
+
+
+def enters_inference_mode(value: Value) -> bool:
+    return any(isinstance(part, InferenceModeValue) for part in all_parts([value]))
 
 
 def error_passes() -> bool:

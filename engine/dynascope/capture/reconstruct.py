@@ -39,6 +39,7 @@ from dynascope.capture.values import (
     DictViewValue,
     FunctionValue,
     GeneratorValue,
+    InferenceModeValue,
     InstanceDictionaryValue,
     InstanceValue,
     IteratorValue,
@@ -58,6 +59,7 @@ from dynascope.capture.values import (
     makes_itself,
 )
 from dynascope.frame.builder import CodeBuilder
+from dynascope.guards import inference_modes
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
@@ -484,6 +486,9 @@ class Rebuilder:
     def make_super(self, value: SuperValue) -> None:
         self.call_constant(super, ConstantValue(value.cls), value.instance)
 
+    def make_inference_mode(self, value: InferenceModeValue) -> None:
+        self.call_constant(inference_modes.entered, ConstantValue(value.settings))
+
     def make_array(self, value: ArrayValue) -> None:
         if value.turned is not None:
             self.call_constant(operator.getitem, value.turned[0], ConstantValue(value.turned[1]))
@@ -654,4 +659,5 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     CellValue: Rebuilder.make_cell,
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,
+    InferenceModeValue: Rebuilder.make_inference_mode,
 }

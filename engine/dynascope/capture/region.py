@@ -78,6 +78,8 @@ class CaptureOptions:
     """Whether numbers from the process's own generators are drawn by the graph: not where one decides what is done, or says a place."""
     follows_inference: bool = True
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
+    follows_data: bool = True
+    """Whether a loop over a few tensors that an earlier break left is followed to its end."""
     records: bool = False
     """Whether the graph is called with gradients on though they are off where the region begins: it switches them off, and on again
     where the program does."""

@@ -87,7 +87,8 @@ from dynascope.capture.places import breaks_at_its_call
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
-from dynascope.capture.protocols.gradient_requirements import RequirementValue
+from dynascope.capture.protocols.gradient_requirements import RequirementValue, leave_out_unseen_leaves
+from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
 from dynascope.capture.reasons import (
     AliasedMutation,
@@ -235,7 +236,7 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
                 options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier
     finally:
-        inference_mode.leave_all(session.machine)
+        inference_mode.take_back(session.machine)
         session.state_at_entry.restore()
         assert torch.get_default_dtype() is default_dtype
         # The parts of a capture know each other; the program's objects must not wait for the garbage collector.
@@ -380,6 +381,9 @@ class Session:
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
         self.guard_globals(machine.frames[1:])
         states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
+        alive = {id(getattr(value, "object", None)) for state in states for value in state.stack}
+        if any(breaks_again(value) and id(value.object) in alive for value in machine.written):
+            raise CaptureAgain(follows_data=False)
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
@@ -396,21 +400,21 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
-        inference_mode.check_left(machine)
         loggers.check_heard(machine)
         hooks_of_tensors.check_unwritten(machine)
         written = self.check_aliases()
         state = TorchState.now()
-        effects = effects_of(machine, state.since(self.state_at_entry), *self.modes_since())
+        effects = effects_of(machine, inference_mode.state_calls(machine, state), *self.modes_since())
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, without_the_unread(states))
         self.check_generators(plan)
         outputs = tuple(needs(plan.roots()))
-        is_inference = inference_mode.runs_in_inference_mode(machine, outputs)
+        inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
-            raise CaptureAgain(makes_leaves=False)
+            if not leave_out_unseen_leaves(machine, outputs):
+                raise CaptureAgain(makes_leaves=False)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
         ending = exit.reason if isinstance(exit, BreakExit) else None
@@ -428,7 +432,7 @@ class Session:
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
         is_unseen, records = bool(self.modes), self.options.records
-        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, is_inference, records)
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, inference, records)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(

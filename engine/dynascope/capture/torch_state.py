@@ -34,6 +34,10 @@ class TorchState:
 
     def since(self, before: TorchState) -> tuple[Call, ...]:
         """What turns `before` into this state."""
+        return (*self.settings_since(before), *self.nesting_since(before))
+
+    def settings_since(self, before: TorchState) -> tuple[Call, ...]:
+        """The part of `since` that may be done twice."""
         calls: list[Call] = []
         if self.grad_mode != before.grad_mode:
             calls.append((torch._C._set_grad_enabled, (self.grad_mode,)))
@@ -46,7 +50,7 @@ class TorchState:
         if self.autocast.keeps_copies != before.autocast.keeps_copies:
             calls.append((torch.set_autocast_cache_enabled, (self.autocast.keeps_copies,)))
         calls += [(setter, (wanted,)) for setter, wanted in attention_flags.changes(before.attention, self.attention)]
-        return (*calls, *self.nesting_since(before))
+        return tuple(calls)
 
     def nesting_since(self, before: TorchState) -> tuple[Call, ...]:
         """The part of `since` that counts, and must not be done twice."""

@@ -628,6 +628,18 @@ class TracebackValue(Value):
     python_type = TracebackType
 
 
+class InferenceModeValue(Value):
+    """What `torch.inference_mode` holds while it is entered, made inside. `settings` are calls that put torch into the state in which
+    it is entered, where it still is when the graph ends."""
+
+    __slots__ = ("settings",)
+    source = None
+    python_type = torch._C._InferenceMode
+
+    def __init__(self) -> None:
+        self.settings: tuple = ()
+
+
 class SuperValue(Value):
     """`super(cls, instance)`."""
 

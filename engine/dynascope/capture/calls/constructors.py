@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import equivalents, known_tensors
+from dynascope.capture.calls import equivalents, numbers_in_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
@@ -137,7 +137,7 @@ def slice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 @meaning(range)
 def range_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    arguments = known_tensors.with_numbers(machine, arguments) or arguments
+    arguments = numbers_in_tensors.with_numbers(machine, arguments) or arguments
     known = [constant_of(machine.known(each)) for each in arguments]
     for each in known:
         if type(each) is NotConstant:

@@ -40,7 +40,7 @@ from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
-from dynascope.capture.protocols.attributes import of_constant, special
+from dynascope.capture.protocols.attributes import PYBIND_METHOD, of_constant, special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import (
     DebuggerCall,
@@ -112,6 +112,8 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
     """A class, a C function, a torch operation, or a bound method of a known object."""
     thing = function.value
+    if type(thing) is PYBIND_METHOD and thing.__func__ in MEANINGS:  # what binds it has no hash
+        thing = thing.__func__
     if machine.overriding.meets(arguments, keywords) and is_asked_about(thing):
         found = overriding.answer(machine, thing, arguments, keywords)
         if found is not None:
@@ -265,6 +267,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     if (made := known_tensors.of_numbers(machine, thing, arguments, keywords)) is not None:
         number, dtype = map(ConstantValue, made)
         return apply_function(machine, torch.full, [TupleValue(()), number], {"dtype": dtype})
+    if (made := tensors_of_numbers.as_tensor_operation(machine, thing, arguments, keywords)) is not None:
+        return made
     if isinstance(thing, types.FunctionType):
         source = ConstantSource(f"{name}@{id(thing)}", thing)
         return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)

@@ -18,7 +18,7 @@ from torch import fx
 
 from dynascope.capture.calls import drawn_ranges
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.values import ConstantValue, ListValue, SliceValue, TensorValue, TupleValue, Value, constant_of
+from dynascope.capture.values import ConstantValue, TensorValue, constant_of
 from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
@@ -183,31 +183,6 @@ def is_as_described(found: Any, node: fx.Node) -> bool:
     if example is None:
         return isinstance(found, (list, tuple)) and all(isinstance(each, torch.Tensor) for each in found)
     return isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (example.shape, example.dtype)
-
-
-# Where operators want numbers
-
-
-def with_numbers(machine: Machine, values: Arguments) -> list[Value] | None:
-    """The arguments with the numbers that tensors of integers hold; None where there are none."""
-    given = [machine.realize(value) for value in values]
-    found = [number_in(machine, value) for value in given]
-    return found if any(one is not other for one, other in zip(found, given, strict=True)) else None
-
-
-def number_in(machine: Machine, value: Value) -> Value:
-    if isinstance(value, TensorValue):
-        is_index = value.example.dim() == 0 and not value.example.dtype.is_floating_point
-        return (known_number(machine, value) if is_index else None) or value
-    if isinstance(value, SliceValue):
-        given = tuple(map(machine.realize, value.parts))
-        parts = tuple(number_in(machine, part) for part in given)
-        return value if all(map(operator.is_, parts, given)) else SliceValue(parts)
-    if isinstance(value, (ListValue, TupleValue)):
-        given = tuple(map(machine.realize, value.items))
-        parts = tuple(number_in(machine, part) for part in given)
-        return value if all(map(operator.is_, parts, given)) else TupleValue(parts)
-    return value
 
 
 # Functions of numbers

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import known_tensors
+from dynascope.capture.calls import known_tensors, numbers_in_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.registry import meaning
@@ -106,8 +106,8 @@ def are_served(machine: Machine) -> bool:
 
 def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> Value | None:
     """What `tensor.item()` gives, which probably is `below` some number; None where it stays a break."""
-    if (constant := known_tensors.known_number(machine, tensor)) is not None:
-        return constant
+    if (known := numbers_in_tensors.held(machine, tensor)) is not None:
+        return known
     kind = kind_of_items(tensor.example.dtype)
     if kind is None or tensor.example.numel() != 1 or not are_served(machine):
         return None

@@ -40,7 +40,6 @@ RESHAPING_IN_PLACE = frozenset(
         "resize_",
         "resize_as_",
         "set_",
-        "is_inference",
         "share_memory_",
         "retain_grad",
         "register_hook",

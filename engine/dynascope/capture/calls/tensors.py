@@ -18,7 +18,7 @@ import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import layouts
-from dynascope.capture.calls import known_tensors, late_numbers, libraries, own_warnings
+from dynascope.capture.calls import known_tensors, late_numbers, libraries, numbers_in_tensors, own_warnings
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
     are_lookups_of_one_table,
@@ -138,7 +138,7 @@ def operation(
         if not isinstance(signal.reason, (DataDependentValue, DataDependentShape)):
             raise
         machine.journal.rollback(mark)
-        known = known_tensors.with_numbers(machine, [*arguments, *keywords.values()])
+        known = numbers_in_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
         if known is None:

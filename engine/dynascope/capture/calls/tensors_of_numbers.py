@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture import numpy_numbers
+from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -33,6 +34,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.meta_kernels import autocast
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -188,3 +190,18 @@ def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:
     if machine.object_of(options["dtype"]).is_floating_point and number.python_type is int:
         number = machine.call_now(ConstantValue(float), [number])
     return apply_function(machine, torch.full, [TupleValue(()), number], options)
+
+
+def as_tensor_operation(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """`torch.div(n, 2)` of a number that varies: as of a tensor that holds it; None where it is no such call."""
+    name = getattr(function, "__name__", "")
+    values = [machine.realize(value) for value in arguments]
+    if getattr(torch, name, None) is not function or not known_tensors.repeats(function) or len(values) != 2 or autocast.active_devices():
+        return None
+    if not all(isinstance(each, SymbolicNumber | ConstantValue) and each.python_type is int for each in values):
+        return None
+    if not any(isinstance(each, SymbolicNumber) for each in values):
+        return None
+    dtype = {"dtype": ConstantValue(torch.int64)}
+    made = [apply_function(machine, torch.full, [TupleValue(()), value], dtype) for value in values]
+    return apply_function(machine, function, made, keywords)

@@ -16,7 +16,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
+from torch import fx
 
+from dynascope.autograd_functions import HOLDS_GRAPH, gradients
+from dynascope.capture import histories
 from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.protocols.gradients import check_leaf
@@ -97,6 +100,24 @@ def make_leaf(machine: Machine, tensor: TensorValue) -> None:
     graph.describe(node, example, tensor.device)
     graph.keep(node)
     machine.journal.append(machine.leaves_made, tensor)
+
+
+def leave_out_unseen_leaves(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
+    """The graph without the leaves made inside, where histories of its results end in them and nobody can tell: none of them leaves
+    the graph, differentiates in it or has a hook, and what requires grad does so for other leaves as well."""
+    leaves = machine.leaves_made
+    examples = [node.meta.get("example_value") for node in outputs]
+    tensors = [each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad]
+    if machine.hooked or any(node.target is gradients or isinstance(node.target, HOLDS_GRAPH) for node in machine.graph.graph.nodes):
+        return False
+    if any(each is leaf.example for each in tensors for leaf in leaves):
+        return False
+    if any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors):
+        return False
+    nodes = {leaf.node for leaf in leaves}
+    made = [node for node in machine.graph.graph.nodes if node.target == NAME + "_" and node.args[0] in nodes]
+    machine.graph.leave_out(made)
+    return True
 
 
 def detached(machine: Machine, tensor: TensorValue) -> TensorValue:

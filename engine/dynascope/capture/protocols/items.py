@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import known_tensors
+from dynascope.capture.calls import numbers_in_tensors
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attribute_changes, lists
@@ -120,7 +120,7 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
     if isinstance(key, TensorValue):
         from dynascope.capture.reasons import DataDependentValue
 
-        known = known_tensors.number_in(machine, key)
+        known = numbers_in_tensors.number_in(machine, key)
         if isinstance(known, ConstantValue):
             return operator.index(known.value)
         raise Break(DataDependentValue(machine.expression(), "__index__"))

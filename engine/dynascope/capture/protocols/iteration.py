@@ -7,7 +7,6 @@ elements(machine, value)    all of them, as a list
 
 from __future__ import annotations
 
-import operator
 import types
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.outside_iterators import is_spoiled
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
-from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 BUILTIN_ITERATORS = tuple(
     type(iter(each)) for each in ((), [], {}, {}.values(), {}.items(), set(), range(1), range(1 << 70), "", zip())
 ) + (zip, enumerate, map, filter, reversed, types.GeneratorType)
-SHORT_LOOP = 32
 CONSTANT_ITERABLES = (str, bytes, range, tuple, frozenset, list)
 
 
@@ -228,7 +226,7 @@ def call_next(machine: Machine, value: Value) -> Value:
     if not isinstance(value, InstanceValue) or lookup(cls, "__next__") is MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     if cls in BUILTIN_ITERATORS:
-        check_short(machine, value)
+        raise Break(LoopGoesOn(machine.expression()))
     return machine.call_now(special(machine, value, "__next__"), [])
 
 
@@ -245,10 +243,3 @@ def elements(machine: Machine, value: Value) -> list[Value]:
         if len(taken) > machine.options.unroll_limit:
             raise Break(LimitReached(f"more than {machine.options.unroll_limit:,} items", machine.expression()))
     return taken
-
-
-def check_short(machine: Machine, value: InstanceValue) -> None:
-    """A long loop whose body breaks goes on in plain Python; one that does not say how long it is (a generator) is taken for short."""
-    if operator.length_hint(value.object, 0) > SHORT_LOOP:
-        raise Refusal(LoopGoesOn(machine.expression()))
-    raise Break(LoopGoesOn(machine.expression()))

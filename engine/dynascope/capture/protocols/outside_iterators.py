@@ -3,7 +3,8 @@
     for layer in enumerate(layers): ...break...     the rest of the function meets the `enumerate`, at its second item
 
 Followed are `zip` and `enumerate` over lists, tuples, dictionaries and ranges, where few items are left and some of them are
-objects: a loop over layers. A loop over numbers or many tensors is left to Python turn by turn: its turns share one body.
+objects: a loop over layers. A loop over numbers or many tensors is left to Python turn by turn: its turns share one body. So is one
+over a few tensors where a turn breaks again.
 The real iterator is brought to its place when the compiled code ends.
 """
 
@@ -37,10 +38,13 @@ LEAVES = tuple(type(iter(each)) for each in ([], (), range(0)))
 OF_DICTIONARIES = tuple(type(iter(each)) for each in ({}, {}.values(), {}.items()))
 ITERATORS = (*LEAVES, *OF_DICTIONARIES, zip, enumerate)
 FEW, FEW_TENSORS = 32, 8
+MORE_THAN_A_BODY = 2
+"""Of so many turns left to Python there are as many regions: what ends one, and what begins the next."""
 PLAIN = (int, float, bool, complex, str, bytes, type(None))
 
 
-def can_follow(iterator: Any) -> bool:
+def can_follow(iterator: Any, follows_data: bool) -> bool:
+    """Whether its items are known, and are few objects, or very few tensors where those are to be followed."""
     try:
         leaves = list(leaves_of(iterator))
     except RuntimeError:  # the dictionary has changed
@@ -49,8 +53,28 @@ def can_follow(iterator: Any) -> bool:
         return False
     turns = min(len(items) - position for items, position in leaves)
     objects = [item for items, _ in leaves for item in items if type(item) not in PLAIN]
-    tensors = all(isinstance(item, torch.Tensor) for item in objects)
-    return turns <= 0 if not objects else turns <= (FEW_TENSORS if tensors else FEW)
+    if not objects:
+        return turns <= 0
+    return turns <= FEW if not all(map(is_data, objects)) else turns <= (FEW_TENSORS if follows_data else 0)
+
+
+def is_data(item: Any) -> bool:
+    """A tensor or number, or a batch of them: other ones of the kind run through the same code."""
+    if type(item) in (tuple, list):
+        return all(map(is_data, item))
+    if type(item) is dict:
+        return all(map(is_data, item.values()))
+    return isinstance(item, torch.Tensor) or type(item) in PLAIN
+
+
+def breaks_again(value: Value) -> bool:
+    """Whether an iterator that a break leaves alive was followed over data from an earlier break to this one: nothing is gained, and
+    each turn would be compiled by itself, which is no less only where few are left."""
+    if not isinstance(value, (IteratorValue, ZipValue)) or value.source is None or not value.changed:
+        return False
+    leaves = list(filter(None, leaves_of(value.object)))
+    is_long = min((len(items) - position for items, position in leaves), default=0) > MORE_THAN_A_BODY
+    return is_long and all(is_data(item) for items, _ in leaves for item in items)
 
 
 def leaves_of(iterator: Any) -> Iterator[tuple[Any, int] | None]:
