@@ -9,6 +9,7 @@ import contextlib
 import functools
 from types import FunctionType
 
+import dynascope
 from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
 from dynascope.capture.reasons import InternalFailure
 from dynascope.frame import hook
@@ -113,3 +114,14 @@ def compiled(function, **options):
     for name in ("graphs", "captures", "refused"):
         setattr(dispatch, name, getattr(compilation, name))
     return dispatch
+
+
+def graphs_of(function, **options):
+    """The function compiled through the public interface, and the graphs that come of it, which run as they are."""
+    made = []
+
+    def counting(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    return dynascope.compile(function, backend=counting, **options), made

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import operator
 
-import dynascope
 import pytest
 import torch
 from dynascope.strictness import expected as expected_breaks
+from harness import graphs_of
 from torch import nn
-
-
-def graphs_of(function, **options):
-    made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    return dynascope.compile(function, backend=counting, **options), made
 
 
 class Dropped(nn.Module):

@@ -7,6 +7,7 @@ import dynascope
 import pytest
 import torch
 from dynascope import compile
+from harness import graphs_of
 
 X = torch.ones(3)
 
@@ -31,19 +32,9 @@ def scaled(x, names, said):
     return x.sum(), torch.is_grad_enabled()
 
 
-def graphs_of(function):
-    made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    return compile(function, backend=counting, fullgraph=True), made
-
-
 @pytest.mark.parametrize("names", [("ab",), ("ab", "abc"), ()])
 def test_it_is_one_graph(names):
-    compiled, made = graphs_of(scaled)
+    compiled, made = graphs_of(scaled, fullgraph=True)
     expected, found = [], []
     assert compiled(X, names, found) == scaled(X, names, expected)
     assert found == expected and len(made) == 1

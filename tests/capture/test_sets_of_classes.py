@@ -8,6 +8,7 @@ import operator
 import pytest
 import torch
 from dynascope import compile
+from harness import graphs_of
 from torch import nn
 
 
@@ -38,16 +39,6 @@ def kept():
     pass
 
 
-def graphs_of(function):
-    made = []
-
-    def counting(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    return compile(function, backend=counting, fullgraph=True), made
-
-
 HELD = {nn.Linear, float, Kind.FIRST, (int, 2), kept, len, operator.add, torch.float32, torch.relu, None, 1.0}
 ASKED = (nn.Linear, nn.ReLU, float, int, Kind.FIRST, Kind.SECOND, (int, 2), (int, 3), kept, len, max, operator.add, torch.float32,
          torch.float64, torch.relu, torch.sin, None, 1, True, 2)  # fmt: skip
@@ -61,7 +52,7 @@ def test_whether_something_is_in_it(asked, kind):
     def function(x, asked=asked):
         return x + (asked in held), len(held), bool(held)
 
-    mine, made = graphs_of(function)
+    mine, made = graphs_of(function, fullgraph=True)
     x = torch.zeros(2)
     assert torch.equal(mine(x)[0], function(x)[0]) and mine(x)[1:] == function(x)[1:] and len(made) == 1
 
@@ -76,7 +67,7 @@ def test_the_usual_way_to_choose_layers():
                 x = layer(x)
         return x
 
-    mine, made = graphs_of(function)
+    mine, made = graphs_of(function, fullgraph=True)
     x = torch.randn(2, 3)
     assert torch.equal(mine(x), function(x))
     skipped.add(nn.Tanh)
@@ -92,7 +83,7 @@ def test_what_is_put_into_it_is_there_afterwards():
         seen.add(type(x))
         return x + len(seen)
 
-    mine, _ = graphs_of(function)
+    mine, _ = graphs_of(function, fullgraph=True)
     x = torch.ones(2)
     assert torch.equal(mine(x), x + 2) and seen == {int, torch.Tensor}
     assert torch.equal(mine(x), x + 2) and seen == {int, torch.Tensor}
@@ -111,7 +102,7 @@ def test_a_number_is_not_taken_for_another_of_its_worth():
     def function(x):
         return x + 1, max(held).__class__, 1 in held
 
-    mine, made = graphs_of(function)
+    mine, made = graphs_of(function, fullgraph=True)
     for item in (1, True, 1.0):
         held.clear()
         held.add(item)
