@@ -51,7 +51,7 @@ def validate(images, masks, meters, threshold=0.5):
 
 torch.manual_seed(0)
 meters = {name: Meter() for name in ("dice", "iou", "conf")}
-for step in range(4):
+for _ in range(4):
     images = torch.randn(2, 3, 8, 8)
     masks = (torch.rand(2, 1, 8, 8) > 0.6).float()
     text = validate(images, masks, meters)

@@ -1,5 +1,6 @@
 """Mixed precision by hand: skip steps whose loss or gradients are not finite."""
 import time
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -28,6 +29,7 @@ def step(x, y, scale):
 def grads_ok(parameters):
     for p in parameters:
         if p.grad is not None and not torch.isfinite(p.grad).all():
+            print("a gradient is not finite")
             return False
     return True
 
