@@ -740,7 +740,7 @@ def test_a_share_of_nothing_is_chosen(program, prover):
 @pytest.mark.parametrize("divisor, is_mended", [("1.1", True), ("0", False)])
 def test_a_number_is_divided_by_what_is_not_zero(program, prover, divisor, is_mended):
     text = (
-        "def f(x):\n    t = 1.0\n    if x.sum() > 0:\n        t *= 1.5\n    else:\n"
+        "def f(x):\n    t = 1.0\n    h = -x.sum().item()\n    if h < 0:\n        t *= 1.5\n    else:\n"
         f"        t = t / {divisor} if {divisor} else t\n    return x * t, t\n\n\nf(torch.ones(3))\nf(torch.full((3,), -1.0))\n"
     ).replace("t = t / 1.1 if 1.1 else t", "t /= 1.1")
     assert bool(mend(program(HEAD + text), prover).texts) is is_mended

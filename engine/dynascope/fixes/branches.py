@@ -252,6 +252,8 @@ def numbers_of(function: ast.AST) -> set[str]:
 
 def _is_of_numbers(value: ast.expr, numbers: set[str]) -> bool:
     """Where a tensor is in it too it is none; the proof says so."""
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
+        return _is_number(value.operand) or _is_of_numbers(value.operand, numbers)
     if isinstance(value, ast.BinOp):
         return any(_is_number(side) or _is_of_numbers(side, numbers) for side in (value.left, value.right))
     return dotted(value) in numbers
