@@ -239,7 +239,7 @@ class _Outputs:
             self.results.differentiable_outputs.append(number)
             self.results.places.append(place)
             if history.grad_fn is not None:
-                function = _name_of(history.grad_fn).removesuffix("Backward0"), history.output_nr
+                function = _name_of(history.grad_fn), history.output_nr
                 self.results.functions[number] = function
                 if self.recorder.is_kept(history):
                     self.results.kept_outputs[number] = function

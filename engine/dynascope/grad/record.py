@@ -11,7 +11,6 @@ arrives here is only operators. Tensors are handles; `storage.py` knows which va
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -180,7 +179,7 @@ class Recorder(TorchDispatchMode):
         node = torch._C._current_autograd_node()
         is_own = node is not None and node._sequence_nr() == contents.maker
         function = node if is_own else tensor.grad_fn
-        name = "" if function is None else re.sub(r"Backward\d*$", "", type(function).name(function))
+        name = "" if function is None else type(function).name(function)
         layout = replace(self.memory.read_then(contents).layout, sizes=self.layout(tensor)[0])
         return Overwritten(layout, name, tensor.output_nr, version, tensor._version, contents.cell.input_index)
 

@@ -68,11 +68,11 @@ def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> 
 
 def _own_place(tensor: torch.Tensor) -> str:
     function = tensor.grad_fn
-    return "" if function is None else _place(tensor.output_nr, re.sub(r"Backward\d*$", "", type(function).name(function)))
+    return "" if function is None else _place(tensor.output_nr, type(function).name(function))
 
 
 def _place(number: int, function: str) -> str:
-    return f", which is output {number} of {function}{_suffix()}," if function else ""
+    return f", which is output {number} of {_spoken(function)}," if function else ""
 
 
 def overwritten_error(overwritten: Overwritten, numbers: Mapping[str, Any], pair: GradPair, ctx: Any) -> RuntimeError:
@@ -182,14 +182,18 @@ def renamed(error: RuntimeError, pair: GradPair, ctx: Any) -> RuntimeError:
     text = str(error)
     others = (getattr(getattr(node, "_forward_cls", None), "functions", ()) for node, _ in ctx.next_functions)
     for output, function, number in (*pair.kept_outputs, *itertools.chain.from_iterable(others)):
-        region = f"{REGION}Backward" if _suffix() else REGION
-        text = text.replace(f"output {output} of {region},", f"output {number} of {function}{_suffix()},")
+        region = _spoken(f"{REGION}Backward")
+        text = text.replace(f"output {output} of {region},", f"output {number} of {_spoken(function)},")
     return RuntimeError(text).with_traceback(error.__traceback__)
 
 
+def _spoken(function: str) -> str:
+    """How such errors name autograd's function: `ExpBackward0` and `KeptBackward` in torch 2.11, `Exp` and `Kept` in later ones."""
+    return function if _says_whole_names() else re.sub(r"Backward\d*$", "", function)
+
+
 @cache
-def _suffix() -> str:
-    """What such errors add to the name of autograd's function: `ExpBackward0` in torch 2.11, `Exp` in later ones."""
+def _says_whole_names() -> bool:
     with torch.enable_grad():
         result = torch.ones((), requires_grad=True).exp()
     with torch.no_grad():
@@ -197,5 +201,5 @@ def _suffix() -> str:
     try:
         result.backward()
     except RuntimeError as error:
-        return "Backward0" if "ExpBackward0" in str(error) else ""
-    return ""
+        return "ExpBackward0" in str(error)
+    return False

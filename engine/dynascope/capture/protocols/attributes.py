@@ -80,7 +80,7 @@ PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 METHOD_DESCRIPTOR = 1 << 17
 """The flag of classes whose objects are bound as functions are: `obj.method(x)` is `type(obj).method(obj, x)` (PEP 590)."""
-PYBIND_METHOD = type(torch._C.ScriptMethod.__dict__["__call__"])
+PYBIND_METHOD = type(torch._C._InferenceMode.__dict__["__enter__"])
 """What binds a method of a class that was made by pybind11."""
 # Classes in C that look attributes up in a way of their own.
 OPAQUE = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
