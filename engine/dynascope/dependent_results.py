@@ -59,6 +59,14 @@ def parts_by_histories(
     return levels if len(set(levels.values())) > 1 else {}
 
 
+def ends_of_parts(graph: fx.GraphModule, shown: Collection[fx.Node]) -> frozenset[fx.Node]:
+    """Of a graph that is cut at what only its run knows: the operations behind which a part ends besides, because results that the
+    program has, or gradients inside are taken of, are computed from others."""
+    nodes = list(graph.graph.nodes)
+    differentiated = {end for node in nodes if node.target is gradients for end in node.all_input_nodes}
+    return frozenset(nodes[border] for border in _borders(nodes, _had(nodes, {*shown, *differentiated})))
+
+
 def _had(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[Had]:
     """Of results, and of inputs that are written, those that autograd knows the way to."""
     places = {node: at for at, node in enumerate(nodes)}

@@ -19,7 +19,7 @@ from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
-from dynascope.dependent_results import parts_by_histories, without_a_way
+from dynascope.dependent_results import ends_of_parts, parts_by_histories, without_a_way
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.options import Level
@@ -129,7 +129,8 @@ def compile_graph(
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, without_memory),))
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
-        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph), shown)
+        parts = parts_of(graph, ends=ends_of_parts(graph, shown))
+        return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))

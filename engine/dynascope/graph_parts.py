@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,17 +58,17 @@ def has_late_numbers(graph: fx.GraphModule) -> bool:
     return any("late" in node.meta for node in graph.graph.nodes if node.op != "placeholder")
 
 
-def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None) -> list[Part]:
-    """In the order in which they run: by `levels` of all operations, or by what is late. Numbers that Python computes are computed in
-    each part that needs them, floats of which something is late before: kernels take them as they are."""
+def parts_of(graph: fx.GraphModule, levels: dict[fx.Node, int] | None = None, ends: Collection[fx.Node] = ()) -> list[Part]:
+    """In the order in which they run: by `levels` of all operations, or by what is late and by `ends`, with which parts end. Numbers that
+    Python computes are computed in each part that needs them, floats of which something is late before: kernels take them as they are."""
     nodes = list(graph.graph.nodes)
     for node in nodes:
         size = node.meta.get("size")
         if is_computed_number(node) and size.kind is float and is_late_number(size):
             node.meta["size"], node.meta["late"] = late_root(size), True
     if levels is None:
-        leave_gradients_to_autograd(nodes)
-        levels = levels_of(nodes)
+        leave_gradients_to_autograd(nodes, ends)
+        levels = levels_of(nodes, ends)
     levels = with_views_later(nodes, levels)
     parts = []
     for level in range(max(levels.values(), default=0) + 1):
@@ -120,9 +120,9 @@ def is_computed_number(node: fx.Node) -> bool:
     return "size" in node.meta and node.op != "placeholder" and not is_late(node)
 
 
-def levels_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, int]:
+def levels_of(nodes: Sequence[fx.Node], ends: Collection[fx.Node] = ()) -> dict[fx.Node, int]:
     """Of all operations but the computed numbers. Those of a level run after the operators of the level before: each as early as
-    it can, or, where something is written or drawn, one after the other."""
+    it can, or, where something is written or drawn, one after the other. What is computed from one of the `ends` is of a later level."""
     keeps_order = any(map(is_ordered, nodes))
     levels: dict[fx.Node, int] = {}
     available: dict[fx.Node, int] = {}
@@ -140,14 +140,15 @@ def levels_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, int]:
             level = max((available[other] for other in read), default=0)
         if keeps_order:
             latest = level = latest + (has_passed_late and not runs_apart(node))
-            has_passed_late = runs_apart(node)
+            has_passed_late = runs_apart(node) or node in ends
         levels[node] = max(level, 0)
-        available[node] = levels[node] + runs_apart(node)
+        available[node] = levels[node] + (runs_apart(node) or node in ends)
     return levels
 
 
 def with_views_later(nodes: Sequence[fx.Node], given: Mapping[fx.Node, int]) -> dict[fx.Node, int]:
-    """A view is taken where it is first read: what one part hands to another is known for all sizes only where it is dense."""
+    """A view is taken where it is first read: what one part hands to another is known for all sizes only where it is dense. One that
+    gradients are taken of stays: what is computed from it is in a later part, so that autograd finds a way to it."""
     levels = dict(given)
     written = {storage for node in nodes for storage in map(storage_of, node.meta.get("writes", ()))}
     for node in reversed(levels):
@@ -155,7 +156,7 @@ def with_views_later(nodes: Sequence[fx.Node], given: Mapping[fx.Node, int]) -> 
         is_view = base is not None and storage_of(node) is not None and storage_of(node) == storage_of(base)
         if is_view and not runs_apart(node) and not is_ordered(node) and storage_of(node) not in written:
             readers = [user for user in node.users if not is_computed_number(user)]
-            if readers and all(user in levels for user in readers):
+            if readers and all(user in levels and user.target is not gradients for user in readers):
                 levels[node] = max(levels[node], min(levels[user] for user in readers))
     return levels
 
@@ -164,11 +165,11 @@ def is_number_or_late(node: fx.Node) -> bool:
     return runs_apart(node) or is_computed_number(node)
 
 
-def leave_gradients_to_autograd(nodes: Sequence[fx.Node]) -> None:
+def leave_gradients_to_autograd(nodes: Sequence[fx.Node], ends: Collection[fx.Node]) -> None:
     """Where gradients lead through several parts autograd takes them, between two parts: each part is a node to it."""
     for node in nodes:
         if node.target is gradients and not runs_apart(node):
-            levels = levels_of(nodes)
+            levels = levels_of(nodes, ends)
             if any(runs_apart(each) or levels.get(each) != levels[node] for each in differentiated(node)):
                 run_apart(node)
 
