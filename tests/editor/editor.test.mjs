@@ -252,7 +252,7 @@ describe('the first example', () => {
 
   step(own, 'shows a line\'s kernels, and the lens opens all of the function\'s', async window => {
     await window.lens(editor, /show compiled kernels/i).click();
-    await window.generated().locator('.view-line', { hasText: 'var_mean_add_rsqrt_mul' }).first().waitFor();
+    await window.generated().locator('.view-line', { hasText: 'mul_erf_add_kernel' }).first().waitFor();
     await window.status('C++').waitFor();
     await window.goTo(lineOf(own, 'quickstart.py', 'if loss > 10.0'));
     await window.page.mouse.move(700, 700);
