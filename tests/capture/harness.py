@@ -10,6 +10,7 @@ import functools
 from types import FunctionType
 
 import dynascope
+from dynascope import recording
 from dynascope.capture import CaptureOptions, CodeRegion, Refused, assemble, capture
 from dynascope.capture.reasons import InternalFailure
 from dynascope.frame import hook
@@ -125,3 +126,14 @@ def graphs_of(function, **options):
         return graph.forward
 
     return dynascope.compile(function, backend=counting, **options), made
+
+
+@contextlib.contextmanager
+def recorded():
+    """What a report would be made of."""
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        yield recorder
+    finally:
+        recording.use(before)

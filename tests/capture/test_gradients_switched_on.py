@@ -1,24 +1,13 @@
 """Gradients that are switched on where they were off: the graph is called with them on, and begins by switching them off."""
 
-from contextlib import contextmanager
 
 import dynascope
 import pytest
 import torch
-from dynascope import recording
+from harness import recorded
 
 WEIGHT = torch.ones(2, requires_grad=True)
 X = torch.ones(2)
-
-
-@contextmanager
-def recorded():
-    recorder = recording.Recorder()
-    before = recording.use(recorder)
-    try:
-        yield recorder
-    finally:
-        recording.use(before)
 
 
 def plain(x):

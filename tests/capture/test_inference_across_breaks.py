@@ -1,25 +1,14 @@
 """A break inside `with torch.inference_mode():` is one: what comes before it and what comes behind are a graph each."""
 
-from contextlib import contextmanager
 
 import dynascope
 import pytest
 import torch
-from dynascope import recording
+from harness import recorded
 from torch import nn
 
 torch.manual_seed(0)
 LAYERS = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
-
-
-@contextmanager
-def recorded():
-    recorder = recording.Recorder()
-    before = recording.use(recorder)
-    try:
-        yield recorder
-    finally:
-        recording.use(before)
 
 
 def told():

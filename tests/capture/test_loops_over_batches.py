@@ -1,22 +1,11 @@
 """A loop over batches whose body breaks: each turn runs compiled, all turns share the same regions, however many batches there are."""
 
-from contextlib import contextmanager
 
 import dynascope
 import pytest
 import torch
-from dynascope import recording
+from harness import recorded
 from torch import nn
-
-
-@contextmanager
-def recorded():
-    recorder = recording.Recorder()
-    before = recording.use(recorder)
-    try:
-        yield recorder
-    finally:
-        recording.use(before)
 
 
 class Trained:
