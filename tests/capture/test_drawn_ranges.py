@@ -63,6 +63,26 @@ def test_as_python_decides(function, number, dtype):
                 assert torch.equal(compiled(x), expected)
 
 
+def filled(flag, x):
+    flag.fill_(True)
+
+
+def joined(flag, x):
+    flag |= x.sum() > 0
+
+
+@pytest.mark.parametrize("write", [filled, joined])
+def test_what_was_written_over_a_comparison_counts(write):
+    def function(x):
+        flag = torch.rand([]) < 0.0
+        write(flag, x)
+        return x * 2 if flag else x * 3
+
+    with expected_breaks("data-dependent-branch"):
+        compiled, _ = graphs_of(function)
+        assert torch.equal(compiled(torch.ones(2)), torch.ones(2) * 2)
+
+
 def test_what_was_written_over_a_draw_counts():
     def function(x):
         draw = torch.rand(1)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.calls.unwritten import is_unwritten
+
 DRAWS = (torch.rand, torch.rand_like)
 LEAST, MOST = 0, 1
 BELOW = {operator.lt: True, torch.lt: True, "lt": True, operator.ge: False, torch.ge: False, "ge": False}
@@ -25,7 +27,7 @@ TURNED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: opera
 
 def decided(node: fx.Node) -> bool | None:
     """What every element of a comparison of a draw with a number is; None where that depends on the draw."""
-    if node.op not in ("call_function", "call_method") or len(node.args) != 2 or node.kwargs:
+    if node.op not in ("call_function", "call_method") or len(node.args) != 2 or node.kwargs or not is_unwritten(node):
         return None
     function, (left, right) = node.target, node.args
     if not isinstance(left, fx.Node):
@@ -40,8 +42,7 @@ def decided(node: fx.Node) -> bool | None:
 
 
 def is_draw(node: Any) -> bool:
-    """Whether it holds what was drawn, and nobody has written there since."""
-    if not isinstance(node, fx.Node) or node.target not in DRAWS or "out" in node.kwargs or "written" in node.meta:
+    """Whether it holds what was drawn."""
+    if not isinstance(node, fx.Node) or node.target not in DRAWS or "out" in node.kwargs:
         return False
-    example = node.meta.get("example_value")
-    return isinstance(example, torch.Tensor) and not example.dtype.is_complex and example._version == node.meta.get("born", 0)
+    return is_unwritten(node) and not node.meta["example_value"].dtype.is_complex

@@ -18,6 +18,7 @@ from torch import fx
 
 from dynascope.capture.calls import drawn_ranges
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.values import ConstantValue, TensorValue, constant_of
 from dynascope.meta_kernels import autocast
 
@@ -52,8 +53,10 @@ def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
     if tensor.example.numel() != 1 or tensor.example.dtype.is_complex:
         return None
     elements = elements_of(machine, tensor)
-    found = drawn_ranges.decided(tensor.node) if elements is None and tensor.instance is None else None
-    return ConstantValue(elements.item()) if elements is not None else None if found is None else ConstantValue(found)
+    if elements is not None:
+        return ConstantValue(elements.item())
+    decided = drawn_ranges.decided(tensor.node) if tensor.instance is None else None
+    return None if decided is None else ConstantValue(decided)
 
 
 def elements_of(machine: Machine, tensor: TensorValue) -> torch.Tensor | None:
@@ -94,17 +97,11 @@ def is_known(node: fx.Node) -> bool:
         return UNKNOWN.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
     if not isinstance(example, torch.Tensor) or not UNKNOWN.isdisjoint(node.meta):
         return False
-    if example._version != node.meta.get("born", 0) or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
+    if not is_unwritten(node) or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
         return False
     if device.type != "cpu" and (example.dtype.is_floating_point or example.dtype.is_complex):
         return False
     return node.op in ("call_function", "call_method") and "out" not in node.kwargs and repeats(node.target)
-
-
-def note_birth(node: fx.Node, example: Any) -> None:
-    """Some kernels for meta tensors write to what they make before they give it (`torch.isclose`): that is no write of the program's."""
-    if isinstance(example, torch.Tensor) and not example.is_inference() and example._version:
-        node.meta["born"] = example._version
 
 
 def repeats(target: Any) -> bool:

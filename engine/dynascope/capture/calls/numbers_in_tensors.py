@@ -15,6 +15,7 @@ from torch import fx
 
 from dynascope.capture.calls.arguments import Arguments
 from dynascope.capture.calls.known_tensors import PYTHONS, known_number
+from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.values import ListValue, SliceValue, TensorValue, TupleValue, Value
 from dynascope.sizes import kind_of
 
@@ -45,13 +46,13 @@ def number_at(node: Any) -> Any | None:
     """The number that a node's tensor holds; None where it is not known."""
     if not isinstance(node, fx.Node):
         return node if type(node) is int else None
-    if "late" in node.meta or "written" in node.meta or "stands_in" in node.meta:
+    if "late" in node.meta or "stands_in" in node.meta:
         return None
     if "size" in node.meta:
         return node.meta["size"] if kind_of(node.meta["size"]) is int else None
     example = node.meta.get("example_value")
     is_number = isinstance(example, torch.Tensor) and example.dim() == 0 and example.dtype is torch.int64
-    if not is_number or example._version != node.meta.get("born", 0) or node.op not in ("call_function", "call_method"):
+    if not is_number or not is_unwritten(node) or node.op not in ("call_function", "call_method"):
         return None
     found = computed(node)
     return found if found is not None and -MOST <= found <= MOST else None

@@ -56,6 +56,7 @@ from dynascope.capture.calls.tensor_names import (
     UNDECLARED_WRITES,
     VALUE_METHODS,
 )
+from dynascope.capture.calls.unwritten import note_birth
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -302,7 +303,7 @@ class Operation:
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         node.meta["versions"] = (*versions, self.machine.uncounted)
         if not written:
-            known_tensors.note_birth(node, example)
+            note_birth(node, example)
         if written or self.has_effect():
             self.machine.graph.keep(node)
             node.meta["writes"] = tuple(tensor.node for tensor in written)
