@@ -44,7 +44,7 @@ def parts_by_histories(
     apart = inside if _first_cut(nodes, shown) is not None else []
     for node in apart:
         run_apart(node)
-    had = _had(nodes, {*shown, *(end for node in apart for end in node.all_input_nodes)})
+    had = _had(nodes, {*shown, *_differentiated(apart)})
     after = {at for at, node in enumerate(nodes) if node in apart}
     borders, befores = sorted({*_borders(nodes, had), *others, *after}), _Befores(nodes)
     differ = len({befores.of(example) for _, example, _ in had}) > 1
@@ -63,8 +63,13 @@ def ends_of_parts(graph: fx.GraphModule, shown: Collection[fx.Node]) -> frozense
     """Of a graph that is cut at what only its run knows: the operations behind which a part ends besides, because results that the
     program has, or gradients inside are taken of, are computed from others."""
     nodes = list(graph.graph.nodes)
-    differentiated = {end for node in nodes if node.target is gradients for end in node.all_input_nodes}
-    return frozenset(nodes[border] for border in _borders(nodes, _had(nodes, {*shown, *differentiated})))
+    inside = _differentiated(node for node in nodes if node.target is gradients)
+    return frozenset(nodes[border] for border in _borders(nodes, _had(nodes, {*shown, *inside})))
+
+
+def _differentiated(taken: Iterable[fx.Node]) -> Iterator[fx.Node]:
+    """What gradients that are taken inside begin and end with."""
+    return (end for node in taken for end in node.all_input_nodes)
 
 
 def _had(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> list[Had]:

@@ -138,11 +138,12 @@ def levels_of(nodes: Sequence[fx.Node], ends: Collection[fx.Node] = ()) -> dict[
             level = max((available[other] - is_number_or_late(other) for other in read), default=0)
         else:
             level = max((available[other] for other in read), default=0)
+        ends_level = runs_apart(node) or node in ends
         if keeps_order:
             latest = level = latest + (has_passed_late and not runs_apart(node))
-            has_passed_late = runs_apart(node) or node in ends
+            has_passed_late = ends_level
         levels[node] = max(level, 0)
-        available[node] = levels[node] + (runs_apart(node) or node in ends)
+        available[node] = levels[node] + ends_level
     return levels
 
 

@@ -90,4 +90,3 @@ def _inner(source: Source, outer: ast.If) -> ast.If | None:
     found = next((n for n in ast.walk(source.tree) if isinstance(n, ast.If) and n.lineno == outer.lineno), None)
     blocks = (found.orelse, found.body) if found is not None else ()
     return next((block[0] for block in blocks if len(block) == 1 and isinstance(block[0], ast.If)), None)
-
