@@ -18,7 +18,8 @@ Where gradients are taken inside after such a place, autograd takes them, throug
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from torch import fx
 
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import function_of, functions_of, storage_of
-from dynascope.graph_parts import is_computed_number, is_ordered, run_apart
+from dynascope.graph_parts import Part, is_computed_number, is_ordered, results_of, run_apart
 
 ACCUMULATES = "AccumulateGrad"
 """Autograd's function at the end of a history."""
@@ -34,11 +35,22 @@ Had = tuple[fx.Node, torch.Tensor, int]
 """What the program has when the graph has run, with its example and the place where it was last written."""
 
 
+@dataclass(frozen=True)
+class Origins:
+    """Where the histories of a graph begin that is a part of another one."""
+
+    inputs: frozenset[int] = frozenset()
+    """The identities of the examples that the whole graph is given."""
+    functions: Mapping[Any, Hashable] = field(default_factory=dict)
+    """For autograd's function of each tensor that comes from an earlier part: which node of autograd's it will come from."""
+
+
 def parts_by_histories(
-    graph: fx.GraphModule, shown: Collection[fx.Node], others: Collection[int] = ()
+    graph: fx.GraphModule, shown: Collection[fx.Node], others: Collection[int] = (), origins: Origins | None = None
 ) -> dict[fx.Node, int]:
     """The part that each operation belongs to; empty where one is enough. `shown` are what the program gets, `others` places in the
-    order of the nodes after which another part begins besides."""
+    order of the nodes after which another part begins besides. With `origins` what later parts get counts too: a pass that comes
+    through one of them enters what it comes from."""
     nodes = list(graph.graph.nodes)
     inside = [node for node in nodes if node.target is gradients]
     apart = inside if _first_cut(nodes, shown) is not None else []
@@ -46,9 +58,11 @@ def parts_by_histories(
         run_apart(node)
     had = _had(nodes, {*shown, *_differentiated(apart)})
     after = {at for at, node in enumerate(nodes) if node in apart}
-    borders, befores = sorted({*_borders(nodes, had), *others, *after}), _Befores(nodes)
-    differ = len({befores.of(example) for _, example, _ in had}) > 1
-    through = _Befores(nodes, _functions_read(had))
+    borders = sorted({*_borders(nodes, had), *others, *after})
+    origins = Origins(given_to(nodes)) if origins is None else origins
+    befores = _Befores(origins)
+    differ = len({befores.of(example) for _, example, _ in _had(nodes, {*shown, *results_of(graph)})}) > 1
+    through = _Befores(origins, _functions_read(had))
     if _differ_between_borders(borders, had, through):
         befores, differ = through, True
     if not differ or (inside and not apart):  # which follow histories that this would cut
@@ -56,6 +70,8 @@ def parts_by_histories(
     if not borders and befores is None:
         return {}
     levels = _levels(nodes, borders, befores)
+    for node, level in levels.items():
+        node.meta["level"] = level
     return levels if len(set(levels.values())) > 1 else {}
 
 
@@ -136,13 +152,29 @@ def _first_cut(nodes: Sequence[fx.Node], shown: Collection[fx.Node]) -> fx.Node 
     return next((nodes[border] for border in _borders(nodes, _had(nodes, shown)) if border < last), None)
 
 
+def given_to(nodes: Iterable[fx.Node]) -> frozenset[int]:
+    """The identities of the examples of a graph's inputs."""
+    return frozenset(id(node.meta.get("example_value")) for node in nodes if node.op == "placeholder")
+
+
+def with_results_of(part: Part, origins: Origins) -> Origins:
+    """For the parts that come after a part. What one level of its kernels gives is of one node; operators have one each."""
+    functions = dict(origins.functions)
+    for node in part.outputs:
+        for example in _given_by(node):
+            if (function := function_of(example)) is not None:
+                level = (id(part), part.copies[node].meta.get("level"))
+                functions[function] = level if part.compiled is not None else function
+    return Origins(origins.inputs, functions)
+
+
 class _Befores:
     """The histories from before that tensors lead to: of the graph the leaves that stand for them and are no inputs themselves, of a
-    part those of autograd's functions that are in `ends`."""
+    part its origins, and those of autograd's functions that are in `ends`."""
 
-    def __init__(self, nodes: Sequence[fx.Node], ends: frozenset[Any] = frozenset()) -> None:
-        self.ends = ends
-        self.inputs = {id(node.meta.get("example_value")) for node in nodes if node.op == "placeholder"}
+    def __init__(self, origins: Origins, ends: frozenset[Any] = frozenset()) -> None:
+        self.ends = {**origins.functions, **{function: function for function in ends}}
+        self.inputs = origins.inputs
         self.known: dict[Any, frozenset[Any]] = {}
 
     def of(self, example: torch.Tensor) -> frozenset[Any]:
@@ -159,7 +191,8 @@ class _Befores:
                 continue
             leaf = node.variable if type(node).__name__ == ACCUMULATES else None
             own = frozenset() if leaf is None or id(leaf) in self.inputs else frozenset({id(leaf)})
-            self.known[node] = own.union(self.ends.intersection(following), *(self.known[each] for each in following))
+            ends = [self.ends[each] for each in following if each in self.ends]
+            self.known[node] = own.union(ends, *(self.known[each] for each in following))
             pending.pop()
         return self.known[function]
 

@@ -19,7 +19,14 @@ from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
-from dynascope.dependent_results import ends_of_parts, parts_by_histories, without_a_way
+from dynascope.dependent_results import (
+    Origins,
+    ends_of_parts,
+    given_to,
+    parts_by_histories,
+    with_results_of,
+    without_a_way,
+)
 from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.options import Level
@@ -120,9 +127,11 @@ def compile_graph(
     region: str,
     clock: StageClock,
     shown: Collection[fx.Node] | None = None,
+    origins: Origins | None = None,
 ) -> CompiledGraph:
-    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. `shown` are the results that the program gets,
-    where not all are. Raises `NumberNeeded`, and `OperatorsUnsupported` where the graph may be broken."""
+    """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Of a part of another graph `shown` are the results
+    that the program gets, `origins` where its histories begin. Raises `NumberNeeded`, and `OperatorsUnsupported` where the graph may be
+    broken."""
     without_memory = next((node for node in graph.graph.nodes if _is_on_meta(node)), None)
     if without_memory is not None:
         reason = UnsupportedTensor(without_memory.name, "a tensor on meta, without memory")
@@ -134,7 +143,7 @@ def compile_graph(
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
-    if levels := parts_by_histories(graph, shown, borders_of_buckets(graph)):
+    if levels := parts_by_histories(graph, shown, borders_of_buckets(graph), origins):
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
     return compile_whole(graph, example_inputs, options, region, clock)
 
@@ -235,10 +244,11 @@ def _compile_parts(
     compiled: list[CompiledGraph] = []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
+    origins = Origins(given_to(nodes))
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:
-            made = _compile_kernels(part, is_known, examples, options, region, clock, shown)
+            made = _compile_kernels(part, is_known, examples, options, region, clock, shown, origins)
             notes += made.notes
             if made.has_kernels and not scope.late & scope.pinned() & set(part.roots):
                 part.compiled = made
@@ -247,6 +257,7 @@ def _compile_parts(
             describe_computed(part)
         else:
             describe(part, scope)
+        origins = with_results_of(part, origins)
         # What was written may have a history by now, as its stand-in has.
         examples |= {node: node.meta["example_value"] for node in written_in(part) if node in examples}
     return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
@@ -260,6 +271,7 @@ def _compile_kernels(
     region: str,
     clock: StageClock,
     shown: Collection[fx.Node] | None,
+    origins: Origins,
 ) -> CompiledGraph:
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
     if unknown and shown is None:
@@ -273,7 +285,7 @@ def _compile_kernels(
         if shown is None:
             return compile_whole(part.graph, given, options, region, clock)
         copies = {part.copies[node] for node in shown if node in part.copies}
-        return compile_graph(part.graph, given, options, region, clock, copies)
+        return compile_graph(part.graph, given, options, region, clock, copies, origins)
     except NumberNeeded as needed:
         of_inputs, order = [part.inputs[at] for at in needed.positions], list(examples)
         if of_inputs and all(node in examples for node in of_inputs):

@@ -398,7 +398,8 @@ def writes_last(parts: Sequence[Part]) -> bool:
     writing = next((at for at, part in enumerate(parts) if any(node.meta.get("writes") for node in part.nodes)), None)
     if writing is None:
         return True
-    has_kernels = parts[writing].compiled is not None and check_of(parts[writing]) is None
+    compiled = parts[writing].compiled
+    has_kernels = compiled is not None and not compiled.writes_inputs and check_of(parts[writing]) is None
     return has_kernels and not any(may_raise(node) for part in parts[writing + 1 :] for node in part.graph.graph.nodes)
 
 
