@@ -217,3 +217,83 @@ def test_a_copy_that_is_kept_of_what_repeats_is_there_once(sizes):
         return result, leaf.grad
 
     torch.testing.assert_close(run(dynascope.compile(program)), run(program))
+
+
+def both_read(x, w):
+    a, b = x.exp(), w.exp()
+    loss = (a * b).sum()
+    a.add_(1)
+    return loss
+
+
+def one_of_two_read(x, w):
+    a, b = x.exp(), w.sin()
+    loss = a.sum() + (b * b).sum()
+    b.mul_(2)
+    return loss
+
+
+def one_read_and_both_beside(x, w):
+    scale = torch.full_like(x.detach(), 3)
+    loss = (x * scale).sum() + w.sin().sum()
+    scale.add_(1)
+    return loss
+
+
+def one_after_the_other(x, w):
+    a, b = x.sigmoid(), w.sigmoid()
+    loss = a.sum() * b.sum()
+    b.zero_()
+    a.zero_()
+    return loss
+
+
+def of_both(x, w):
+    product = x * w
+    result = product.exp()
+    product.mul_(2)
+    loss = result.sum() + (product * product).sum()
+    product.add_(1)
+    return loss
+
+
+def hidden_read(x, w):
+    hidden = x.tanh()
+    loss = (hidden * w).sum()
+    hidden.mul_(2)
+    return loss
+
+
+def taken_inside(program, chosen):
+    def call(x, w):
+        return torch.autograd.grad(program(x, w), [(x, w)[i] for i in chosen], allow_unused=True)
+
+    return call
+
+
+def outside(function, chosen):
+    def call(x, w):
+        return torch.autograd.grad(function(x, w), [(x, w)[i] for i in chosen], allow_unused=True)
+
+    return call
+
+
+def of_chosen(call, *, are_leaves):
+    x, w = X.clone().requires_grad_(), (X * 2).requires_grad_()
+    try:
+        return [each if each is None else each.tolist() for each in (call(x, w) if are_leaves else call(x * 1, w * 1))]
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("are_leaves", [True, False])
+@pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    "program", [both_read, one_of_two_read, one_read_and_both_beside, one_after_the_other, of_both, hidden_read]
+)
+def test_gradients_of_chosen_tensors(program, chosen, are_leaves):
+    """What leads to none of them is not read, and may have been overwritten."""
+    eagers = of_chosen(taken_inside(program, chosen), are_leaves=are_leaves)
+    assert of_chosen(outside(dynascope.compile(program), chosen), are_leaves=are_leaves) == eagers
+    with dynascope.expected("missing-meta-kernel", "backward-call", required=False):
+        assert of_chosen(dynascope.compile(taken_inside(program, chosen)), are_leaves=are_leaves) == eagers

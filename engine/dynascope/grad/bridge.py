@@ -34,13 +34,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
-from dynascope.grad.versions import check_of
+from dynascope.grad.versions import check_of, without_way
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.expression import Root, of_root, substitute, text
 
@@ -124,23 +123,12 @@ def _unpacked_inputs(pair: GradPair) -> list[str]:
     return [f"        inputs = ({''.join(inputs)})"]
 
 
-def without_way(pair: GradPair) -> frozenset[int]:
-    """Inputs with a history that no result has: autograd is given them in a tuple, which it does not look into. What they come from
-    would be entered in each backward pass otherwise, without a gradient: functions raise there, or free what they keep."""
-    facts = pair.program.inputs if pair.program is not None else ()
-    return frozenset(
-        i
-        for i, given in enumerate(facts)
-        if isinstance(given, InputFacts) and given.requires_grad and i not in pair.reached
-    )
-
-
 def _tuple_source(name: str, items: list[str]) -> list[str]:
     return [f"        {name} = ({''.join(item + ', ' for item in items)})"] if items else []
 
 
 def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool) -> list[str]:
-    if pair.overwritten is not None:  # which pass it is that raises, is found out there
+    if pair.overwritten:  # which pass it is that raises, is found out there
         return ["        return otherwise(ctx, tangents)"]
     usual = ["        if is_grad_enabled() or not fits(tangents):", "            return otherwise(ctx, tangents)"]
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}

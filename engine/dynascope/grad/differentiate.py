@@ -23,9 +23,9 @@ from dynascope.grad.interpret import refusal_within
 from dynascope.grad.leaves_inside import leads_to_leaf_inside
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input, sharing_storages
-from dynascope.grad.pair import Computed, GradPair, InputItself, PartialBackward
+from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
-from dynascope.grad.passes import inputs_reached, possible_after
+from dynascope.grad.passes import inputs_reached, leaves_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import (
@@ -72,7 +72,7 @@ class Joint:
             return pair
         reached = inputs_reached([output for output, _ in results.differentiable], recorded.leaves)
         possible = _possible_after(recorded, (True,) * len(self.tangents))
-        return replace(pair, possible_after=possible, reached=reached, overwritten=recorded.recorder.overwritten)
+        return replace(pair, possible_after=possible, reached=reached, overwritten=_overwritten(recorded))
 
     def _at_level(self, steps: list[Step]) -> list[Step]:
         return steps_in_prims(steps) if self.program.options.level == "prims" else steps
@@ -135,11 +135,20 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
     reads, possible = _reads(recorded), _possible_after(recorded, given)
     partial = emit_backward(tape, parts, tangents, gradients, names)
-    return replace(partial, reads=reads, possible_after=possible, overwritten=recorded.recorder.overwritten)
+    return replace(partial, reads=reads, possible_after=possible, overwritten=_overwritten(recorded))
 
 
 def _possible_after(recorded: Recorded, given: tuple[Given, ...]) -> frozenset[int]:
     return possible_after([output for output, _ in recorded.results.differentiable], given)
+
+
+def _overwritten(recorded: Recorded) -> tuple[Overwritten, ...]:
+    """Each with the inputs that its reader leads to."""
+    known: dict[Any, frozenset[int]] = {}
+    for _, reader in recorded.recorder.overwritten:
+        known.setdefault(reader, leaves_reached([reader], recorded.leaves))
+    found = (replace(each, leads_to=known[reader]) for each, reader in recorded.recorder.overwritten)
+    return tuple(dict.fromkeys(found))
 
 
 def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:

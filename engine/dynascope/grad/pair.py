@@ -152,6 +152,8 @@ class Overwritten:
     kept: int
     now: int
     input: int | None
+    leads_to: frozenset[int] = frozenset()
+    """The inputs that the function which reads it leads to: a pass that enters none of them does not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,8 @@ class GradPair:
     """The inputs that a backward pass through all results leads to, be it without a gradient."""
     possible_after: frozenset[int] = frozenset()
     """The tangents, by number, that eager takes once more after a backward pass through all: nothing was kept for them."""
-    overwritten: Overwritten | None = None
-    """What a backward pass through all results finds changed, in eager: `backward` reads it as it was."""
+    overwritten: tuple[Overwritten, ...] = ()
+    """What a backward pass through all results finds changed, in eager, in the order in which it reads: `backward` reads it as it was."""
 
     @property
     def saved_bytes(self) -> int:
@@ -214,4 +216,4 @@ class PartialBackward:
     """The inputs and results that eager reads in such a pass, of those that it keeps. None: all of them."""
     possible_after: frozenset[int] = frozenset()
     """The tangents that eager takes after such a pass has freed what it read."""
-    overwritten: Overwritten | None = None
+    overwritten: tuple[Overwritten, ...] = ()

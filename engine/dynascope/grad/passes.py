@@ -48,8 +48,14 @@ def possible_after(outputs: list[torch.Tensor], given: Iterable[Any]) -> frozens
 
 def inputs_reached(outputs: list[torch.Tensor], leaves: list[Any]) -> frozenset[int]:
     """The numbers of the leaves that the outputs' histories lead to."""
-    ends = (getattr(node, "variable", None) for node in _reached([output.grad_fn for output in outputs]))
-    found = {id(leaf) for leaf in (*ends, *outputs) if leaf is not None}
+    themselves = {id(output) for output in outputs}
+    found = leaves_reached([output.grad_fn for output in outputs], leaves)
+    return found | {i for i, leaf in enumerate(leaves) if id(leaf) in themselves}
+
+
+def leaves_reached(nodes: list[Any], leaves: list[Any]) -> frozenset[int]:
+    """The numbers of the leaves that autograd's functions lead to."""
+    found = {id(leaf) for node in _reached(nodes) if (leaf := getattr(node, "variable", None)) is not None}
     return frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in found)
 
 

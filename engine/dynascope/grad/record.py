@@ -92,8 +92,8 @@ class Recorder(TorchDispatchMode):
         """By storage, how often those had been written when autograd first kept something of it."""
         self.held: list[torch.Tensor] = []
         """What contexts of custom functions keep as attributes: their backward passes read it as it is then."""
-        self.overwritten: Overwritten | None = None
-        """What the backward pass read first of what was written to since autograd kept it."""
+        self.overwritten: list[tuple[Overwritten, Any]] = []
+        """What the backward pass read of what was written to since autograd kept it, with autograd's function that read it."""
         self.read: set[int] = set()
         """The storages that autograd keeps something of, and how often each had been written to then."""
         self.lower_precision_copies: autocast.Copies = {}
@@ -170,8 +170,7 @@ class Recorder(TorchDispatchMode):
             return tensor
         if self.tape.phase == "forward":
             raise DifferentiationRefused(OperatorFailed("backward", "what it reads was written to since"))
-        if self.overwritten is None:
-            self.overwritten = self._overwritten(tensor, version, contents)
+        self.overwritten.append((self._overwritten(tensor, version, contents), torch._C._current_autograd_node()))
         return self.wrap(self.memory.read_then(contents))
 
     def _overwritten(self, tensor: torch.Tensor, version: int, contents: Contents) -> Overwritten:

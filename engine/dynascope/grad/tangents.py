@@ -26,7 +26,7 @@ from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
-from dynascope.grad.versions import goes_everywhere, overwritten_error, saved_values, saved_values_of
+from dynascope.grad.versions import first_read, overwritten_error, saved_values, saved_values_of
 from dynascope.sizes import hint_of
 
 Call = Callable[..., Any]
@@ -139,8 +139,8 @@ class Otherwise:
                 with torch.enable_grad():
                     gradients = self._by_running_again(ctx, given)
                 return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
-        if partial.overwritten is not None and goes_everywhere(ctx):
-            raise overwritten_error(partial.overwritten, values, self.pair, ctx)
+        if (overwritten := first_read(partial.overwritten, self.pair, ctx)) is not None:
+            raise overwritten_error(overwritten, values, self.pair, ctx)
         saved = self._saved(ctx, pattern, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)

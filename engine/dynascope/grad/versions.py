@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward, Watched
 from dynascope.grad.tape import numbers_at
 
@@ -85,14 +86,40 @@ def overwritten_error(overwritten: Overwritten, numbers: Mapping[str, Any], pair
     return RuntimeError(_changed(kind, place, came + overwritten.now, came + overwritten.kept))
 
 
-def goes_everywhere(ctx: Any) -> bool:
-    """Whether the pass that runs enters all that the region's inputs come from: one that does not may not read what was overwritten.
-    Where gradients of chosen leaves are asked for, autograd does not say which."""
-    nodes = [node for node, _ in ctx.next_functions if node is not None]
+def first_read(overwritten: tuple[Overwritten, ...], pair: GradPair, ctx: Any) -> Overwritten | None:
+    """The first that the pass that runs reads in eager: a function is entered where it leads to what gradients are asked for."""
+    if not overwritten:
+        return None
+    entered = _inputs_entered(pair, ctx)
+    return next((each for each in overwritten if each.leads_to & entered), None)
+
+
+def _inputs_entered(pair: GradPair, ctx: Any) -> frozenset[int]:
+    """The inputs whose own histories the pass enters, or whose gradients it is asked for."""
+    facts = pair.program.inputs if pair.program is not None else ()
+    hidden = without_way(pair)
+    given = (i for i, each in enumerate(facts) if isinstance(each, InputFacts) and i not in hidden)
+    functions = zip(given, ctx.next_functions, strict=True)
+    return frozenset(i for i, (node, _) in functions if node is not None and _is_entered(node))
+
+
+def _is_entered(node: Any) -> bool:
+    """Of a leaf that is asked for itself autograd raises an error instead, and where no pass runs, but the region's node is called."""
     try:
-        return len(nodes) == 1 or all(map(torch._C._will_engine_execute_node, nodes))
+        return torch._C._will_engine_execute_node(node)
     except RuntimeError:
-        return False
+        return True
+
+
+def without_way(pair: GradPair) -> frozenset[int]:
+    """Inputs with a history that no result has: autograd is given them in a tuple, which it does not look into. What they come from
+    would be entered in each backward pass otherwise, without a gradient: functions raise there, or free what they keep."""
+    facts = pair.program.inputs if pair.program is not None else ()
+    return frozenset(
+        i
+        for i, given in enumerate(facts)
+        if isinstance(given, InputFacts) and given.requires_grad and i not in pair.reached
+    )
 
 
 def _message(tensor: torch.Tensor, version: int, place: str) -> str:
