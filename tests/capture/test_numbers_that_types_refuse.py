@@ -41,3 +41,42 @@ def test_numbers_are_refused_as_in_eager(name, dtype):
     x = torch.tensor([1, 3]).to(dtype)
     for number in NUMBERS:
         assert outcome(compiled, x, number) == outcome(program, x, number), number
+
+
+VARYING = PROGRAMS | {
+    "celu": lambda x, number: F.celu(x, number),
+    "hardtanh": lambda x, number: F.hardtanh(x, -0.5, number),
+    "softplus": lambda x, number: F.softplus(x, number),
+    "std": lambda x, number: x.std(correction=number),
+    "var_mean": lambda x, number: torch.var_mean(x, correction=number)[0],
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", VARYING)
+def test_numbers_that_vary_are_refused_as_in_eager(name):
+    """After calls that made a kernel for all numbers."""
+    program = VARYING[name]
+    compiled = dynascope.compile(program)
+    x = torch.tensor([1.0, 3.0])
+    for number in (0.5, 0.25, 1e300, -1e39, float("nan"), 0.125):
+        assert outcome(compiled, x, number) == outcome(program, x, number), number
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, number: x % number,
+        lambda x, number: x // number,
+        lambda x, number: torch.fmod(x, number),
+        lambda x, number: torch.div(x, number, rounding_mode="trunc"),
+    ],
+)
+def test_divisors_that_are_zero_as_elements(program, dtype):
+    """The processor ends a process that divides by them."""
+    compiled = dynascope.compile(program)
+    x = torch.tensor([1, 30]).to(dtype)
+    for number in (2, 3, 7, 127, 256, 300, 2**32, 2**40 + 1, 5):
+        assert outcome(compiled, x, number) == outcome(program, x, number), number

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.capture.reasons import TorchCallFails
 from dynascope.capture.signals import Break
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 FAR = {int: 2**62, float: 1e300}
+MOST_PLACES = 2**40
 SMALL = 8
 ELEMENTS = ("number", "float", "number]", "float]")
 HOLD_ALL = {int: (torch.int64, torch.bool), float: (torch.float64, torch.bool)}
@@ -86,8 +88,35 @@ class _OnlyElements(TorchFunctionMode):
         for place, item in given:
             if _contains(item, self.number) and not _is_element(func, place):
                 raise NotImplementedError
-        with self if hasattr(func, "__code__") else contextlib.nullcontext():
+        with _OnlyElementsBelow(self.number) if hasattr(func, "__code__") else contextlib.nullcontext():
             return func(*args, **(kwargs or {}))
+
+
+class _OnlyElementsBelow(TorchDispatchMode):
+    """The same of the operators that a function of torch's in Python comes down to: it hands itself to a mode above them again."""
+
+    def __init__(self, number: Any) -> None:
+        super().__init__()
+        self.number = number
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        taken = [*zip(func._schema.arguments, args, strict=False)]
+        taken += [(each, named[each.name]) for each in func._schema.arguments if each.name in named]
+        if any(_is_far(item) and not _is_of_elements(argument) for argument, item in taken):
+            raise NotImplementedError
+        return func(*args, **named)
+
+
+def _is_far(item: Any) -> bool:
+    """Whether it counts or places more than there is: it may have been made of the number."""
+    if type(item) in (list, tuple):
+        return any(map(_is_far, item))
+    return type(item) in (int, float) and abs(item) > MOST_PLACES
 
 
 def _contains(item: Any, number: Any) -> bool:
@@ -107,8 +136,12 @@ def _places_of_elements(name: str) -> frozenset[int | str]:
     packet = getattr(torch.ops.aten, name, None)
     schemas = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet is not None else []
     arguments = [(at, each) for schema in schemas for at, each in enumerate(schema.arguments)]
-    taken = [(at, each.name) for at, each in arguments if str(each.type).removeprefix("Optional[") in ELEMENTS]
+    taken = [(at, each.name) for at, each in arguments if _is_of_elements(each)]
     return frozenset(place for pair in taken for place in pair)
+
+
+def _is_of_elements(argument: Any) -> bool:
+    return str(argument.type).removeprefix("Optional[") in ELEMENTS
 
 
 def _small(example: Any) -> Any:

@@ -276,9 +276,14 @@ def c_remainder(call: Lowering) -> Lowered | NotLowered:
     return _division(call, "fmod", result_dtype(call))
 
 
+def _greatest(dtype: torch.dtype) -> int:
+    """A larger number may be zero as an element."""
+    return 1 if dtype == torch.bool else torch.iinfo(dtype).max
+
+
 def _division(call: Lowering, operation: str, dtype: torch.dtype) -> Lowered | NotLowered:
     divisor = call.arguments[1]
-    if not dtype.is_floating_point and not (isinstance(divisor, (int, Size)) and divisor > 0):
+    if not dtype.is_floating_point and not (isinstance(divisor, (int, Size)) and 0 < divisor <= _greatest(dtype)):
         return NotLowered("integer division by what may be zero raises an error in eager")
     if dtype in (torch.float16, torch.bfloat16) and operation != "divide":
         return NotLowered("half-precision floor division rounds at each step in eager")

@@ -19,6 +19,7 @@ from dynascope.loops.nodes import ScanKind, TensorView
 from dynascope.sizes import is_constant, nominal, product
 
 aten = torch.ops.aten
+FLOAT_MAX = torch.finfo(torch.float32).max
 FEWEST_SCANS, LONGEST_FEW = 128, 4096
 """One program goes through a row. Of fewer rows than a GPU has multiprocessors, longer ones take the library less time."""
 
@@ -178,8 +179,8 @@ def variance(call: Lowering) -> Lowered | NotLowered:
     nest = reduction_nest(call, source, call.operand(1, "dim"))
     correction = call.keywords.get("correction")
     divisor = _count(nest) - (1 if correction is None else correction)
-    if divisor <= 0:
-        return NotLowered("a variance with no degrees of freedom")
+    if not 0 < divisor <= FLOAT_MAX:  # nor where the correction is no number
+        return NotLowered("a variance with no degrees of freedom, or more than floats count")
     x = element(call, nest, source).cast(compute_dtype(source.dtype))
     average, spread = mean_and_variance(nest, x, _count(nest), divisor)
     name = call.operator.overloadpacket.__name__
