@@ -50,6 +50,7 @@ from dynascope.graph_parts import (
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.graph_modules import written
+from dynascope.part_states import converted_to_several_types
 from dynascope.reasons import BackendInParts
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation, Reason
@@ -138,12 +139,16 @@ def compile_graph(
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, without_memory),))
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
+        if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
+            return _operators(graph, node)
         parts = parts_of(graph, ends=ends_of_parts(graph, shown))
         return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph), origins):
+        if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
+            return _operators(graph, node)
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
     return compile_whole(graph, example_inputs, options, region, clock)
 
@@ -300,6 +305,11 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
         if isinstance(options.backend, GraphCompilers):
             return _compiled_alone(options.backend.backward, graph).call
         return compile_aten(graph, None, options, empties_its_list=True).call
+
+
+def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:
+    reason = OutputNotReproducible(node.name, "autocast converts it to several types, and keeps the first copy, which parts do not share")
+    return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
 
 
 def _is_on_meta(node: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.meta_kernels import attention_flags
+from dynascope.meta_kernels import attention_flags, autocast
 
 READ: dict[Any, Callable[..., Any]] = {
     torch._C._set_grad_enabled: torch.is_grad_enabled,
@@ -50,6 +50,22 @@ def states_of(nodes: Sequence[fx.Node]) -> dict[fx.Node, State]:
         if wanted != at_start(place):
             now[place] = wanted
     return states
+
+
+def converted_to_several_types(nodes: Sequence[fx.Node]) -> fx.Node | None:
+    """A parameter that is read where autocast is on with several types: its copy keeps the first one until the outermost `with` ends, and
+    parts make their own."""
+    states = states_of(nodes)
+    for node in nodes:
+        example = node.meta.get("example_value") if node.op == "placeholder" else None
+        if not isinstance(example, torch.Tensor) or not example.requires_grad or not example.is_leaf:
+            continue
+        for device in autocast.DEVICES:
+            enabled, dtype = (torch.set_autocast_enabled, device), (torch.set_autocast_dtype, device)
+            read = [states[user] for user in node.users if states[user].get(enabled, at_start(enabled))]
+            if len({state.get(dtype, at_start(dtype)) for state in read}) > 1:
+                return node
+    return None
 
 
 def at_start(place: tuple[Any, ...]) -> Any:

@@ -103,3 +103,36 @@ def test_a_parameter_that_changes_between_calls_is_converted_anew():
         assert described(compiled(x)) == described(program(x))
         with torch.no_grad():
             layer.weight += 1
+
+
+def of_several_types(a, b):
+    """Autocast keeps the first copy of a parameter until the outermost `with` ends."""
+    with torch.autocast("cpu", dtype=BF16):
+        first = a @ b
+        with torch.autocast("cpu", dtype=torch.float16):
+            second = a @ b
+        third = first + 1
+    return first, second, third
+
+
+def of_several_types_and_a_number(a, b):
+    count = a.detach().sum().item()
+    with torch.autocast("cpu", dtype=BF16):
+        first = a @ b
+        with torch.autocast("cpu", dtype=torch.float16):
+            second = a @ b
+    return first * count, second
+
+
+@pytest.mark.expects("output-alias")
+@pytest.mark.parametrize("program", [of_several_types, of_several_types_and_a_number])
+def test_copies_of_parameters_are_of_the_first_type(program):
+    def run(function):
+        a, b = (torch.linspace(-1, 2, 16).view(4, 4).requires_grad_() for _ in range(2))
+        results = function(a, b)
+        sum(each.float().sum() for each in results).backward()
+        return [*results, a.grad, b.grad]
+
+    ours, eagers = run(dynascope.compile(program)), run(program)
+    assert [each.dtype for each in ours] == [each.dtype for each in eagers]
+    torch.testing.assert_close(ours, eagers)

@@ -90,3 +90,16 @@ def test_as_in_python(kind):
             if ours != theirs:
                 different[name] = theirs, ours
     assert different == {}
+
+
+@pytest.mark.parametrize("start", ["", b"", 3])
+@pytest.mark.parametrize("items", [[], [1], ["a"]])
+def test_a_sum_of_strings_is_refused_before_it_is_begun(items, start):
+    def program(x):
+        try:
+            return str(sum(items, start)), x + 1
+        except TypeError as error:
+            return str(error), x + 1
+
+    x = torch.ones(1)
+    assert dynascope.compile(program)(x)[0] == program(x)[0]

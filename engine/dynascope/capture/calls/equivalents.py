@@ -70,6 +70,10 @@ def all_(iterable, /):
 def sum_(iterable, /, start=0):
     # Classes by their names, which builtins are: a tuple of the module's would be guarded, item by item.
     items = iter(iterable)
+    if isinstance(start, str):
+        raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")
+    if isinstance(start, bytes):
+        raise TypeError("sum() can't sum bytes [use b''.join(seq) instead]")
     numbers = []
     total = start
     if type(start) in (int, float, bool):
