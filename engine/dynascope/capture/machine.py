@@ -150,6 +150,8 @@ class Machine:
         self.uncounted = 0
         """How many writes there were that torch counts no version for."""
         self.generators: list[GeneratorValue] = []
+        self.locks: dict[InstanceValue, int] = {}
+        """The locks that the program took or gave back, with how much more often each is taken than at the start."""
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
         self.said: list[tuple[Any, tuple]] = []

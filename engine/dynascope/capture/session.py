@@ -47,6 +47,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     iterators,
     known_functions,
     late_numbers,
+    locks,
     loggers,
     nested_masks,
     numbers_and_text,
