@@ -56,6 +56,7 @@ from dynascope.capture.values import (
     SymbolicNumber,
     TensorValue,
     Value,
+    WeakReferenceValue,
 )
 from dynascope.guards.global_state import function_state
 from dynascope.guards.source import (
@@ -150,6 +151,8 @@ class Machine:
         self.uncounted = 0
         """How many writes there were that torch counts no version for."""
         self.generators: list[GeneratorValue] = []
+        self.weak_references: dict[Value, WeakReferenceValue] = {}
+        """Those that the program made, by what they are of."""
         self.locks: dict[InstanceValue, int] = {}
         """The locks that the program took or gave back, with how much more often each is taken than at the start."""
         self.warnings: list[tuple[WarningMessage, UserStack]] = []

@@ -64,6 +64,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     transforms,
     tuple_operators,
     views_in_place,
+    weak_references,
 )
 from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
