@@ -353,7 +353,9 @@ class Machine:
     def enter(self, function: FunctionValue, slots: dict[str, Value]) -> Frame:
         if len(self.frames) >= self.options.depth_limit:
             raise Break(LimitReached(f"{len(self.frames)} calls inside each other", function.name))
-        return Frame(function, slots)
+        frame = Frame(function, slots)
+        frame.began = len(self.graph.graph.nodes), self.count
+        return frame
 
     # Globals
 
