@@ -7,6 +7,7 @@ import dynascope
 import pytest
 import torch
 from dynascope import compile
+from dynascope.capture.lock_uses import take
 from harness import graphs_of
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -209,3 +210,14 @@ def test_whether_it_is_got_is_for_the_run():
         assert torch.equal(compiled(X, lock), X + 1)
         lock.acquire()
         assert torch.equal(compiled(X, lock), X)
+
+
+def test_an_interrupted_wait_keeps_none():
+    class Interrupted:
+        def acquire(self):
+            raise KeyboardInterrupt
+
+    lock = threading.Lock()
+    with pytest.raises(KeyboardInterrupt):
+        take([lock, Interrupted()], [1, 1])
+    assert not lock.locked()

@@ -38,14 +38,16 @@ def use_of(lock: InstanceValue, times: int) -> LockUse:
 def take(locks: Sequence[Any], times: Sequence[int]) -> None:
     """Waits for each in turn."""
     held: list[Any] = []
+    has_all = False
     try:
         for lock, count in zip(locks, times, strict=True):
             for _ in range(count):
                 lock.acquire()
                 held.append(lock)
-    except BaseException:
-        give_back(held, [1] * len(held))
-        raise
+        has_all = True
+    finally:
+        if not has_all:  # the wait was interrupted
+            give_back(held, [1] * len(held))
 
 
 def give_back(locks: Sequence[Any], times: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import _thread
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.registry import meaning
@@ -42,7 +42,12 @@ def make_reentrant_lock(machine: Machine, arguments: Arguments, keywords: Keywor
     return machine.outside.realize(lock, MadeSource(lock, RLOCK, ()))
 
 
-@meaning(*(getattr(cls, name) for cls in (LOCK, RLOCK) for name in ("acquire", "__enter__")), LOCK.acquire_lock)
+def methods(*names: str) -> list[Any]:
+    """Those of both classes that this CPython has."""
+    return [getattr(cls, name) for cls in (LOCK, RLOCK) for name in names if hasattr(cls, name)]
+
+
+@meaning(*methods("acquire", "__enter__", "acquire_lock"))
 def acquire(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     lock = lock_in(machine, arguments[0])
     blocking = argument(arguments, keywords, 1, "blocking", TRUE)
@@ -68,7 +73,7 @@ def are_free(use: tuple[InstanceValue, int]) -> bool:
     return times <= 0 and not isinstance(lock.source, MadeSource)
 
 
-@meaning(*(getattr(cls, name) for cls in (LOCK, RLOCK) for name in ("release", "__exit__")), LOCK.release_lock)
+@meaning(*methods("release", "__exit__", "release_lock"))
 def release(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     lock = lock_in(machine, arguments[0])
     times = machine.locks.get(lock, 0)
@@ -83,7 +88,7 @@ def is_held(lock: threading.Lock | threading.RLock) -> bool:
     return lock.locked() if isinstance(lock, LOCK) else lock._is_owned()
 
 
-@meaning(LOCK.locked, LOCK.locked_lock, RLOCK._is_owned, *([RLOCK.locked] if hasattr(RLOCK, "locked") else []))
+@meaning(*methods("locked", "locked_lock", "_is_owned"))
 def is_taken(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     lock = lock_in(machine, arguments[0])
     if machine.locks.get(lock, 0) > 0:
