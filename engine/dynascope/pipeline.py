@@ -68,7 +68,7 @@ from dynascope.frame import hook
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
-from dynascope.guards.check import compile_guards
+from dynascope.guards.check import asked_again, compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.global_state import modes_asleep
 from dynascope.guards.guard import Guard
@@ -333,6 +333,8 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         if state.options.fullgraph:
             raise GraphBreakError(outcome.explain())
         return None
+    with clock("guard"):
+        program = compile_guards(outcome.guards, state.region.code)
     with clock("assemble"):
         run, can_repeat = None, False
         keeps_tensors = graph is not None and graph.keeps_tensors
@@ -353,10 +355,9 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
             ),
             can_repeat,
             _asking(state) if keeps_tensors else None,
+            asked_again(program),
         )
-    with clock("guard"):
-        program = compile_guards(outcome.guards, state.region.code)
-    leaves = can_repeat or keeps_tensors or not isinstance(outcome.exit, Return)
+    leaves = can_repeat or keeps_tensors or bool(outcome.effects.locks) or not isinstance(outcome.exit, Return)
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
     if state.options.on_guards is not None:

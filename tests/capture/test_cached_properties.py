@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import threading
 
 import dynascope
-import pytest
 import torch
 from torch import nn
 
@@ -84,15 +82,3 @@ def test_one_that_cannot_keep_it():
 
     x = torch.randn(3)
     assert dynascope.compile(program, backend="eager", fullgraph=True)(x)[1] == program(x)[1]
-
-
-@pytest.mark.expects("foreign-call")
-def test_a_lock_of_the_programs_own_breaks():
-    lock = threading.Lock()
-
-    def program(x):
-        with lock:
-            return x * 2
-
-    x = torch.randn(3)
-    assert torch.equal(dynascope.compile(program, backend="eager")(x), x * 2) and not lock.locked()

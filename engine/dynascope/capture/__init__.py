@@ -34,15 +34,16 @@ def assemble(
     make_table: MakeTable,
     repeatable: bool = True,
     stands_aside: Callable[[], bool] | None = None,
+    holds: Callable[..., bool] | None = None,
 ) -> CodeType:
     """The code that stands for the region: inputs, graph, effects, exit. It may return what `frame.hook` calls a tail call.
 
     `graph_callable` takes the graph's inputs and gives a sequence of its outputs. `make_table(code, region)` gives the
     entry table of a region that goes on after a break; its `bind(function)` is called here or in the new code. `repeatable`
     says that a graph that raises has changed nothing: the region then runs as it was written. So it does where `stands_aside` says so,
-    which is asked in calls with hooks on saved tensors.
+    which is asked in calls with hooks on saved tensors. `holds(parameters, function)` asks the guards once more, when locks are taken.
     """
-    return plan.write(captured.plan, captured.graph, graph_callable, make_table, repeatable, stands_aside)
+    return plan.write(captured.plan, captured.graph, graph_callable, make_table, repeatable, stands_aside, holds)
 
 
 __all__ = [

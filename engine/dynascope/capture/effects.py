@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.lock_uses import LockUse, uses_of
 from dynascope.capture.protocols.contents import is_deque
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
@@ -61,9 +62,11 @@ class Effects:
     """How many of those on at the start are off."""
     entered: InferenceModeValue | None = None
     """Inference mode that is on at the end, and was not at the start: made when all else is there."""
+    locks: tuple[LockUse, ...] = ()
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
+        yield from (use.lock for use in self.locks)
         for value in self.objects:
             yield value
             yield from WRITTEN[type(value)](value)
@@ -76,7 +79,7 @@ class Effects:
             yield self.entered
 
     def __bool__(self) -> bool:
-        changes = self.objects or self.globals or self.state or self.said or self.modes or self.ended
+        changes = self.objects or self.globals or self.state or self.said or self.modes or self.ended or self.locks
         return bool(changes) or self.entered is not None
 
     def describe(self) -> tuple[str, ...]:
@@ -98,6 +101,7 @@ def effects_of(machine: Machine, state: tuple[Call, ...], modes: tuple[Value, ..
         modes,
         ended,
         entered_at_end(machine),
+        uses_of(machine.locks),
     )
 
 

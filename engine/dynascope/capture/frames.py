@@ -57,6 +57,7 @@ class Frame:
     """One activation. `slots` maps local, cell and free variable names to values (cells hold a CellValue)."""
 
     __slots__ = (
+        "began",
         "checkpoint",
         "delivery",
         "function",
@@ -83,6 +84,8 @@ class Frame:
         # What the caller does with the result: "push" it, or "drop" it.
         self.delivery = "push"
         self.generator: GeneratorValue | None = None
+        # How much the graph held when the function was called, and which instruction of all called it.
+        self.began = (0, 0)
         # Found when first asked for; False where the frame is of no layer.
         self.layer: Layer | bool | None = None
         self.visited: set[int] | None = None

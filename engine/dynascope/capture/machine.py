@@ -56,6 +56,7 @@ from dynascope.capture.values import (
     SymbolicNumber,
     TensorValue,
     Value,
+    WeakReferenceValue,
 )
 from dynascope.guards.global_state import function_state
 from dynascope.guards.source import (
@@ -150,6 +151,10 @@ class Machine:
         self.uncounted = 0
         """How many writes there were that torch counts no version for."""
         self.generators: list[GeneratorValue] = []
+        self.weak_references: dict[Value, WeakReferenceValue] = {}
+        """Those that the program made, by what they are of."""
+        self.locks: dict[InstanceValue, int] = {}
+        """The locks that the program took or gave back, with how much more often each is taken than at the start."""
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
         self.said: list[tuple[Any, tuple]] = []
@@ -348,7 +353,9 @@ class Machine:
     def enter(self, function: FunctionValue, slots: dict[str, Value]) -> Frame:
         if len(self.frames) >= self.options.depth_limit:
             raise Break(LimitReached(f"{len(self.frames)} calls inside each other", function.name))
-        return Frame(function, slots)
+        frame = Frame(function, slots)
+        frame.began = len(self.graph.graph.nodes), self.count
+        return frame
 
     # Globals
 

@@ -45,6 +45,7 @@ from dynascope.capture.values import (
     TextValue,
     TupleValue,
     Value,
+    WeakReferenceValue,
     ZipValue,
 )
 
@@ -138,6 +139,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ],
     PartialValue: lambda value: (value.function, *value.arguments, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
+    WeakReferenceValue: lambda value: (value.of,),
     ArrayValue: _parts_of_array,
     DescriptorValue: lambda value: value.parts,
     InstanceDictionaryValue: lambda value: (value.owner,),

@@ -169,3 +169,13 @@ def breaks_at_its_call(globals: dict) -> bool:
     if name in AROUND_USERS:
         return False
     return not (is_torch_name(name) and is_within(name, ("torch.nn",))) or name in BREAKING_WHOLE
+
+
+def knows_torch(globals: dict) -> bool:
+    """Whether names of a module lead to something of torch's."""
+    return any(is_of_torch(thing) for thing in list(globals.values()))
+
+
+def is_of_torch(thing: Any) -> bool:
+    name = thing.__name__ if type(thing) is types.ModuleType else module_name(thing)
+    return is_torch_name(name) or isinstance(thing, (torch.Tensor, torch.nn.Module))

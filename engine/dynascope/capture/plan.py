@@ -24,6 +24,7 @@ from dynascope.capture.effects import Effects, replay
 from dynascope.capture.exits import FrameState, MakeTable, Step, StepWriter
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.inference_calls import InferenceCall
+from dynascope.capture.lock_uses import give_back, take
 from dynascope.capture.parts import all_parts
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
@@ -33,8 +34,8 @@ from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Handler, Instruction, Position
 from dynascope.frame.shape import CodeShape
-from dynascope.guards.check import loading_call
-from dynascope.guards.source import Source
+from dynascope.guards.check import loading_call, parameter_names
+from dynascope.guards.source import LocalSource, Source
 
 PASSES = "__dynascope_passes__"
 """The mark of an error after which the call must not begin anew."""
@@ -80,9 +81,10 @@ def write(
     make_table: MakeTable,
     repeatable: bool,
     stands_aside: Callable[[], bool] | None,
+    holds: Callable[..., bool] | None,
 ) -> CodeType:
     """The code that stands for the region."""
-    return PlanWriter(plan, make_table).write(graph, graph_callable, repeatable, stands_aside)
+    return PlanWriter(plan, make_table, holds).write(graph, graph_callable, repeatable, stands_aside)
 
 
 def unseen(graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,8 +107,8 @@ def recording(graph: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class PlanWriter:
-    def __init__(self, plan: Plan, make_table: MakeTable) -> None:
-        self.plan, self.make_table = plan, make_table
+    def __init__(self, plan: Plan, make_table: MakeTable, holds: Callable[..., bool] | None = None) -> None:
+        self.plan, self.make_table, self.holds = plan, make_table, holds
         self.code = plan.region.code
         self.builder = CodeBuilder(CodeShape.of(self.code))
         self.rebuilder = Rebuilder(self.builder, self.code.co_cellvars)
@@ -121,6 +123,22 @@ class PlanWriter:
         self.builder.prologue()
         if stands_aside is not None:
             self.stand_aside(stands_aside)
+        if not any(use.taken for use in self.plan.effects.locks):
+            self.run(graph, graph_callable, repeatable)
+            return self.builder.build()
+        self.take_locks()
+        failed = self.builder.label()
+        with self.builder.protected_by(Handler(failed, 0, False)):
+            if self.holds is not None:
+                self.ask_again(self.holds)
+            self.run(graph, graph_callable, repeatable)
+        self.builder.place(failed)
+        self.builder.emit("PUSH_EXC_INFO")
+        self.give_back([use.taken for use in self.plan.effects.locks])
+        self.reraise()
+        return self.builder.build()
+
+    def run(self, graph: CapturedGraph | None, graph_callable: Any, repeatable: bool) -> None:
         failed = self.builder.label()
         if graph is not None:
             with self.builder.protected_by(Handler(failed, 0, False)):
@@ -137,7 +155,62 @@ class PlanWriter:
         if graph is not None:
             self.builder.place(failed)
             self.run_as_written(relocation(graph.module.graph), repeatable)
-        return self.builder.build()
+
+    # Locks
+
+    def take_locks(self) -> None:
+        uses = self.plan.effects.locks
+        for use in uses:
+            self.rebuilder.prepare(use.lock)
+        self.call_on_locks(take, [use.taken for use in uses])
+
+    def ask_again(self, holds: Callable[..., bool]) -> None:
+        """Who held a lock until now may have changed what the guards saw: the call is then as it was written."""
+        builder = self.builder
+        goes_on = builder.label()
+        builder.load_function(holds)
+        names = parameter_names(self.code)
+        for name in names:
+            self.rebuilder.load_name(LocalSource(name))
+        builder.build_tuple(len(names))
+        self.load_like(self.code)
+        builder.call(2)
+        builder.emit("POP_JUMP_IF_TRUE").target = goes_on
+        self.give_back([use.taken for use in self.plan.effects.locks])
+        builder.load_constant(hook.AS_WRITTEN)
+        builder.return_value()
+        builder.place(goes_on)
+
+    def load_like(self, code: CodeType) -> None:
+        """Pushes a function with the free variables and names of this one."""
+        if not code.co_freevars:
+            self.builder.load_constant(FunctionType(code, self.plan.effects.own_globals))
+            return
+        self.builder.load_function(FunctionType)
+        for constant in (code, self.plan.effects.own_globals, code.co_name, None):
+            self.builder.load_constant(constant)
+        for name in code.co_freevars:
+            self.builder.load_cell_itself(name)
+        self.builder.build_tuple(len(code.co_freevars))
+        self.builder.call(5)
+
+    def give_back(self, times: Sequence[int]) -> None:
+        if any(times):
+            self.call_on_locks(give_back, times)
+
+    def call_on_locks(self, function: Callable[..., None], times: Sequence[int]) -> None:
+        self.builder.load_function(function)
+        uses = self.plan.effects.locks
+        self.builder.build_tuple(self.rebuilder.load_all([use.lock for use in uses]))
+        self.builder.load_constant(tuple(times))
+        self.builder.call(2)
+        self.builder.pop()
+
+    def leave(self) -> None:
+        """Returns what is on the stack."""
+        with self.builder.protected_by(None):
+            self.give_back([use.given_back for use in self.plan.effects.locks])
+            self.builder.return_value()
 
     def stand_aside(self, asked: Callable[[], bool]) -> None:
         """Where hooks on saved tensors are set, and are the program's own, nothing has been done yet and the call is as written."""
@@ -187,9 +260,12 @@ class PlanWriter:
         builder.load_function(relocate)
         builder.call(0)
         builder.pop()
-        builder.swap(2)
-        builder.emit("POP_EXCEPT")
-        builder.emit("RERAISE", 0)
+        self.reraise()
+
+    def reraise(self) -> None:
+        self.builder.swap(2)
+        self.builder.emit("POP_EXCEPT")
+        self.builder.emit("RERAISE", 0)
 
     def leave_as_written(self, other: Instruction) -> None:
         builder = self.builder
@@ -205,6 +281,7 @@ class PlanWriter:
             builder.load_function(self.plan.restore)
             builder.call(0)
             builder.pop()
+        self.give_back([use.taken for use in self.plan.effects.locks])
         builder.load_constant(hook.AS_WRITTEN)
         builder.return_value()
 
@@ -213,7 +290,7 @@ class PlanWriter:
             self.prepare((*self.plan.effects.values(), self.plan.result))
             replay(self.plan.effects, self.rebuilder)
         self.rebuilder.load(self.plan.result)
-        self.builder.return_value()
+        self.leave()
 
     def prepare(self, values: Sequence[Value]) -> None:
         """What enters inference mode as it is made comes last: others may make tensors."""
@@ -238,7 +315,7 @@ class PlanWriter:
             self.load_step(steps, 0)
             self.load_arguments(steps, 0)
             self.builder.call(1 + len(steps[0].arguments))
-            self.builder.return_value()
+            self.leave()
 
     def position(self) -> Position | None:
         return self.plan.frames[0].instruction.position

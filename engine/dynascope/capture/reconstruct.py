@@ -16,6 +16,7 @@ import itertools
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -55,6 +56,7 @@ from dynascope.capture.values import (
     TextValue,
     TupleValue,
     Value,
+    WeakReferenceValue,
     ZipValue,
     makes_itself,
 )
@@ -80,6 +82,7 @@ from dynascope.guards.source import (
     ReducedSource,
     ReferentSource,
     Source,
+    ThreadDictionarySource,
     TypeSource,
     key_at,
     plain_tensor,
@@ -251,6 +254,10 @@ class Rebuilder:
         with self.builder.callee():
             self.load_source(source.base)
         self.builder.call(0)
+
+    def load_thread_dictionary(self, source: ThreadDictionarySource) -> None:
+        self.load_source(source.base)
+        self.builder.load_attribute("__dict__")
 
     def load_reduced(self, source: ReducedSource) -> None:
         self.load_source(source.base)
@@ -629,6 +636,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     LengthSource: Rebuilder.load_length,
     KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
+    ThreadDictionarySource: Rebuilder.load_thread_dictionary,
     ReducedSource: Rebuilder.load_reduced,
     TypeSource: Rebuilder.load_type,
     ExtentSource: Rebuilder.load_extent,
@@ -653,6 +661,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     GeneratorValue: Rebuilder.make_generator,
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
+    WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,
     DescriptorValue: Rebuilder.make_descriptor,

@@ -1,7 +1,7 @@
 """Generators that were made inside and are alive across a break: how compiled code makes them again.
 
     (layer(x) for layer in layers)     the generator function called with what is left of its iterator
-    map(f, items)                      `map` of what is left
+    map(f, items)                      `map` of what is left (`remade_iterators.py`)
     model.named_children()             a generator that begins at the `yield` where this one waits, with what its frame holds
                                        (`frame/suspended.py`); that of a `@contextmanager` is one of these
 
@@ -12,55 +12,36 @@ time is not remade: the answer is None, and there is no break at this place.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
 from typing import Any
 
 from dynascope.capture.calls import equivalents
+from dynascope.capture.remade_iterators import ITERATORS, Remade, remade_iterator
 from dynascope.capture.values import (
     CellValue,
-    ConstantValue,
-    CountValue,
     DictValue,
     FunctionValue,
     GeneratorValue,
     InstanceValue,
-    IteratorValue,
     ListValue,
     NullValue,
     SetValue,
     TupleValue,
     Value,
-    ZipValue,
 )
 from dynascope.frame.liveness import Liveness
 from dynascope.frame.resume import CellContentParameter, CellParameter, LocalParameter, StackParameter
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.suspended import make_suspended_code
 
-OF_FUNCTION_AND_ITERATOR = {
-    code: equivalents.STAND_FOR[code]
-    for code in (equivalents.map_one.__code__, equivalents.filter_.__code__, equivalents.starmap_.__code__)
-}
-ITERATORS = (IteratorValue, ZipValue, CountValue, GeneratorValue)
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-
-
-@dataclass(frozen=True, slots=True)
-class Remade:
-    function: Value
-    arguments: tuple[Value, ...]
-    keywords: dict[str, Value] = field(default_factory=dict)
-    taken: int = 0
 
 
 def remade(generator: GeneratorValue) -> Remade | None:
     code = generator.frame.code
     if generator.finished:
         return None
-    if code in OF_FUNCTION_AND_ITERATOR:
-        return of_function_and_iterator(generator)
     if code in equivalents.STAND_FOR:
-        return None
+        return remade_iterator(generator)
     if is_one_loop(generator):
         return Remade(generator.frame.function, (given(generator.frame.slots[".0"]),))
     if generator.started and (waiting := as_it_waits(generator)) is not None:
@@ -127,17 +108,6 @@ def is_one_loop(generator: GeneratorValue) -> bool:
     code, program = generator.frame.code, generator.frame.program
     loops = sum(instruction.operation == "FOR_ITER" for instruction in program.instructions)
     return code.co_name == "<genexpr>" and loops == 1
-
-
-def of_function_and_iterator(generator: GeneratorValue) -> Remade | None:
-    frame = generator.frame
-    names = frame.code.co_varnames[: frame.code.co_argcount]
-    left = next((value for value in frame.stack if isinstance(value, ITERATORS)), None)
-    if generator.started and left is None:
-        return None
-    iterable = left if generator.started else generator.given[names[1]]
-    cls = OF_FUNCTION_AND_ITERATOR[frame.code]
-    return Remade(ConstantValue(cls), (generator.given[names[0]], iterable))
 
 
 def is_own_value(generator: GeneratorValue, value: Value) -> bool:

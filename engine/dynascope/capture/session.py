@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from types import FunctionType, MethodType
 from typing import Any
 from warnings import WarningMessage
 
@@ -47,6 +48,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     iterators,
     known_functions,
     late_numbers,
+    locks,
     loggers,
     nested_masks,
     numbers_and_text,
@@ -63,6 +65,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     transforms,
     tuple_operators,
     views_in_place,
+    weak_references,
 )
 from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
@@ -83,7 +86,7 @@ from dynascope.capture.histories import function_of
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
 from dynascope.capture.parts import all_parts, describe, needs
-from dynascope.capture.places import breaks_at_its_call
+from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
@@ -344,7 +347,7 @@ class Session:
         if not KNOWS_FRAMES:
             whole = WholeFunctionsOnly(python_name(), reason.message(), reason.remedy())
             return Refused(whole, span, stack, passes=isinstance(reason, FirstImport))
-        depth = self.resumable_depth()
+        depth = self.resumable_depth(reason)
         while depth > 0:
             try:
                 return self.broken_at(depth, reason, span, stack)
@@ -361,14 +364,26 @@ class Session:
         stack = self.machine.user_stack()
         return (stack[-1].span if stack else self.region.span), stack
 
-    def resumable_depth(self) -> int:
+    def resumable_depth(self, reason: Reason) -> int:
         """How many of the frames, from the outermost, can be left and entered again."""
         depth = 1
         for frame in self.machine.frames[1:]:
             if frame.delivery == "nested" or frame.generator is not None or breaks_at_its_call(frame.globals):
                 break
             depth += 1
+        called_at = None
+        while depth > 1 and self.is_without_tensors(self.machine.frames[depth - 1]):
+            depth -= 1
+            called_at = self.machine.frames[depth].began[1]
+        if called_at is not None:  # what was assumed inside is not assumed then
+            raise CaptureAgain(stop=(called_at, reason))
         return depth
+
+    def is_without_tensors(self, frame: Frame) -> bool:
+        """Whether a function is of a module that does not know torch, has done nothing so far that is in the graph, and was given
+        nothing that could: a progress bar, an environment. Its pieces are not worth compiling."""
+        is_idle = frame.began[0] == len(self.machine.graph.graph.nodes) and not knows_torch(frame.globals)
+        return is_idle and not any(map(may_compute, frame.slots.values()))
 
     def broken_at(self, depth: int, reason: Reason, span: Span, stack: UserStack) -> Captured:
         machine = self.machine
@@ -552,6 +567,11 @@ class Session:
     def refused(self, reason: Reason) -> Refused:
         span, stack = self.place()
         return Refused(reason, span, stack)
+
+
+def may_compute(value: Value | None) -> bool:
+    kind = type(None) if value is None else value.python_type
+    return issubclass(kind, (torch.Tensor, torch.nn.Module, FunctionType, MethodType))
 
 
 def place_raised(error: Exception) -> str:

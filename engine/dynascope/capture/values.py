@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
@@ -570,6 +571,16 @@ class AddressValue(Value):
 
     def __init__(self, of: Value) -> None:
         self.of = of
+
+
+class WeakReferenceValue(Value):
+    """`weakref.ref(of)`, made inside."""
+
+    __slots__ = ("of",)
+    python_type = weakref.ReferenceType
+
+    def __init__(self, of: Value) -> None:
+        self.of, self.source = of, None
 
 
 class DescriptorValue(Value):

@@ -77,6 +77,28 @@ def compile_guards(guards: Iterable[Guard], code: types.CodeType) -> hook.GuardP
     return hook.GuardProgram(len(names), writer.finished())
 
 
+def asked_again(program: hook.GuardProgram) -> Callable[[tuple, types.FunctionType], bool]:
+    """Asks the guards with (values of the parameters, a function that has the free variables and globals)."""
+    if hook.is_native():
+        return program.holds
+
+    def holds(parameters: tuple, function: types.FunctionType) -> bool:
+        code = function.__code__
+        named = dict(zip(parameter_names(code), parameters, strict=True))
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        contents = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
+        return program.check(FrameValues(named, function.__globals__, function.__builtins__, contents))
+
+    return holds
+
+
+def is_empty(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
+
+
 def loading_call(function: Callable, sources: Sequence[Source]) -> tuple[Callable, list[Source]]:
     """A callable that finds the arguments of `function` itself, given what they hang on: (callable, those places).
 

@@ -255,6 +255,19 @@ class ReferentSource(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadDictionarySource(Source):
+    """What a `threading.local` holds for this thread."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.__dict__"
+
+    def read(self, values: FrameValues) -> Any:
+        return self.base.read(values).__dict__
+
+
+@dataclass(frozen=True, slots=True)
 class ArraySource(Source):
     """The tensor that shares the memory of an array of NumPy's: `torch.from_numpy(base)`; None where there is none to write to."""
 

@@ -35,6 +35,7 @@ from dynascope.capture.calls.state_reads import reads_state, state_read
 from dynascope.capture.calls.tensor_metadata import metadata_method
 from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, OF_NUMBERS
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
+from dynascope.capture.calls.weak_references import call_reference
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
@@ -65,6 +66,7 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
+    WeakReferenceValue,
     constant_of,
 )
 from dynascope.guards.source import ConstantSource, MadeSource
@@ -514,4 +516,5 @@ CALLERS: dict[type, Callable[..., Any]] = {
     InstanceValue: call_instance,
     ConstantValue: call_constant,
     SymbolicNumber: call_number,
+    WeakReferenceValue: call_reference,
 }

@@ -354,6 +354,55 @@ def cycle_(iterable, /):
             yield item
 
 
+def repeat_(item, /):
+    while True:
+        yield item
+
+
+def called_until(function, sentinel, /):
+    while True:
+        try:
+            item = function()
+        except StopIteration:
+            return
+        if sentinel is item or sentinel == item:
+            return
+        yield item
+
+
+def batched_(iterable, n, *, strict=False):
+    items = []
+    for item in iterable:
+        items.append(item)
+        if len(items) == n:
+            yield tuple(items)
+            items = []
+    if items:
+        if strict:
+            raise ValueError("batched(): incomplete batch")
+        yield tuple(items)
+
+
+def tees_of(iterable, n=2, /):
+    iterator = iter(iterable)
+    link = [None, None]
+    return tuple([tee_(iterator, link) for _ in range(n)])
+
+
+def tee_(iterator, link, /):
+    """One of several that share what the iterator gave: each item is kept in a link that leads to the next."""
+    while True:
+        if link[1] is None:
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            if link[1] is None:
+                link[0], link[1] = item, [None, None]
+        item, link = link
+        yield item
+
+
 def reversed_(sequence, at, /):
     """Of what says its length (`at`) and gives its items by number, which is all that the builtin asks for."""
     while at > 0:
@@ -396,6 +445,9 @@ STAND_FOR = {
     cycle_.__code__: itertools.cycle,
     groupby_.__code__: itertools.groupby,
     islice_.__code__: itertools.islice,
+    repeat_.__code__: itertools.repeat,
+    called_until.__code__: type(iter(int, 1)),
+    tee_.__code__: type(itertools.tee(())[0]),
     reversed_.__code__: reversed,
     map_.__code__: map,
     map_one.__code__: map,
@@ -407,4 +459,6 @@ STAND_FOR = {
     takewhile_.__code__: itertools.takewhile,
     dropwhile_.__code__: itertools.dropwhile,
 }
+if hasattr(itertools, "batched"):
+    STAND_FOR[batched_.__code__] = itertools.batched
 """Generators that stand for an iterator in C: the class that the program sees."""

@@ -25,7 +25,7 @@ from dynascope.capture.protocols.iteration import (
     known_elements,
 )
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @meaning(iter)
 def iter_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) > 1:
-        raise Break(ForeignCall("iter", "the form with a sentinel is not captured"))
+        return equivalents.enter(machine, equivalents.called_until, arguments, keywords)
     return iterator(machine, arguments[0])
 
 
@@ -218,7 +218,8 @@ def islice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
     if known_elements(machine, value) is None or isinstance(value, (ListValue, DictValue)):
         # Others may take from the same iterator meanwhile, or change what it goes over.
         limits = [ConstantValue(each) for each in (bounds.start or 0, bounds.stop, bounds.step or 1)]
-        return equivalents.enter(machine, equivalents.islice_, [made_iterator(machine, arguments[0]), *limits])
+        source = iterator(machine, made_iterator(machine, value))
+        return equivalents.enter(machine, equivalents.islice_, [source, *limits])
     source = iterator(machine, arguments[0])
     if bounds.stop is None:
         return IteratorValue(elements(machine, source)[bounds], cls=itertools.islice)
@@ -250,9 +251,32 @@ for _function in (itertools.product, itertools.permutations, itertools.combinati
 
 @meaning(itertools.repeat)
 def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    if len(arguments) < 2:
-        raise Break(ForeignCall("itertools.repeat", "it never ends"))
-    return IteratorValue([arguments[0]] * index_in(machine, arguments[1]), cls=itertools.repeat)
+    item = arguments[0]
+    if len(arguments) < 2 and "times" not in keywords:
+        return equivalents.enter(machine, equivalents.repeat_, [item])
+    return IteratorValue([item] * index_in(machine, argument(arguments, keywords, 1, "times")), cls=itertools.repeat)
+
+
+@meaning(itertools.tee)
+def tee(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    count = index_in(machine, arguments[1]) if len(arguments) > 1 else 2
+    if count < 0:
+        raise Break(ProgramRaises("ValueError", machine.expression()))
+    source = iterator(machine, made_iterator(machine, arguments[0]))
+    return equivalents.enter(machine, equivalents.tees_of, [source, ConstantValue(count)])
+
+
+def batched(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    source = made_iterator(machine, argument(arguments, keywords, 0, "iterable"))
+    count = index_in(machine, argument(arguments, keywords, 1, "n"))
+    strict = ConstantValue("strict" in keywords and truth(machine, keywords["strict"]))
+    if count < 1:
+        raise Break(ProgramRaises("ValueError", machine.expression()))
+    return equivalents.enter(machine, equivalents.batched_, [source, ConstantValue(count)], {"strict": strict})
+
+
+if hasattr(itertools, "batched"):
+    meaning(itertools.batched)(batched)
 
 
 @meaning(itertools.zip_longest)

@@ -65,4 +65,10 @@ def has_hooks(machine: Machine, module: InstanceValue) -> bool:
         tables = [machine.realize(module.attributes[name]) for name in HOOKS if name in module.attributes]
         return any(not isinstance(table, DictValue) or table.items for table in tables)
     own = module.object.__dict__
-    return any(own.get(name) for name in HOOKS)
+    return any(own.get(name) or name in module.attributes or is_changed(machine, own.get(name)) for name in HOOKS)
+
+
+def is_changed(machine: Machine, table: Any) -> bool:
+    """Whether the program has put a hook there or taken one away."""
+    known = machine.outside.by_identity.get(id(table))
+    return known is not None and getattr(known.contents if isinstance(known, InstanceValue) else known, "changed", False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import copy
 import types
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +13,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
-from dynascope.capture.calls.registry import meaning, object_meaning
+from dynascope.capture.calls.registry import meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
@@ -46,7 +45,6 @@ from dynascope.capture.values import (
     constant_of,
 )
 from dynascope.guards.guard import IdentityIs, SubclassesAre
-from dynascope.guards.source import ReferentSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -207,14 +205,6 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         raise Break(ForeignCall("id", "addresses differ from call to call"))
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))
-
-
-@object_meaning(weakref.ReferenceType)
-def referent(machine: Machine, value: Value, arguments: Arguments, keywords: Keywords) -> Value:
-    """A weak reference that is asked for its object: the place is the answer, as it is at each call."""
-    if arguments or keywords or not isinstance(value, InstanceValue):
-        raise Break(ProgramRaises("TypeError", machine.expression()))
-    return machine.outside.realize(value.object(), ReferentSource(value.source))
 
 
 @meaning(hash)

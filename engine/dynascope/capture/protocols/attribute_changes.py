@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols import gradient_requirements, gradients, made_classes, tensor_data, tensor_flags
+from dynascope.capture.protocols import (
+    gradient_requirements,
+    gradients,
+    made_classes,
+    tensor_data,
+    tensor_flags,
+    thread_local,
+)
 from dynascope.capture.protocols.attributes import (
-    OPAQUE,
     instance_attribute,
+    is_opaque,
     module_table,
     own_dictionary,
     property_part,
@@ -53,8 +60,11 @@ if TYPE_CHECKING:
 def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     """`value.name = item`: None, or the frame of a setter whose result is dropped."""
     value = with_attributes(machine, machine.realize(value))
-    if issubclass(value.python_type, OPAQUE):
+    if is_opaque(value):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    if thread_local.is_thread_local(value) and name != "__dict__":
+        thread_local.put(machine, value, name, item)
+        return None
     if isinstance(value, FunctionValue) and value.object is None:
         set_in_function(machine, value, name, item)
         return None
@@ -103,13 +113,15 @@ def set_in_function(machine: Machine, function: FunctionValue, name: str, item: 
 
 
 def is_class_with_values(cls: Any) -> bool:
-    """A class of the program's, whose attributes are set as those of any class."""
+    """A class whose attributes are set as those of any class."""
     return (
         isinstance(cls, type)
         and bool(cls.__flags__ & HEAP_TYPE)
-        and not is_library_name(cls.__module__)
         and lookup(type(cls), "__setattr__") is type.__setattr__
     )
+
+
+PLAIN = (int, float, str, bytes, type(None))
 
 
 def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value) -> None:
@@ -117,6 +129,8 @@ def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value)
     item = machine.realize(item)
     before = lookup(value.value, name)
     is_plain = not hasattr(type(before), "__get__") and not hasattr(item.python_type, "__get__")
+    if is_library_name(value.value.__module__) and not isinstance(before, PLAIN):  # what its code does is taken never to change
+        raise Break(UnsupportedAttribute(value.value.__name__, name))
     if name.startswith("__") or not is_plain or isinstance(item, ConstantValue) and isinstance(item.value, type):
         raise Break(UnsupportedAttribute(value.value.__name__, name))
     machine.journal.set_item(machine.global_writes, (id(value.value), name), (value.value, item))
@@ -196,8 +210,11 @@ def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
 
 def delete(machine: Machine, value: Value, name: str) -> Any:
     value = with_attributes(machine, machine.realize(value))
-    if not isinstance(value, InstanceValue) or issubclass(value.cls, OPAQUE):
+    if not isinstance(value, InstanceValue) or is_opaque(value):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    if thread_local.is_thread_local(value):
+        thread_local.delete(machine, value, name)
+        return None
     entry = lookup(value.cls, "__delattr__")
     if has_python_method(value.cls, "__delattr__"):
         if entry is not torch.nn.Module.__delattr__:

@@ -44,6 +44,7 @@ from dynascope.capture.protocols.presence import (
     not_in_tables,
 )
 from dynascope.capture.protocols.slots import slot
+from dynascope.capture.protocols.thread_local import dictionary_of, is_thread_local
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -83,7 +84,7 @@ METHOD_DESCRIPTOR = 1 << 17
 PYBIND_METHOD = type(torch._C._InferenceMode.__dict__["__enter__"])
 """What binds a method of a class that was made by pybind11."""
 # Classes in C that look attributes up in a way of their own.
-OPAQUE = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
+OPAQUE = (weakref.ProxyType, weakref.CallableProxyType)
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
 
 
@@ -116,8 +117,14 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     """`__getattribute__`, then `__getattr__` where that has an AttributeError."""
     check_elements(machine, value)
     cls = value.python_type
-    if issubclass(cls, OPAQUE):
+    if is_opaque(value):
         raise Break(UnsupportedAttribute(cls.__name__, name))
+    if is_thread_local(value) and name != "__class__":
+        held = dictionary_of(machine, value)
+        if name == "__dict__":
+            return held
+        if name in held.items:
+            return held.items[name][1]
     if has_python_method(cls, "__getattribute__"):
         found = machine.call(special(machine, value, "__getattribute__"), [ConstantValue(name)])
     else:
@@ -132,6 +139,12 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     if found.__class__ is not Frame or lookup(cls, "__getattr__") is MISSING:
         return found
     return found_or_fallback(machine, value, name, found)
+
+
+def is_opaque(value: Value) -> bool:
+    """Whether C says what its attributes are."""
+    cls = value.python_type
+    return issubclass(cls, OPAQUE) or (issubclass(cls, threading.local) and not is_thread_local(value))
 
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:

@@ -1,0 +1,48 @@
+"""`threading.local`: what it holds is the dictionary of the thread that asks.
+
+    state = threading.local()
+    state.scale          the item "scale" of `state.__dict__`, which is another dictionary in another thread
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.presence import missing
+from dynascope.capture.values import ConstantValue, DictValue, InstanceValue, Value
+from dynascope.guards.source import ThreadDictionarySource
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def is_thread_local(value: Value) -> bool:
+    """One from outside, whose class does nothing of its own where a thread first asks it, reads or writes."""
+    return (
+        isinstance(value, InstanceValue)
+        and issubclass(value.cls, threading.local)
+        and value.object is not None
+        and lookup(value.cls, "__init__") is object.__init__
+        and all(lookup(value.cls, name) is vars(threading.local)[name] for name in ("__getattribute__", "__setattr__", "__delattr__"))
+        and not hasattr(value.cls, "__getattr__")
+    )
+
+
+def dictionary_of(machine: Machine, value: InstanceValue) -> DictValue:
+    return machine.outside.realize(value.object.__dict__, ThreadDictionarySource(value.source))
+
+
+def put(machine: Machine, value: InstanceValue, name: str, item: Value) -> None:
+    held = dictionary_of(machine, value)
+    machine.journal.set_item(held.items, name, (ConstantValue(name), item))
+    machine.write(held)
+
+
+def delete(machine: Machine, value: InstanceValue, name: str) -> None:
+    held = dictionary_of(machine, value)
+    if name not in held.items:
+        raise missing(machine, value, name)
+    machine.journal.set(held, "items", {key: pair for key, pair in held.items.items() if key != name})
+    machine.write(held)

@@ -1,0 +1,150 @@
+"""What a thread keeps for itself, weak references made inside, and what is registered by both: hooks."""
+
+import threading
+import weakref
+
+import dynascope
+import pytest
+import torch
+from dynascope import compile
+from harness import graphs_of
+from torch import nn
+
+X = torch.tensor([1.0, -2.0, 3.0])
+STATE = threading.local()
+
+
+class Scales(threading.local):
+    depth = 2
+
+    def deeper(self):
+        self.depth += 1
+        return self.depth
+
+
+def reads(x):
+    return x * STATE.scale + len(STATE.names)
+
+
+def writes(x):
+    STATE.calls = getattr(STATE, "calls", 0) + 1
+    STATE.last = x + 1
+    if hasattr(STATE, "gone"):
+        del STATE.gone
+    return STATE.last * 2
+
+
+@pytest.mark.parametrize("program", [reads, writes])
+def test_a_thread_finds_its_own(program):
+    compiled, made = graphs_of(program, fullgraph=True)
+
+    def runs(function, scale, seen):
+        STATE.scale, STATE.names, STATE.gone = scale, ["a"], scale
+        seen += [function(X), function(X), {**STATE.__dict__}]
+
+    for scale in (2.0, 5.0):
+        seen, expected = [], []
+        for function, into in ((program, expected), (compiled, seen)):
+            thread = threading.Thread(target=runs, args=(function, scale, into))
+            thread.start()
+            thread.join()
+        assert repr(seen) == repr(expected)
+    assert made
+
+
+def test_methods_of_a_class_of_thread_locals():
+    scales = Scales()
+    compiled = compile(lambda x: x * scales.deeper(), fullgraph=True)
+    assert torch.equal(compiled(X), X * 3) and torch.equal(compiled(X), X * 4) and scales.depth == 4
+
+
+def test_an_init_of_its_own_runs_in_each_thread():
+    class Set(threading.local):
+        def __init__(self):
+            self.scale = 3.0
+
+    own = Set()
+    with dynascope.expected("unsupported-attribute"):
+        assert torch.equal(compile(lambda x: x * own.scale)(X), X * 3)
+
+
+class Child:
+    def __init__(self, parent):
+        self.parent = weakref.ref(parent)
+
+
+class Parent:
+    def __init__(self, scale):
+        self.scale, self.child = scale, Child(self)
+
+
+def test_weak_references_lead_to_what_is_held():
+    layer = nn.Linear(3, 3)
+
+    def program(x):
+        parent = Parent(2)
+        known = weakref.ref(layer)
+        y = known()(x) * parent.child.parent().scale
+        result = weakref.ref(x)
+        assert known is weakref.ref(layer) and isinstance(known, weakref.ref)
+        return y, parent, known, result
+
+    y, parent, known, result = compile(program, fullgraph=True)(X)
+    assert torch.equal(y, program(X)[0])
+    assert parent.child.parent() is parent and known() is layer and result() is X
+    assert known is weakref.ref(layer)
+
+
+def test_what_is_called_when_an_object_goes_is_pythons():
+    said = []
+
+    def program(x):
+        thing = Parent(1)
+        weakref.ref(thing, said.append)
+        return x + 1
+
+    with dynascope.expected("foreign-call"):
+        assert torch.equal(compile(program)(X), X + 1)
+
+
+def test_what_has_no_weak_references_says_so():
+    with pytest.raises(TypeError, match="cannot create weak reference to 'list' object"):
+        compile(lambda x: (x + 1, weakref.ref([1])))(X)
+
+
+def make_layers():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+
+def hooked(layers, x, seen):
+    kept = layers[0].register_forward_hook(lambda layer, given, made: seen.append(made) or made * 2)
+    passing = layers[1].register_forward_pre_hook(lambda layer, given: (given[0] + 1,))
+    y = layers(x)
+    passing.remove()
+    return y + layers(x) + seen[0], kept
+
+
+def test_hooks_that_are_registered_inside_run_inside():
+    compiled, made = graphs_of(hooked, fullgraph=True)
+    mine, eagers = make_layers(), make_layers()
+    for _ in range(2):
+        expected, seen = [], []
+        (wanted, there), (found, kept) = hooked(eagers, X, expected), compiled(mine, X, seen)
+        assert torch.equal(found, wanted) and len(seen) == len(expected)
+        assert len(mine[0]._forward_hooks) == len(eagers[0]._forward_hooks)
+        assert torch.equal(mine(X), eagers(X))
+    kept.remove()
+    there.remove()
+    assert len(mine[0]._forward_hooks) == 1 and not mine[1]._forward_pre_hooks and made
+
+
+def test_a_hook_that_is_put_into_the_table_runs():
+    layers = make_layers()
+
+    def program(x):
+        layers[0]._forward_hooks[7] = lambda layer, given, made: made * 5
+        return layers(x)
+
+    found = compile(program, fullgraph=True)(X)
+    assert torch.equal(found, layers(X))
