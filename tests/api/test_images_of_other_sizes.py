@@ -7,6 +7,17 @@ import torch.nn.functional as F
 from torch import nn
 
 
+class Stem(nn.Module):
+    """How many elements a channel has is a product of sizes, and passes any length of rows of which values are kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = nn.Conv2d(3, 4, 3, 2, 1, bias=False), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3)
+
+    def forward(self, image):
+        return self.second(F.max_pool2d(self.norm(self.first(image)).relu(), 3, 2, 1))
+
+
 class Tokens(nn.Module):
     """Tokens seen as an image and back: the image has its channels last."""
 
@@ -26,7 +37,12 @@ class Pooled(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.patches, self.norm, self.deep, self.last = nn.Conv2d(3, 8, 4, stride=4), nn.LayerNorm(8), nn.Linear(8, 8), nn.LayerNorm(8)
+        self.patches, self.norm, self.deep, self.last = (
+            nn.Conv2d(3, 8, 4, stride=4),
+            nn.LayerNorm(8),
+            nn.Linear(8, 8),
+            nn.LayerNorm(8),
+        )
         self.down = nn.Conv2d(8, 8, 2, stride=2)
 
     def forward(self, image):
@@ -69,6 +85,7 @@ def of_batches(*batches):
 
 
 MODELS = [
+    (Stem, [(2, 16), (2, 24), (2, 160), (3, 300)], 3, 1),
     (Tokens, of_batches(4, 2, 3, 5), 2, 1),
     (Pooled, [(4, 16), (4, 24), (4, 20), (4, 36), (2, 16), (3, 16), (5, 16)], 4, 2),
     (Patches, [(4, 9), (4, 10), (4, 12), (4, 16), (2, 12), (3, 12)], 4, 2),
@@ -84,7 +101,8 @@ def test_entries(make, sizes, usual, dynamics, dynamic, compilations):
     model = make()
     compiled = dynascope.compile(model, dynamic=dynamic)
     for batch, height in sizes:
-        image = torch.rand(batch, 3, height * (8 if make is Patches else 1), 8 if make is Windows else 16, requires_grad=True)
+        width = {Windows: 8, Stem: height}.get(make, 16)
+        image = torch.rand(batch, 3, height * (8 if make is Patches else 1), width, requires_grad=True)
         given, expected = image.detach().clone().requires_grad_(), model(image)
         results = compiled(given)
         both = list(zip(*(each if isinstance(each, tuple) else (each,) for each in (results, expected)), strict=True))
@@ -105,4 +123,6 @@ def test_what_lies_with_its_channels_last_is_read_by_kernels_of_the_next_part():
     compiled(image)
     with torch.profiler.profile() as profiled:
         compiled(image)
-    assert not {"aten::layer_norm", "aten::native_layer_norm", "aten::mean"} & {event.key for event in profiled.key_averages()}
+    assert not {"aten::layer_norm", "aten::native_layer_norm", "aten::mean"} & {
+        event.key for event in profiled.key_averages()
+    }

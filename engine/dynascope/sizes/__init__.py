@@ -28,6 +28,7 @@ from dynascope.sizes.size import (
 from dynascope.sizes.structure import (
     blocks_of,
     ceil_divide,
+    degree_of,
     divided,
     is_constant,
     is_multiple,
@@ -52,6 +53,7 @@ __all__ = [
     "apply",
     "blocks_of",
     "ceil_divide",
+    "degree_of",
     "divided",
     "evaluate",
     "fix",

@@ -98,9 +98,13 @@ def order_of(value: Any) -> tuple[int, int, str]:
     """A key that sorts the larger first, as far as expressions tell: higher degrees, then larger factors."""
     if value.__class__ is not Size:
         return 0, -value, ""
-    monomial, coefficient = value.expression.terms[0]
-    degree = sum(exponent for _, exponent in monomial)
+    degree, (_, coefficient) = degree_of(value), value.expression.terms[0]
     return (-degree if coefficient > 0 else degree), -coefficient, str(value)
+
+
+def degree_of(value: Any) -> int:
+    """How many sizes are multiplied in its largest term: 0 of a constant, 1 of a length, 2 of an area."""
+    return sum(exponent for _, exponent in value.expression.terms[0][0]) if value.__class__ is Size else 0
 
 
 def nominal(value: Any) -> Any:

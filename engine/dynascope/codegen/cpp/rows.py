@@ -24,11 +24,11 @@ from dynascope.loops.nodes import Argument, Buffer, CheckIndex, Compute, Load, O
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import describe_buffer
 from dynascope.schedule.groups import FusionGroup
-from dynascope.sizes import Size, is_constant, known, nominal
+from dynascope.sizes import Size, degree_of, is_constant, known, nominal
 
 MOST_SCRATCH = 65536
 KEPT_COLUMNS = 8192
-"""The longest row of varying length of which values are kept."""
+"""The longest row of varying length of which values are kept: a length of the program's, not a product of several."""
 PARTS = 4
 """Accumulators of one short reduction: an addition takes four cycles, and two can start in each."""
 SHORT_STEP = 16
@@ -447,7 +447,8 @@ def _fits(emitter: RowEmitter, value: int) -> bool:
     size = (_most_columns(emitter.group) + emitter.nest.lanes) * 8 * lanes
     if emitter.scratch_bytes + size > MOST_SCRATCH * 2:
         return False
-    if not emitter.group.column_count <= _most_columns(emitter.group):
+    count = emitter.group.column_count
+    if degree_of(count) > 1 or not count <= _most_columns(emitter.group):  # areas soon outgrow it: compiled once more
         return False
     emitter.scratch_bytes += size
     return True
