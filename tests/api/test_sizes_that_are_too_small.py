@@ -80,3 +80,26 @@ def outcome(function, x, gradient):
     if not (gradient and result.requires_grad):
         return result.detach(), None
     return result.detach(), torch.autograd.grad(result.square().sum(), x)[0]
+
+
+def test_how_many_results_there_are_is_not_asked_where_it_is_always_the_same(monkeypatch):
+    """Each question runs the graph at other sizes: with many numbers that vary this was most of the time."""
+    from dynascope.capture.extents import Extents
+
+    asked, keep = [], Extents._keep_above
+    monkeypatch.setattr(Extents, "_keep_above", lambda self, node, read, found: asked.append(read) or keep(self, node, read, found))
+    weight = torch.ones(4, requires_grad=True)
+
+    @dynascope.compile(dynamic=True)
+    def step(x):
+        values, places = x.max(1)
+        (gradient,) = torch.autograd.grad(((x * weight).sum(1) + values).square().mean(), weight)
+        return gradient, places
+
+    for rows in (5, 7):
+        x = torch.randn(rows, 4)
+        gradient, places = step(x)
+        expected = torch.autograd.grad(((x * weight).sum(1) + x.max(1).values).square().mean(), weight)[0]
+        torch.testing.assert_close(gradient, expected)
+        assert torch.equal(places, x.argmax(1))
+    assert len not in asked

@@ -164,7 +164,7 @@ def remembers(x):
 def test_what_a_function_leaves_outside_is_looked_at():
     rows = rows_of(remembers, torch.ones(3))
     for lost in ("torch.jit.trace", "torch.fx", "torch.export"):
-        assert not rows[lost].is_sound and "outside" in rows[lost].proofs[0].found
+        assert not rows[lost].is_sound and "`calls` and `latest`" in rows[lost].proofs[0].found
     assert rows["dynascope"].is_sound and rows["dynascope"].captured
     assert calls == [] and latest == {}
 
@@ -188,7 +188,7 @@ def test_each_run_finds_the_objects_of_the_program_as_the_first_one_did():
     rows = rows_of(counting, torch.ones(3))
     ours = rows["dynascope"]
     assert ours.is_sound and ours.proofs and all(proof.found is None for proof in ours.proofs)
-    assert "outside" in rows["torch.jit.trace"].proofs[0].found
+    assert "`counter`" in rows["torch.jit.trace"].proofs[0].found
     assert (counter.count, counter.seen) == (0, [[]])
 
 
@@ -273,3 +273,43 @@ def test_each_run_of_a_training_step_finds_weights_gradients_and_state_as_the_fi
 def test_numbers_that_are_taken_out_of_tensors_differ_by_rounding():
     assert _same_leaf(0.5000001, 0.5) and not _same_leaf(0.51, 0.5)
     assert _same_leaf(float("nan"), float("nan")) and not _same_leaf(float("nan"), 0.5) and not _same_leaf(1, 2)
+
+
+class Remembering(nn.Module):
+    """What a call leaves behind in the module: a number that the next call reads, a list, buffers that torch's layers write."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.calls, self.seen = nn.BatchNorm1d(4), 0, []
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(x.shape[0])
+        return self.norm(x) / self.calls
+
+
+def test_each_call_finds_a_module_as_the_first_one_did_and_the_second_what_the_first_left():
+    module = Remembering()
+    rows = rows_of(module, torch.randn(5, 4))
+    assert module.calls == 0 and not module.seen and not module.norm.num_batches_tracked
+    assert rows["dynascope"].is_sound and all(proof.found is None for proof in rows["dynascope"].proofs)
+    for name in ("torch.jit.trace", "torch.fx", "torch.export"):
+        found = {proof.call: proof.found for proof in rows[name].proofs}
+        assert found["the first call"] == "does not change `self.calls` and `self.seen`, which eager does"
+        assert "other values" in found["the first call, made twice"]
+
+
+class Stepping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.calls = nn.Linear(4, 4), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x) / self.calls
+
+
+def test_a_script_keeps_numbers_of_its_own_and_parameters_are_lazy_tensors_too():
+    rows = rows_of(Stepping(), torch.randn(5, 4))
+    assert rows["torch.jit.script"].is_sound and rows["torch.jit.script"].captured
+    assert rows["LazyTensor"].is_missing or (rows["LazyTensor"].captured and rows["LazyTensor"].is_sound)

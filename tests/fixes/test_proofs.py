@@ -326,11 +326,28 @@ def test_the_command_prints_a_patch_then_writes(program, tmp_path):
     assert "there is no break to mend" in command(tmp_path, "program.py").stderr
 
 
+PRINTS_AND_ENDS = """
+@torch.compile
+def f(x):
+    if x.sum() > 0:
+        return x * 2
+    return x
+
+f(torch.ones(3))
+rows()
+"""
+
+
 def test_the_command_without_a_file_or_with_one_that_fails(program, tmp_path):
     assert command(tmp_path, "missing.py").returncode == 2
     program("raise ValueError('no data')\n")
     answer = command(tmp_path, "program.py")
     assert (answer.returncode, answer.stdout) == (1, "") and "ended with code 1 before anything was compiled" in answer.stderr
+    assert "(ValueError: no data at program.py:1)" in answer.stderr
+    program("import torch\n\ndef rows():\n    return {}['x']\n\n" + PRINTS_AND_ENDS)
+    answer = command(tmp_path, "program.py")
+    assert "would mend" in answer.stderr
+    assert "ends with KeyError: 'x' at program.py:4: what would come after was not tried" in answer.stderr
 
 
 def test_a_shortcut_that_no_call_takes_stays(program, prover):

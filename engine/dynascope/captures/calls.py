@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from dynascope.captures.surroundings import Surroundings, is_changed, same_numbers
+from dynascope.captures.surroundings import Surroundings, same_numbers
 from dynascope.report.printed import same_words
 
 
@@ -29,12 +29,14 @@ class Call:
     arguments: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
     what: str = "the first call"
+    times: int = 1
+    """How often it is made, on the same arguments: where a call leaves something behind, the next one finds it."""
 
     def copied(self) -> Call:
         """Its own tensors and containers, so that nobody sees what another run wrote to them."""
         memory: dict[int, Any] = {}
         arguments, keywords = pytree.tree_map(lambda leaf: _copied(leaf, memory), (self.arguments, self.keywords))
-        return Call(arguments, keywords, self.what)
+        return replace(self, arguments=arguments, keywords=keywords)
 
 
 def _copied(leaf: Any, memory: dict[int, Any]) -> Any:
@@ -97,18 +99,17 @@ class Observed:
     after: Any = None
     error: BaseException | None = None
     lines: tuple[int, ...] = ()
-    changes_outside: bool = False
+    changed: frozenset[str] = frozenset()
+    """Names of what is outside of it, and of the module's attributes."""
 
 
-def observed(
-    function: Callable, call: Call, code: CodeType | None = None, outside: Surroundings | None = None
-) -> Observed:
+def observed(function: Callable, call: Call, code: CodeType | None = None, outside: Surroundings | None = None) -> Observed:
     """`outside` is as it was before, when the call is over."""
     outside = outside or Surroundings()
     before = outside.contents()
     try:
         seen = _observed(function, call, code)
-        return replace(seen, changes_outside=is_changed(before, outside.contents()))
+        return replace(seen, changed=outside.changed(before, outside.contents()))
     finally:
         outside.restore(before)
 
@@ -127,11 +128,12 @@ def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed
             if code is not None:
                 sys.settrace(trace)
             try:
-                result = function(*call.arguments, **call.keywords)
+                results = [function(*call.arguments, **call.keywords) for _ in range(call.times)]
             finally:
                 sys.settrace(None)
     except Exception as error:
         return Observed(error=error, printed=output.getvalue(), lines=tuple(sorted(lines)))
+    result = results[0] if call.times == 1 else results
     return Observed(result, output.getvalue(), (call.arguments, call.keywords), None, tuple(sorted(lines)))
 
 
@@ -149,8 +151,8 @@ def difference(found: Observed, expected: Observed) -> str | None:
         return "does not print what eager prints" if not found.printed else "prints other words"
     if not _same(found.after, expected.after):
         return "does not change its arguments as eager does"
-    if expected.changes_outside and not found.changes_outside:
-        return "does not change what is outside of it, which eager does"
+    if missed := sorted(expected.changed - found.changed):
+        return f"does not change {' and '.join(f'`{each}`' for each in missed[:2])}{' and more' * (len(missed) > 2)}, which eager does"
     return None
 
 

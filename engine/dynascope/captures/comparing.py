@@ -8,7 +8,7 @@ import io
 import time
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -82,7 +82,8 @@ def _compared(function: Callable, calls: Sequence[Call]) -> Comparison:
     first = calls[0]
     code = _code(function)
     tried = _that_run_otherwise(function, [*calls, *others(first)], code)
-    eager = _warm(_fresh(function), first, Surroundings.of(function))
+    fresh = _fresh(function)
+    eager = _warm(fresh, first, Surroundings.of(fresh))
     rows = tuple(_row(name, function, first, tried, eager or 0.0) for name in SYSTEMS)
     notes = () if tried else ("Eager itself gives something else when the same call is made again, so nothing is proved.",)
     return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager or 0.0, notes)
@@ -100,12 +101,17 @@ def _that_run_otherwise(function: Callable, calls: Sequence[Call], code: types.C
     """The first call again, and those of which eager says something else: another path, sizes or numbers. Where eager itself
     cannot run a call that was made up, or gives something else when it runs it again, that proves nothing."""
     found: Tried = []
-    for call in calls:
-        seen = observed(_fresh(function), call, code, Surroundings.of(function))
+    fresh = _fresh(function)
+    outside, waiting = Surroundings.of(fresh), list(reversed(calls))
+    while waiting:
+        call = waiting.pop()
+        seen = observed(fresh, call, code, outside)
         if seen.error is not None and found:
             continue
-        if difference(observed(_fresh(function), call, None, Surroundings.of(function)), seen) is not None:
+        if difference(observed(fresh, call, None, outside), seen) is not None:
             continue
+        if seen.changed and not found:
+            waiting.append(replace(call, times=2, what=f"{call.what}, made twice"))
         before = found[0][1].lines if found else ()
         found.append((call, seen, tuple(line for line in seen.lines if found and line not in before)))
         if len(found) == MOST_CALLS:
@@ -123,9 +129,9 @@ def _fresh(function: Callable) -> Callable:
 
 def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float) -> Row:
     torch.manual_seed(0)
-    outside = Surroundings.of(function)
-    before = outside.contents()
-    target, start = _fresh(function), time.perf_counter()
+    target = _fresh(function)
+    outside = Surroundings.of(target)
+    before, start = outside.contents(), time.perf_counter()
     try:
         made = quietly(SYSTEMS[name], target, first.copied())
     except Missing as missing:
@@ -136,20 +142,24 @@ def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float)
         outside.restore(before)  # what a capture left behind may be its own stand-ins
     seconds = time.perf_counter() - start
     proofs = tuple(_proof(made, call, expected, lines, outside) for call, expected, lines in tried)
-    warm = None if proofs and proofs[0].is_said else _warm(made.run, first, outside)
+    warm = None if proofs and proofs[0].is_said else _warm(_fresh(made.run) if made.has_own_state else made.run, first, outside)
     return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm - eager)
 
 
 def _proof(made: Capture, call: Call, expected: Observed, lines: tuple[int, ...], outside: Surroundings) -> Proof:
-    found = quietly(lambda run, given: observed(run, given, None, outside), made.run, call)  # type: ignore[arg-type, return-value]
+    run = _fresh(made.run) if made.has_own_state else made.run
+    found = quietly(lambda run, given: observed(run, given, None, outside), run, call)  # type: ignore[arg-type, return-value]
     if isinstance(found, Observed) and found.error is not None and expected.error is None:
         return Proof(call.what, _words(found.error), True, lines)
+    if isinstance(found, Observed) and made.has_own_state:
+        found = replace(found, changed=expected.changed)  # seen by what a second call gives
     return Proof(call.what, difference(found, expected), False, lines)  # type: ignore[arg-type]
 
 
 def _words(error: BaseException) -> str:
-    text = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
+    text = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    words = text[-1] if any(line.startswith("Traceback of TorchScript") for line in text) else text[0]
+    return f"{type(error).__name__}: {words.removeprefix('RuntimeError: ')}"[:300]
 
 
 def _warm(run: Callable, call: Call, outside: Surroundings) -> float | None:

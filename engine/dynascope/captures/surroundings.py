@@ -14,7 +14,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -27,27 +27,58 @@ PLAIN = (int, float, bool, str, bytes, type(None))
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training step changes: of a module the values and gradients of its tensors, of an optimizer its state."""
+    """What a call or a training step changes: of a module the values and gradients of its tensors and what its attributes hold, of
+    an optimizer its state."""
 
-    tensors: tuple[tuple[torch.Tensor, torch.Tensor | None], ...] = ()
+    tensors: dict[str, tuple[torch.Tensor, torch.Tensor | None]] = field(default_factory=dict)
+    attributes: dict[str, dict[str, tuple[Any, Any]]] = field(default_factory=dict)
+    """Of each module inside: by name the object and, where it is data, a copy of what it holds."""
     state: Any = None
 
     @classmethod
     def of(cls, thing: Any) -> Trained:
         if isinstance(thing, nn.Module):
-            return cls(tuple((_copied(each), None if each.grad is None else _copied(each.grad)) for each in _tensors(thing)))
+            tensors = {name: (_copied(each), None if each.grad is None else _copied(each.grad)) for name, each in _tensors(thing).items()}
+            return cls(tensors, {path: _attributes(each) for path, each in thing.named_modules()})
         return cls(state=copy.deepcopy(thing.state_dict()))
 
     def put_back(self, thing: Any) -> None:
         if self.state is not None:
             thing.load_state_dict(copy.deepcopy(self.state))
-        for each, (value, gradient) in zip(_tensors(thing) if self.tensors else (), self.tensors, strict=True):
+            return
+        for path, module in thing.named_modules():
+            held = self.attributes.get(path, {})
+            for name in _attributes(module).keys() - held:
+                del vars(module)[name]
+            for name, (each, contents) in held.items():
+                vars(module)[name] = _refilled(each, contents) if _is_data(each) else each
+        for name, each in _tensors(thing).items():
+            value, gradient = self.tensors[name]
             each.data.copy_(value)
             each.grad = None if gradient is None else _copied(gradient)
 
+    def flat(self) -> dict[str, Any]:
+        held = {f"{path}.{name}".lstrip("."): data for path, each in self.attributes.items() for name, (_, data) in each.items()}
+        return held | self.tensors | ({} if self.state is None else {"": self.state})
 
-def _tensors(module: nn.Module) -> list[torch.Tensor]:
-    return [*module.parameters(), *module.buffers()]
+
+OF_TORCH = vars(nn.Module()).keys() - {"training"}
+
+
+def _attributes(module: nn.Module) -> dict[str, tuple[Any, Any]]:
+    given = ((name, each) for name, each in vars(module).items() if name not in OF_TORCH)
+    return {name: (each, _copied(each) if _is_data(each) else None) for name, each in given}
+
+
+def _is_data(thing: Any) -> bool:
+    """Of containers that hold anything else a copy would be other objects."""
+    if type(thing) in CONTAINERS:
+        return all(_is_data(each) for each in (*thing, *(thing.values() if type(thing) is dict else ())))
+    return type(thing) in (*PLAIN, torch.Tensor)
+
+
+def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 @dataclass(frozen=True)
@@ -55,9 +86,11 @@ class Surroundings:
     """Names of modules, by the dictionary that has them, and cells of closures."""
 
     names: tuple[tuple[dict[str, Any], str], ...] = ()
-    cells: tuple[types.CellType, ...] = ()
+    cells: tuple[tuple[types.CellType, str], ...] = ()
     own: str = ""
     """The function's module: instances of its classes are looked into."""
+    called: nn.Module | None = None
+    """Whose forward it is."""
 
     @classmethod
     def of(cls, function: Callable) -> Surroundings:
@@ -69,28 +102,42 @@ class Surroundings:
             for name in _names(each.__code__):
                 if _may_change(each.__globals__.get(name), own) and name in each.__globals__:
                     names[id(each.__globals__), name] = (each.__globals__, name)
-            for cell in each.__closure__ or ():
+            for cell, name in zip(each.__closure__ or (), each.__code__.co_freevars, strict=True):
                 if _may_change(_held(cell), own):
-                    cells[id(cell)] = cell
-        return cls(tuple(names.values()), tuple(cells.values()), own)
+                    cells[id(cell)] = cell, name
+        return cls(tuple(names.values()), tuple(cells.values()), own, function if isinstance(function, nn.Module) else None)
 
     def _objects(self) -> list[Any]:
-        return [names.get(name) for names, name in self.names] + [_held(cell) for cell in self.cells]
+        called = [] if self.called is None else [self.called]
+        return [names.get(name) for names, name in self.names] + [_held(cell) for cell, _ in self.cells] + called
 
     def contents(self) -> list[tuple[Any, Any]]:
         """Each object as it is, with a copy of what it holds."""
         return [(each, _copied(vars(each) if _is_of(each, self.own) else each)) for each in self._objects()]
 
+    def changed(self, before: list[tuple[Any, Any]], after: list[tuple[Any, Any]]) -> frozenset[str]:
+        """The names of what is not as it was."""
+        names = [*(name for _, name in self.names), *(name for _, name in self.cells), "self"]
+        found = set()
+        for name, (_, old), (_, new) in zip(names, before, after, strict=False):
+            was, is_now = _parts(name, old), _parts(name, new)
+            found |= {each for each in was | is_now if each not in was or each not in is_now or not _equal(was[each], is_now[each])}
+        return frozenset(found)
+
     def restore(self, before: list[tuple[Any, Any]]) -> None:
         """Of nested containers the outermost alone."""
         for (names, name), (each, held) in zip(self.names, before, strict=False):
             names[name] = _refilled(each, held)
-        for cell, (each, held) in zip(self.cells, before[len(self.names) :], strict=True):
+        for (cell, _), (each, held) in zip(self.cells, before[len(self.names) :], strict=False):
             cell.cell_contents = _refilled(each, held)
+        if self.called is not None:
+            _refilled(*before[-1])
 
 
-def is_changed(before: list[tuple[Any, Any]], after: list[tuple[Any, Any]]) -> bool:
-    return any(not _equal(old, new) for (_, old), (_, new) in zip(before, after, strict=True))
+def _parts(name: str, held: Any) -> dict[str, Any]:
+    if isinstance(held, Trained):
+        return {f"{name}.{part}".rstrip("."): each for part, each in held.flat().items()}
+    return {name: held}
 
 
 def _followed(function: Any) -> Iterator[types.FunctionType]:
@@ -133,7 +180,8 @@ def _copied(thing: Any) -> Any:
     if isinstance(thing, TRAINED):
         return Trained.of(thing)
     if isinstance(thing, torch.Tensor):
-        return thing.detach().clone()
+        held = thing.detach()
+        return (held.cpu() if held.device.type == "lazy" else held).clone()  # a lazy clone reads what is written later
     try:
         return copy.deepcopy(thing)
     except Exception:
@@ -185,8 +233,6 @@ def _equal(a: Any, b: Any) -> bool:
         if a.device != b.device or a.dtype != b.dtype or a.shape != b.shape:
             return False
         return bool(((a == b) | ((a != a) & (b != b))).all())
-    if isinstance(a, Trained):
-        return _equal(a.tensors, b.tensors) and _equal(a.state, b.state)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, dict):

@@ -24,6 +24,8 @@ class Capture:
     run: Callable[..., Any]
     pieces: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    has_own_state: bool = False
+    """`run` is a module with attributes of its own, not those of what was captured."""
 
 
 class Missing(Exception):
@@ -60,7 +62,7 @@ def _of_tensors(function: Callable, rebuilt: Callable) -> Callable:
 
 def by_script(function: Callable, call: Call) -> Capture:
     scripted = torch.jit.script(function)
-    return Capture(scripted, (str(scripted.graph),))
+    return Capture(scripted, (str(scripted.graph),), has_own_state=isinstance(function, nn.Module))
 
 
 def by_fx(function: Callable, call: Call) -> Capture:
@@ -94,6 +96,8 @@ def by_lazy_tensors(function: Callable, call: Call) -> Capture:
                 given.data.copy_(other.detach().cpu())
         return pytree.tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, result)
 
+    if isinstance(function, nn.Module):
+        function.to("lazy")
     texts: list[str] = []
     copied = call.copied()
     run(*copied.arguments, **copied.keywords)

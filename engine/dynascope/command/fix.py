@@ -105,6 +105,8 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
             line = line_before(text_of(texts, span.file), mended.texts[span.file], span.line) if is_moved else span.line
             where = f"{shown_path(span.file)}:{line}"
         lines.append(f"no fix was proved for {where} [{finding.code}]: {finding.remedy}")
+    if mended.raised:
+        lines.append(f"the program as it is written ends with {mended.raised}: what would come after was not tried.")
     if mended.is_cut:
         lines.append("the time of `--within` was over before every edit was tried; there may be more.")
     if mended.proof is not None and not is_written:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport
 from dynascope.report.process_folders import process_folder
 from dynascope.report.store import ReportUnreadable, read_report
+from dynascope.report.user_files import is_user_file, shown_path
 
 GRACE_SECONDS = 5.0
+OWN = str(Path(__file__).parent.parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Outcome:
     printed: bytes
     code: int
     trouble: str = ""
+    raised: str = ""
+    """ "KeyError: 'name' at train.py:12", where an error ended the program as it is written."""
 
 
 class Prover:
@@ -89,7 +94,7 @@ class Prover:
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
         failed = place / "captured" if captured["code"] else printed
         trouble = "" if captured["code"] == plain["code"] else _last_words(failed)
-        return Outcome(_report(report), results, printed.read_bytes(), plain["code"], trouble)
+        return Outcome(_report(report), results, printed.read_bytes(), plain["code"], trouble, raised(_errors(printed)))
 
     def compared(self, first: Outcome, second: Outcome) -> dict[str, Any]:
         return self._asked({"compare": [str(first.results), str(second.results)]})
@@ -123,9 +128,24 @@ def _report(path: Path) -> CompileReport | None:
 
 
 def _last_words(printed: Path) -> str:
-    errors = Path(f"{printed}.errors")
-    lines = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
+    lines = _errors(printed).strip().splitlines()
     return lines[-1] if lines else "it ended early"
+
+
+def _errors(printed: Path) -> str:
+    errors = Path(f"{printed}.errors")
+    return errors.read_text(errors="replace") if errors.exists() else ""
+
+
+def raised(errors: str) -> str:
+    """What the last traceback ends with, and the innermost line of the user's that it leads through; "" without one."""
+    _, begin, last = errors.rpartition("Traceback (most recent call last):")
+    frames = list(re.finditer(r'^  File "(.+)", line (\d+)', last, re.MULTILINE))
+    words = re.search(r"^[\w.]+(?:: .*)?$", last[frames[-1].end() :], re.MULTILINE) if begin and frames else None
+    if words is None:
+        return ""
+    own = [frame for frame in frames if is_user_file(frame[1]) and not frame[1].startswith(OWN)]
+    return words[0] + (f" at {shown_path(own[-1][1])}:{own[-1][2]}" if own else "")
 
 
 def is_served() -> bool:

@@ -92,6 +92,8 @@ class Mended:
     """Whether the program compiles anything."""
     is_cut: bool = False
     """The time was over before all was tried."""
+    raised: str = ""
+    """The error that ended the program as it is written: nothing after it was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class _Search:
             return outcome.trouble or "nothing was captured"
         if outcome.code and not _left(outcome.report):
             when = "after what it had compiled, which has no break" if outcome.report.functions else "before anything was compiled"
-            return f"the program ended with code {outcome.code} {when}"
+            return f"the program ended with code {outcome.code} {when}{f' ({outcome.raised})' * bool(outcome.raised)}"
         again = self.prover.tried(self.program, self.given, is_captured=False)
         comparison = self.prover.compared(outcome, again)
         self._unsteady = frozenset(comparison["kept"])
@@ -239,10 +241,10 @@ def mend(
     proof = _proof(first, state, total)
     changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
-        return Mended(fixes, {}, None, _left(first.report), is_cut=search.is_cut)
+        return Mended(fixes, {}, None, _left(first.report), is_cut=search.is_cut, raised=first.outcome.raised)
     is_compiled = bool(first.report.functions)
     left = _left(state.report)
-    return Mended(fixes, changed, proof if changed else None, left, "", state.made, is_compiled, search.is_cut)
+    return Mended(fixes, changed, proof if changed else None, left, "", state.made, is_compiled, search.is_cut, first.outcome.raised)
 
 
 def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tuple[ProvedFix, ...]:
