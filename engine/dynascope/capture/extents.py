@@ -189,9 +189,9 @@ class Extents:
         if node.target == "unbind" or node.target is torch.unbind:  # a tensor for each row, where there may be millions
             self._fix_unbound(node)
             return
-        lengths = self._answers_elsewhere(node, len)
         if node.target is gradients or hasattr(type(now), "n_sequence_fields"):
             return  # one for each leaf, or for each of the names that the class has
+        lengths = self._answers_elsewhere(node, len)
         if lengths and all(length == len(now) for length in lengths):
             self._keep_above(node, len, len(now))
         elif not self._keep_length(node, len(now)):
