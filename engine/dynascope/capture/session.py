@@ -372,7 +372,8 @@ class Session:
                 break
             depth += 1
         called_at = None
-        while depth > 1 and self.is_without_tensors(self.machine.frames[depth - 1]):
+        is_users = knows_torch(self.machine.frames[-1].globals)  # which a library only leads to: contextlib
+        while depth > 1 and not is_users and self.is_without_tensors(self.machine.frames[depth - 1]):
             depth -= 1
             called_at = self.machine.frames[depth].began[1]
         if called_at is not None:  # what was assumed inside is not assumed then
