@@ -88,7 +88,7 @@ def _chain_from_iterable(generator: GeneratorValue) -> Remade | None:
     if not generator.started:
         return of(itertools.chain.from_iterable, argument_of(generator, "iterables"))
     found = iterators_on_stack(generator)
-    return Remade(ConstantValue(chain_after), (found[1], found[0])) if len(found) == 2 else None
+    return of(chain_after, found[1], found[0]) if len(found) == 2 else None
 
 
 def chain_after(iterator: object, iterables: object) -> itertools.chain:
@@ -104,7 +104,7 @@ def _cycle(generator: GeneratorValue) -> Remade | None:
     if isinstance(found[0], IteratorValue) and found[0].items is saved:
         return of(itertools.cycle, TupleValue(tuple(saved.items)), taken=found[0].position)
     given = (*saved.items, generator.frame.slots["item"])
-    return Remade(ConstantValue(cycle_after), (TupleValue(given), found[0]), taken=len(given))
+    return of(cycle_after, TupleValue(given), found[0], taken=len(given))
 
 
 def cycle_after(given: tuple, iterator: object) -> itertools.cycle:
@@ -123,10 +123,6 @@ def _accumulate(generator: GeneratorValue) -> Remade | None:
     return of(itertools.accumulate, slots["iterator"], function, initial=slots["total"], taken=1)
 
 
-def _takewhile(generator: GeneratorValue) -> Remade | None:
-    return _by_function(itertools.takewhile, "predicate", "iterable")(generator)
-
-
 def _dropwhile(generator: GeneratorValue) -> Remade | None:
     if not generator.started:
         return of(itertools.dropwhile, argument_of(generator, "predicate"), argument_of(generator, "iterable"))
@@ -142,7 +138,7 @@ def _pairwise(generator: GeneratorValue) -> Remade | None:
     if not generator.started:
         return of(itertools.pairwise, argument_of(generator, "iterable"))
     left, before = iterators_on_stack(generator), generator.frame.slots["item"]
-    return Remade(ConstantValue(pairs_after), (before, left[0])) if left else None
+    return of(pairs_after, before, left[0]) if left else None
 
 
 def pairs_after(before: object, iterator: object) -> itertools.pairwise:
@@ -183,7 +179,7 @@ RULES: dict[CodeType, Callable[[GeneratorValue], Remade | None]] = {
     equivalents.chain_from_iterable.__code__: _chain_from_iterable,
     equivalents.cycle_.__code__: _cycle,
     equivalents.accumulate_.__code__: _accumulate,
-    equivalents.takewhile_.__code__: _takewhile,
+    equivalents.takewhile_.__code__: _by_function(itertools.takewhile, "predicate", "iterable"),
     equivalents.dropwhile_.__code__: _dropwhile,
     equivalents.pairwise_.__code__: _pairwise,
     equivalents.compress_.__code__: _compress,

@@ -459,6 +459,6 @@ STAND_FOR = {
     takewhile_.__code__: itertools.takewhile,
     dropwhile_.__code__: itertools.dropwhile,
 }
+"""Generators that stand for an iterator in C: the class that the program sees."""
 if hasattr(itertools, "batched"):
     STAND_FOR[batched_.__code__] = itertools.batched
-"""Generators that stand for an iterator in C: the class that the program sees."""
