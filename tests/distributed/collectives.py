@@ -8,6 +8,7 @@ import json
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from torch.nn.functional import softsign
 from two_processes import asked_for, start
 
 
@@ -124,13 +125,14 @@ def outcome(function, rank, device, size, requires_grad):
     x = torch.randn(size, 6, generator=torch.Generator().manual_seed(rank)).to(device).requires_grad_(requires_grad)
     result = function(x)
     results = result if isinstance(result, tuple) else (result,)
+    # The loss weighs each result with a number that a rounding of the result hardly moves: a sine of a large sum would.
     if requires_grad and results[0].requires_grad:
-        sum((each * each.detach().sin()).sum() for each in results).backward()
+        sum((each * softsign(each.detach())).sum() for each in results).backward()
     return [each.detach() + 0 for each in results], x.grad, x.detach()
 
 
 TOLERANCE = {"cpu": {}, "cuda": dict(rtol=1e-4, atol=1e-3)}
-"""The sine of a sum of matrix products, which a GPU adds up in another order, has the error of the sum."""
+"""A GPU adds up matrix products in another order."""
 
 
 def compared(function, rank, device, fullgraph):
