@@ -108,22 +108,38 @@ class RowEmitter(ValueWriter):
             self._all_rows(nest.outer)
             self._lane_loop(f"begin * {nest.lanes}", f"end * {nest.lanes}", clipped=True)
             return
+        counts = any(isinstance(symbol.extent, Size) for symbol in nest.outer[1:])
+        if counts:
+            self._line("if (begin >= end) return;")
+            self._lines_of(self._place("begin", "long"))
         self._open("for (long item = begin; item < end; item++)")
-        rest = "item"
-        for position in range(len(nest.outer) - 1, -1, -1):
-            symbol = nest.outer[position]
-            self._line(
-                f"const long {symbol} = {rest};"
-                if position == 0
-                else f"const long {symbol} = {rest} % {sizes.factor(symbol.extent)};"
-            )
-            rest = f"{rest} / {sizes.factor(symbol.extent)}"
+        if not counts:
+            self._lines_of(self._place("item", "const long"))
         if nest.lane is not None and nest.lane_in_rows:
             self._values(self._at_item())
             self._lane_loop("0", sizes.text(nest.lane.extent), clipped=False)
         else:
             self._one_row()
+        if counts:
+            self._line(self._next_place())
         self._close()
+
+    def _place(self, item: str, kind: str) -> list[str]:
+        """An item's place in the loops of the rows, the innermost first."""
+        lines = []
+        for symbol in self.nest.outer[:0:-1]:
+            extent = sizes.factor(symbol.extent)
+            lines.append(f"{kind} {symbol} = {item} % {extent};")
+            item = f"{item} / {extent}"
+        return [*lines, *(f"{kind} {symbol} = {item};" for symbol in self.nest.outer[:1])]
+
+    def _next_place(self) -> str:
+        """What leads to the next item's place: to divide by extents that vary costs as much as a short row does."""
+        first, *others = self.nest.outer
+        line = f"{first}++;"
+        for symbol in others:
+            line = f"if (++{symbol} == {sizes.text(symbol.extent)}) {{ {symbol} = 0; {line} }}"
+        return line
 
     def _all_rows(self, outer: tuple[Symbol, ...]) -> None:
         for symbol in outer:
