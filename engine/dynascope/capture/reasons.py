@@ -6,6 +6,7 @@ Python. Both are the same classes: where the state cannot be rebuilt, a break's 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -55,6 +56,7 @@ class DataDependentValue(Reason):
         return f"Keep `{self.expression}` a zero-dimensional tensor: arithmetic and `torch.where` work on it without `{self.conversion}`."
 
 
+DEFINITION = re.compile(r"(?:async )?def (\w+)\(")
 VALUE_REMEDIES = {
     "numpy": lambda text: (
         f"Compute with torch in place of NumPy, so that `{text}` is not needed; or call NumPy outside the compiled function."
@@ -184,10 +186,15 @@ class ProgramRaises(Reason):
     expression: str
 
     def message(self) -> str:
-        return f"`{self.expression}` raises {self.exception}, and nothing in the captured part catches it."
+        return f"`{self._what()}` raises {self.exception}, and nothing in the captured part catches it."
 
     def remedy(self) -> str:
-        return f"Nothing, where the {self.exception} is meant; the part before `{self.expression}` runs compiled."
+        return f"Nothing, where the {self.exception} is meant; the part before `{self._what()}` runs compiled."
+
+    def _what(self) -> str:
+        """The end of an `except` has no place of its own, but the function's first line."""
+        defined = DEFINITION.match(self.expression)
+        return self.expression if defined is None else defined[1]
 
 
 @dataclass(frozen=True)
