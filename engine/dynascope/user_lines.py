@@ -17,12 +17,12 @@ from dynascope.capture.reasons import DataDependentBranch
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame, UserStack
-from dynascope.report.syntax import argument_texts, built_expression, collected_texts, condition
+from dynascope.report.syntax import argument_texts, built_expression, collected_texts, condition, statement_text
 from dynascope.report.user_files import is_user_file, user_places
 
 MARKED = re.compile(r"`dynascope\.mark_dynamic\((\w+), ([^`]*)\)`(, or )?")
 ITEM = r"(\w+)((?:\[(?:'\w+'|\d+)\])?)"
-QUOTED = re.compile(rf"(?<=`){ITEM}(?=[`.\[])")
+QUOTED = re.compile(r"`([^`]+)`")
 LEADING = re.compile(rf"^{ITEM}(?=$|[.\[])")
 ASKS = re.compile(r"(if|elif|while)\b")
 """How a place begins that is a whole statement, and means what it asks."""
@@ -40,12 +40,14 @@ class UserLines:
     _known: dict[UserFrame, UserFrame] = field(default_factory=dict, repr=False, compare=False)
     """Frames that were refined: the guards and values of a large model share a few hundred."""
 
-    def words(self, text: str) -> str:
-        """With the user's names in place of a library's parameters; only where text quotes code."""
+    def words(self, text: str, line: str = "") -> str:
+        """With the user's names in place of a library's parameters; only where text quotes code, and not what stands in `line`, which is
+        the user's own: there `self` is another object."""
         if not self.names and not self.nameless:
             return text
+        own = "".join(line.split())
         text = MARKED.sub(self._marked, text)
-        return QUOTED.sub(self._named, text)
+        return QUOTED.sub(lambda quoted: quoted[0] if own and "".join(quoted[1].split()) in own else f"`{self.expression(quoted[1])}`", text)
 
     def _marked(self, match: re.Match[str]) -> str:
         """What has no name cannot be marked: what else helps is said alone."""
@@ -82,7 +84,8 @@ class UserLines:
         span = explanation.span
         if span is not None and (explanation.code == DataDependentBranch.code or ASKS.match(span.text())):
             span = condition(span).span or span
-        words = {"message": self.words(explanation.message), "remedy": self.words(explanation.remedy)}
+        line = statement_text(span) if span is not None and is_user_file(span.file) else ""
+        words = {"message": self.words(explanation.message, line), "remedy": self.words(explanation.remedy, line)}
         return replace(explanation, span=span, stack=self.stack(explanation.stack), **words)
 
     def change(self, change: ChangeFact | None) -> ChangeFact | None:

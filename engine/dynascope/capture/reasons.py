@@ -489,6 +489,20 @@ class TensorSubclass(Reason):
         return f"Pass plain tensors in place of the {self.type_name}, or compile what comes before and after `{self.expression}`."
 
 
+@dataclass(frozen=True)
+class LayerOfSubclass(Reason):
+    code: ClassVar[str] = TensorSubclass.code
+    type_name: str
+    expression: str
+    weight: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` computes with its `{self.weight}`, a {self.type_name}: a subclass of Tensor with behaviour of its own."
+
+    def remedy(self) -> str:
+        return "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
+
+
 SUBCLASS_REMEDIES = {
     "DTensor": lambda text: (
         f"Nothing is wrong: the layer runs as it was written, what is around it is compiled. `{text}.to_local()` gives this rank's part as "
