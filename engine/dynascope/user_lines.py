@@ -47,7 +47,7 @@ class UserLines:
             return text
         own = "".join(line.split())
         text = MARKED.sub(self._marked, text)
-        return QUOTED.sub(lambda quoted: quoted[0] if own and "".join(quoted[1].split()) in own else f"`{self.expression(quoted[1])}`", text)
+        return QUOTED.sub(lambda quoted: quoted[0] if "".join(quoted[1].split()) in own else f"`{self.expression(quoted[1])}`", text)
 
     def _marked(self, match: re.Match[str]) -> str:
         """What has no name cannot be marked: what else helps is said alone."""

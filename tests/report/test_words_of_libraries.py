@@ -33,8 +33,6 @@ class Model(torch.nn.Module):
     @decorated
     def forward(self, first=None, *, ids=None, labels=None):
         return (first if ids is None else ids) * 2
-
-KINDS = {}
 """
 PROGRAM = """
 import torch
