@@ -102,7 +102,8 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
     )
     if isinstance(outcome, Refused):
         trace = tuple(_trace_texts(compilation))
-        return replace(refused, texts=trace, reason=lines.told(_in_words(outcome.explain(), region.code)))
+        end: ExitKind = "raise" if compilation.options.fullgraph else "none"
+        return replace(refused, exit=end, texts=trace, reason=lines.told(_in_words(outcome.explain(), region.code)))
     explanation = outcome.break_explanation()
     return replace(
         refused,

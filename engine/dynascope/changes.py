@@ -29,7 +29,8 @@ from dynascope.guards.guard import (
 )
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source
 from dynascope.guards.tensor_guard import TensorMatches
-from dynascope.report.facts import EMPTY, ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
+from dynascope.guards.world import WorldIs
+from dynascope.report.facts import EMPTY, NOT_THERE, ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 
 OBJECTS = (ONE_OBJECT, SEVERAL_OBJECTS)
 
@@ -38,6 +39,9 @@ def change_of(guard: Guard, values: FrameValues, code: CodeType) -> ChangeFact:
     """`before` is what the guard expects, `now` what is found; both as short as a label."""
     expression = in_users_words(", ".join(source.expression() for source in guard.sources), code)
     found = _read(guard.sources[0], values) if guard.sources else None
+    if isinstance(guard.predicate, WorldIs):
+        name, is_new = guard.predicate.changed()
+        return ChangeFact(name or "a name of a library", "other", NOT_THERE if is_new else "", "")
     cause = _cause(guard, found, values)
     state = cause in ("grad-mode", "state")
     before = expected_value(guard)

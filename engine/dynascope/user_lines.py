@@ -10,16 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
 from dynascope.capture.reasons import DataDependentBranch
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame, UserStack
-from dynascope.report.syntax import argument_texts, built_expression, condition
+from dynascope.report.syntax import argument_texts, built_expression, collected_texts, condition, statement_text
 from dynascope.report.user_files import is_user_file, user_places
 
 MARKED = re.compile(r"`dynascope\.mark_dynamic\((\w+), ([^`]*)\)`(, or )?")
+ITEM = r"(\w+)((?:\[(?:'\w+'|\d+)\])?)"
+QUOTED = re.compile(r"`([^`]+)`")
+LEADING = re.compile(rf"^{ITEM}(?=$|[.\[])")
 ASKS = re.compile(r"(if|elif|while)\b")
 """How a place begins that is a whole statement, and means what it asks."""
 
@@ -36,12 +40,14 @@ class UserLines:
     _known: dict[UserFrame, UserFrame] = field(default_factory=dict, repr=False, compare=False)
     """Frames that were refined: the guards and values of a large model share a few hundred."""
 
-    def words(self, text: str) -> str:
-        """With the user's names in place of a library's parameters; only where text quotes code."""
+    def words(self, text: str, line: str = "") -> str:
+        """With the user's names in place of a library's parameters; only where text quotes code, and not what stands in `line`, which is
+        the user's own: there `self` is another object."""
         if not self.names and not self.nameless:
             return text
+        own = "".join(line.split())
         text = MARKED.sub(self._marked, text)
-        return re.sub(r"(?<=`)\w+(?=[`.\[])", lambda match: self.names.get(match[0], match[0]), text)
+        return QUOTED.sub(lambda quoted: quoted[0] if "".join(quoted[1].split()) in own else f"`{self.expression(quoted[1])}`", text)
 
     def _marked(self, match: re.Match[str]) -> str:
         """What has no name cannot be marked: what else helps is said alone."""
@@ -51,7 +57,12 @@ class UserLines:
         return f"`dynascope.mark_dynamic({self.names.get(name, name)}, {dimensions})`{rest or ''}"
 
     def expression(self, text: str) -> str:
-        return re.sub(r"^\w+(?=$|[.\[])", lambda match: self.names.get(match[0], match[0]), text)
+        return LEADING.sub(self._named, text)
+
+    def _named(self, match: re.Match[str]) -> str:
+        """By the item of collected arguments, else by the name in front."""
+        name, item = match.groups()
+        return self.names.get(name + item) or self.names.get(name, name) + item
 
     def stack(self, stack: UserStack) -> UserStack:
         known = any(is_user_file(frame.span.file) for frame in stack)
@@ -73,7 +84,8 @@ class UserLines:
         span = explanation.span
         if span is not None and (explanation.code == DataDependentBranch.code or ASKS.match(span.text())):
             span = condition(span).span or span
-        words = {"message": self.words(explanation.message), "remedy": self.words(explanation.remedy)}
+        line = statement_text(span) if span is not None and is_user_file(span.file) else ""
+        words = {"message": self.words(explanation.message, line), "remedy": self.words(explanation.remedy, line)}
         return replace(explanation, span=span, stack=self.stack(explanation.stack), **words)
 
     def change(self, change: ChangeFact | None) -> ChangeFact | None:
@@ -89,10 +101,21 @@ def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None) -> Us
     if is_user_file(code.co_filename) or not callers:
         return UserLines(callers)
     parameters = code.co_varnames[: code.co_argcount]
-    if parameters[:1] != ("self",):
-        return _of_library(argument_texts(callers[-1].span, parameters), parameters, callers)
-    owner = argument_texts(compiled_at, ("self",)) if compiled_at is not None else {}
-    return _of_library({**argument_texts(callers[-1].span, parameters[1:]), **owner}, parameters[1:], callers)
+    owner: dict[str, str] = {}
+    if parameters[:1] == ("self",):
+        owner = argument_texts(compiled_at, ("self",)) if compiled_at is not None else {}
+        parameters = parameters[1:]
+    positional, keywords = _collecting(code)
+    place = callers[-1].span
+    given = collected_texts(place, len(parameters), positional, keywords) if positional or keywords else {}
+    return _of_library({**argument_texts(place, parameters), **given, **owner}, parameters, callers)
+
+
+def _collecting(code: CodeType) -> tuple[str, str]:
+    """The names of `*args` and `**kwargs`, empty where the function has none."""
+    behind = list(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
+    positional = behind.pop(0) if code.co_flags & CO_VARARGS else ""
+    return positional, behind[0] if code.co_flags & CO_VARKEYWORDS else ""
 
 
 def _refined(frame: UserFrame) -> UserFrame:

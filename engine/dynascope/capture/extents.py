@@ -9,6 +9,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dynascope.autograd_functions import gradients
+from dynascope.capture.answers_elsewhere import AnswersElsewhere, ChangesOperand
 from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
@@ -38,8 +40,10 @@ MOST_CUTS = 24
 class Extents:
     """Of one capture. `nodes` remembers what each node gives in each world."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, answers: AnswersElsewhere | None = None) -> None:
         self.machine = machine
+        self.answers = answers or AnswersElsewhere()
+        self.are_shared = self.answers.are_shared
         self.worlds: Worlds | None = None
         self.known = (0, 0)
         self.computed = 0
@@ -398,7 +402,7 @@ class Extents:
 
     def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in worlds of another kind."""
-        other = Extents(self.machine)
+        other = Extents(self.machine, self.answers)
         other._begin(worlds)
         return other._elsewhere(node, read) if other.worlds is not None else []
 
@@ -457,6 +461,22 @@ class Extents:
         self.nodes = [{} for _ in worlds.values[1:]]
 
     def _run(self, wanted: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
+        if self.are_shared is not self.answers.are_shared:
+            self._ask_anew()
+        try:
+            return self._follow(wanted, values, made)
+        except ChangesOperand:
+            self._ask_anew()
+            made.clear()
+            return self._follow(wanted, values, made)
+
+    def _ask_anew(self) -> None:
+        """Of nodes that may hold what other questions changed."""
+        self.are_shared = self.answers.are_shared
+        for made in (*self.nodes, *self.tried.values()):
+            made.clear()
+
+    def _follow(self, wanted: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
         pending = [wanted]
         while pending:
             node = pending[-1]
@@ -464,7 +484,8 @@ class Extents:
             if node in made or not missing:
                 pending.pop()
             if node not in made and not missing:
-                made[node] = self._value(node, values, made)
+                operands = map(made.__getitem__, node.all_input_nodes)
+                made[node] = self.answers.of(node, values, operands, partial(self._value, node, values, made))
             pending += missing
         return made[wanted]
 

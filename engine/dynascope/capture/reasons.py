@@ -6,6 +6,7 @@ Python. Both are the same classes: where the state cannot be rebuilt, a break's 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -55,6 +56,7 @@ class DataDependentValue(Reason):
         return f"Keep `{self.expression}` a zero-dimensional tensor: arithmetic and `torch.where` work on it without `{self.conversion}`."
 
 
+DEFINITION = re.compile(r"(?:async )?def (\w+)\(")
 VALUE_REMEDIES = {
     "numpy": lambda text: (
         f"Compute with torch in place of NumPy, so that `{text}` is not needed; or call NumPy outside the compiled function."
@@ -184,10 +186,15 @@ class ProgramRaises(Reason):
     expression: str
 
     def message(self) -> str:
-        return f"`{self.expression}` raises {self.exception}, and nothing in the captured part catches it."
+        return f"`{self._what()}` raises {self.exception}, and nothing in the captured part catches it."
 
     def remedy(self) -> str:
-        return f"Nothing, where the {self.exception} is meant; the part before `{self.expression}` runs compiled."
+        return f"Nothing, where the {self.exception} is meant; the part before `{self._what()}` runs compiled."
+
+    def _what(self) -> str:
+        """The end of an `except` has no place of its own, but the function's first line."""
+        defined = DEFINITION.match(self.expression)
+        return self.expression if defined is None else defined[1]
 
 
 @dataclass(frozen=True)
@@ -480,6 +487,20 @@ class TensorSubclass(Reason):
         if make is not None:
             return make(self.expression)
         return f"Pass plain tensors in place of the {self.type_name}, or compile what comes before and after `{self.expression}`."
+
+
+@dataclass(frozen=True)
+class LayerOfSubclass(Reason):
+    code: ClassVar[str] = TensorSubclass.code
+    type_name: str
+    expression: str
+    weight: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` computes with its `{self.weight}`, a {self.type_name}: a subclass of Tensor with behaviour of its own."
+
+    def remedy(self) -> str:
+        return "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
 
 
 SUBCLASS_REMEDIES = {

@@ -73,6 +73,8 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         kept_numbers.number_chosen,
         *COLLECTED,
         shortcuts.left_out,
+        shortcuts.unguarded,
+        shortcuts.elements_chosen,
         *TURNS,
         *map(safe_operands.safely, TURNS),
         *ORDERS,

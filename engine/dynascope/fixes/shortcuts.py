@@ -17,6 +17,7 @@ from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import has_long_text, tells
 from dynascope.fixes.source import Source, called_name, end_of, method_called
 
+SLICES = ast.Slice | ast.Tuple | ast.Constant
 TITLE = "Leave out the shortcut: what follows does as well with nothing"
 
 
@@ -55,6 +56,21 @@ def unguarded(site: Site) -> Fix | None:
     end = end_of(statement)
     witness = (Edit(*end, *end, f"\n{indentation}{stop}"),)
     return Fix("Leave out the question: with nothing it does nothing", (source.replaced(statement, text),), witness)
+
+
+def elements_chosen(site: Site) -> Fix | None:
+    """`if torch.isnan(w).any(): w[torch.isnan(w)] = 0`: without the question and into a new tensor, because what the old one is made of
+    may want it for its gradient."""
+    source = site.source
+    statement = deciding(site)
+    if statement is None or statement.orelse or not _asks_for_any(statement.test) or source.indentation(statement) is None:
+        return None
+    match statement.body:
+        case [ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=mask)], value=value)] if not isinstance(mask, SLICES):
+            torch, imports = source.torch
+            text = f"{name} = {torch}.where({source.text_of(mask)}, {source.text_of(value)}, {name})"
+            return Fix("Choose the elements with torch.where, without the question", (*imports, source.replaced(statement, text)))
+    return None
 
 
 def _removed(source: Source, statement: ast.stmt) -> Edit:

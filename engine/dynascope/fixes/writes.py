@@ -72,8 +72,8 @@ def _is_without_gradients(statement: ast.With) -> bool:
 def _written(source: Source, statement: ast.stmt) -> tuple[str, str] | None:
     """The tensor, and what it becomes."""
     match statement:
-        case ast.Expr(value=ast.Call(keywords=[]) as call):
-            return _of_method(source, call)
+        case ast.Expr(value=ast.Call() as call):
+            return _of_method(source, call) or _of_methods(source, call)
         case ast.Assign(targets=[ast.Subscript() as place], value=value):
             return source.text_of(place), source.text_of(value)
         case ast.AugAssign(target=ast.Subscript() as place, op=operator, value=value):
@@ -83,7 +83,7 @@ def _written(source: Source, statement: ast.stmt) -> tuple[str, str] | None:
 
 def _of_method(source: Source, call: ast.Call) -> tuple[str, str] | None:
     found = method_called(call)
-    if found is None or not dotted(found[0]) or not found[1].endswith("_") or found[1].endswith("__"):
+    if found is None or not dotted(found[0]) or not _is_in_place(found[1]) or call.keywords:
         return None
     place, name = source.text_of(found[0]), found[1][:-1]
     given = [source.text_of(argument) for argument in call.args]
@@ -92,3 +92,23 @@ def _of_method(source: Source, call: ast.Call) -> tuple[str, str] | None:
     if name == "zero":
         return (place, "0") if not given else None
     return place, f"{place}.{name}({', '.join(given)})"
+
+
+def _of_methods(source: Source, call: ast.Call) -> tuple[str, str] | None:
+    """One behind the other: `self.var.mul_(keep).add_(var, alpha=rest)` becomes `self.var.mul(keep).add(var, alpha=rest)`."""
+    parts: list[str] = []
+    node: ast.expr = call
+    while isinstance(node, ast.Call) and (found := method_called(node)) is not None:
+        if not _is_in_place(found[1]) or found[1] in ("copy_", "fill_", "zero_"):
+            return None  # what was there is gone
+        given = [*map(source.text_of, node.args), *(f"{each.arg}={source.text_of(each.value)}" for each in node.keywords if each.arg)]
+        if len(given) < len(node.args) + len(node.keywords):
+            return None
+        parts.append(f".{found[1][:-1]}({', '.join(given)})")
+        node = found[0]
+    place = source.text_of(node)
+    return (place, place + "".join(reversed(parts))) if parts and dotted(node) else None
+
+
+def _is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")

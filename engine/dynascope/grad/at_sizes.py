@@ -199,9 +199,10 @@ def near(size: int) -> Collection[int]:
 
 def _rely_on_usual_numbers(scope: Scope, names: Collection[str]) -> None:
     """Numbers that sizes depend on are 2 or more: torch treats 0, 1 and negative ones as cases of their own."""
+    unusual = frozenset(name for name in names if scope.hints[name] < USUAL)
+    if unusual:  # all at once: for each time the program is captured again
+        raise DifferentiationRefused(VaryingNumberNeeded("a size", unusual))
     for name in names:
-        if scope.hints[name] < USUAL:
-            raise DifferentiationRefused(VaryingNumberNeeded("a size", frozenset((name,))))
         _ = scope.root(name, scope.hints[name]) >= USUAL
 
 

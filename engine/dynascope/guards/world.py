@@ -18,6 +18,7 @@ from dynascope.guards.guard import Equals, IdentityIs, Predicate, describe_objec
 
 ABSENT = object()
 """In place of a value: the space has no such name."""
+IS_NEW = "is there now"
 
 Space = dict | type
 _LITERALS = (bool, int, float, complex, str, bytes, type(None))
@@ -72,20 +73,25 @@ class WorldIs(Predicate):
         return f"{count} {'names' if count != 1 else 'name'} of {shown} {'are' if count != 1 else 'is'} what was found"
 
     def failure(self, expression: str) -> str:
-        return next(self._changes(), "the names of libraries lead where they led")
+        return next((f"`{place}` {what}" for place, what in self._changes()), "the names of libraries lead where they led")
 
-    def _changes(self) -> Iterator[str]:
+    def changed(self) -> tuple[str, bool]:
+        """The name that leads elsewhere now, and whether it is new."""
+        place, what = next(self._changes(), ("", ""))
+        return place, what.startswith(IS_NEW)
+
+    def _changes(self) -> Iterator[tuple[str, str]]:
         for space, names in self.spaces:
             for name, wanted in names:
                 found = look_up(space, name)
-                place = f"`{_title(space)}.{name}`"
+                place = f"{_title(space)}.{name}"
                 if wanted is ABSENT:
                     if found is not ABSENT:
-                        yield f"{place} is there now, and was not the first time"
+                        yield place, f"{IS_NEW}, and was not the first time"
                 elif found is ABSENT:
-                    yield f"{place} is gone"
+                    yield place, "is gone"
                 elif not wanted.holds(found):
-                    yield f"{place} is {_shown(found)}, and was {wanted.check().removeprefix('is ')}"
+                    yield place, f"is {_shown(found)}, and was {wanted.check().removeprefix('is ')}"
 
 
 def look_up(space: Space, name: str) -> Any:

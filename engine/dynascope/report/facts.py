@@ -82,6 +82,8 @@ class GuardFact:
 
 EMPTY = "no keys"
 """What a dict was that had none."""
+NOT_THERE = "not there"
+"""What a name of a library was that the library made at its first use."""
 ONE_OBJECT, SEVERAL_OBJECTS = "one object", "several objects"
 """What two places held."""
 
@@ -99,7 +101,7 @@ class ChangeFact:
     def is_first_filling(self) -> bool:
         """What the first call finds without a value gets one and keeps it: gradients, an optimizer's state, a table of metrics."""
         is_gradient = self.cause == "none" and self.before == "None" and self.expression.endswith(".grad")
-        return is_gradient or self.before == EMPTY
+        return is_gradient or self.before in (EMPTY, NOT_THERE)
 
 
 @dataclass(frozen=True, slots=True)

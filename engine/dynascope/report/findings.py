@@ -64,6 +64,8 @@ class Finding:
     """As it should be, such as one compilation with gradients and one without."""
     change: ChangeFact | None = None
     """What differed last, where something was compiled again."""
+    raises: bool = False
+    """Of kind `uncompiled`: nothing ran, because the program asked for one graph (`fullgraph=True`)."""
 
 
 def findings(report: CompileReport) -> tuple[Finding, ...]:
@@ -115,10 +117,11 @@ def _all(report: CompileReport) -> Iterator[Finding]:
             reason = shown_reason(report, entry)
             if reason is not None:
                 kind, fallback = _ending(function, entry)
-                yield replace(_finding(kind, reason, fallback), function=function.identifier)
+                raises = kind == "uncompiled" and entry.exit == "raise"
+                yield replace(_finding(kind, reason, fallback), function=function.identifier, raises=raises)
         yield from _recompilations(function)
     start = Span(report.program.file, 1)
-    compiled_at = {entry.graph: function_line(function) for function in report.functions for entry in function.entries}
+    compiled_at = {entry.graph: each.compiled_at or function_line(each) for each in report.functions for entry in each.entries}
     for graph in report.graphs:
         for note in graph.notes:
             if note.span is not None or note.stack != ():

@@ -48,7 +48,8 @@ def guard_rows(guards: Iterable[GuardFact]) -> Iterator[str]:
         what = "no hooks, and nothing of their own in place of what their classes define"
         yield f"{_some(objects, 'modules', 'have')} {what}  ({_counted(checks['objects'])})"
     if checks["code"]:
-        yield f"{_some(code, 'functions', 'are')} what they were  ({_counted(checks['code'])})"
+        of_code = _some(code, "functions", "are")
+        yield f"{of_code} what {'it was' if of_code.endswith(' is') else 'they were'}  ({_counted(checks['code'])})"
 
 
 def _is_of_objects(guard: GuardFact) -> bool:

@@ -157,6 +157,10 @@ def built_expression(span: Span, name: str) -> Span:
     return span if part is None else _span_of(span.file, part)
 
 
+SHORT = (ast.Name, ast.Attribute, ast.Subscript)
+"""Arguments that serve as a name."""
+
+
 def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
     """What a call gives for each parameter, where it is short enough to serve as a name."""
     call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
@@ -164,8 +168,24 @@ def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
         return {}
     given = dict(zip(parameters, call.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg and keyword.arg in parameters}
-    simple = (ast.Name, ast.Attribute, ast.Subscript)
-    return {name: ast.unparse(value) for name, value in given.items() if isinstance(value, simple)}
+    return {name: ast.unparse(value) for name, value in given.items() if isinstance(value, SHORT)}
+
+
+def collected_texts(span: Span, named: int, positional: str, keywords: str) -> dict[str, str]:
+    """What a call gives for the places of `*args` and `**kwargs`, behind the `named` parameters: `kwargs['input_ids']` is called
+    `ids`, or, where the call gives an expression that has no name, as the call names it. Of `f(**batch)` it is `batch['input_ids']`."""
+    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    if call is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return {}
+    given = {f"{positional}[{number}]": value for number, value in enumerate(call.args[named:]) if positional}
+    found = {place: ast.unparse(value) for place, value in given.items() if isinstance(value, SHORT)}
+    for keyword in call.keywords if keywords else ():
+        if keyword.arg is not None:
+            is_short = isinstance(keyword.value, SHORT)
+            found[f"{keywords}[{keyword.arg!r}]"] = ast.unparse(keyword.value) if is_short else keyword.arg
+        elif isinstance(keyword.value, SHORT):
+            found[keywords] = ast.unparse(keyword.value)
+    return found
 
 
 def statement_text(span: Span) -> str:

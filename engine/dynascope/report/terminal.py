@@ -31,7 +31,7 @@ from dynascope.report.labels import fitted_labels
 from dynascope.report.lines import breaks_of, function_totals
 from dynascope.report.span import Span, UserStack
 from dynascope.report.times import in_flow
-from dynascope.report.user_files import LIBRARY_FOLDERS, same_file, shown_path
+from dynascope.report.user_files import LIBRARY_FOLDERS, is_user_file, same_file, shown_path
 from dynascope.report.variants import entry_title, variants_of
 
 Piece = tuple[str, str]
@@ -41,6 +41,7 @@ WIDTH = 100
 """Of a page that is no terminal."""
 NARROWEST = 40
 FRAMES_SHOWN = 6
+INSIDE = ".<locals>."
 FUNCTIONS_SHOWN = 12
 VARIANTS_SHOWN = 4
 STYLES = {"error": "bold red", "warning": "bold yellow", "information": "bold cyan", "hint": "dim"}
@@ -53,6 +54,7 @@ SAYS = {
     "error": "raised here",
     "note": "",
 }
+NOT_WHOLE = "raises: fullgraph=True"
 QUIET_KINDS = frozenset({"note", "break"})
 """Said with `--annotate` only, unless they are warnings: a loop that goes on after a break says nothing new."""
 
@@ -142,6 +144,8 @@ def _quotation(finding: Finding, span: Span, margin: int, style: str, width: int
     start, marked = _marked(span, source, column)
     shown, shift = _fitted(source.expandtabs(1), start, marked, width - len(bar))
     says = SAYS.get(finding.kind, "")
+    if finding.raises:
+        says = NOT_WHOLE
     if finding.kind == "recompile" and finding.times > 1:
         says = f"decided here, {finding.times} times"
     lines.append([(bar.rstrip(), "blue")])
@@ -186,11 +190,17 @@ def _callers(finding: Finding) -> str:
 
 
 def _chain(frames: UserStack) -> str:
-    texts = [f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in frames]
+    texts = [f"{frame.function} ({_short(frame.span.file)}:{frame.span.line})" for frame in _without_wrappers(frames)]
     if len(texts) > FRAMES_SHOWN:
         half = FRAMES_SHOWN // 2
         texts[half:-half] = [f"{len(texts) - FRAMES_SHOWN} more"]
     return " <- ".join(texts)
+
+
+def _without_wrappers(frames: UserStack) -> UserStack:
+    """Of a library's frames those of functions that it made inside others, as decorators do, say nothing between the others."""
+    own = [number for number, frame in enumerate(frames) if is_user_file(frame.span.file) or INSIDE not in frame.function]
+    return tuple(frames[number] for number in own) or frames[:1]
 
 
 def _hanging(gutter: str, word: str, text: str, width: int) -> list[Line]:
@@ -250,7 +260,8 @@ def _function_rows(report: CompileReport, function: FunctionFact, place: Span, n
     graphs, breaks, kernels = function_totals(report, function)
     told = [counted(graphs, "graph"), counted(breaks, "break") if breaks else "", counted(len(kernels), "kernel")]
     uncompiled = all(entry.status == "uncompiled" for entry in function.entries)
-    words = "runs uncompiled" if uncompiled else " · ".join(part for part in told if part)
+    raised = any(entry.exit == "raise" for entry in function.entries)
+    words = (NOT_WHOLE if raised else SAYS["uncompiled"]) if uncompiled else " · ".join(part for part in told if part)
     style = "yellow" if uncompiled or breaks else "green"
     yield [(f"  {function.name:{names}}  ", "bold"), (words, style), (f"  {_short(place.file)}:{place.line}", "dim")]
     variants = variants_of(function, min(entry.place for entry in function.entries))

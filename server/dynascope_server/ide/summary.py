@@ -75,7 +75,10 @@ def _function_rows(function: FunctionFact) -> Iterator[Row]:
     for entry in function.entries:
         seconds = sum(entry.seconds.values())
         told = [_part(entry), f"graph `{entry.graph}`" if entry.graph else "no graph", count(len(entry.guards), "guard")]
-        what = "runs uncompiled" if entry.status == "uncompiled" else ", ".join([*told, ENDS.get(entry.exit, f"ends with {entry.exit}")])
+        if entry.status == "uncompiled":
+            what = "raises, because of `fullgraph=True`" if entry.exit == "raise" else "runs uncompiled"
+        else:
+            what = ", ".join([*told, ENDS.get(entry.exit, f"ends with {entry.exit}")])
         yield f"- {what}, {seconds * 1000:.0f} ms", entry.span
         if entry.recompiled is not None:
             yield from _explanation_rows("  - compiled again", entry.recompiled)

@@ -13,7 +13,7 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import lookup
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import ForeignCall, LayerOfSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DictValue, InstanceValue, Value
 from dynascope.capture.world import note
@@ -50,6 +50,7 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     if any(source.value for source in GLOBAL_HOOK_SOURCES):
         raise Break(ForeignCall(module.cls.__name__, "hooks for all modules are registered"))
+    leave_to_python(machine, module)
     if has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
@@ -58,6 +59,18 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
         machine.guards.add(source, LengthIs(0))
     forward = attributes.get_now(machine, module, "forward")
     return machine.call(forward, arguments, keywords)
+
+
+def leave_to_python(machine: Machine, module: InstanceValue) -> None:
+    """A layer whose weights have behaviour of their own (DTensor) is one break at its call, whatever is done before and after it: nothing
+    is known of its hooks then, which hand such tensors on."""
+    own = vars(module.object) if module.object is not None else {}
+    weights = own.get("_parameters")
+    if own.get("_modules") or not isinstance(weights, dict):
+        return
+    for name, weight in weights.items():
+        if isinstance(weight, torch.Tensor) and type(weight).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            raise Break(LayerOfSubclass(type(weight).__name__, machine.expression(), name))
 
 
 def has_hooks(machine: Machine, module: InstanceValue) -> bool:
