@@ -212,7 +212,9 @@ class Machine:
     def is_symbolic(self, source: Source) -> bool:
         if self.options.dynamic is False or source in self.options.fixed or isinstance(source, ConstantSource):
             return False  # a constant is known with the name that found it (`math.pi`)
-        return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
+        if source in self.options.symbolic or (source in self.options.results and type(self.read(source)) is float):
+            return True
+        return self.options.dynamic is True and not self._is_built_in(source)
 
     def _is_built_in(self, source: Source) -> bool:
         """A module's own numbers (`stride` of a layer, its `config.heads`) are what it is made of, defaults are a function's: they

@@ -23,7 +23,7 @@ from torch.torch_version import TorchVersion
 from dynascope.capture import numpy_numbers
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
-from dynascope.capture.protocols import outside_iterators
+from dynascope.capture.protocols import loop_turns, outside_iterators
 from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
@@ -57,6 +57,7 @@ from dynascope.guards.guard import (
     LengthIs,
     TypeIs,
 )
+from dynascope.guards.iterators import ITERATORS
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
@@ -405,6 +406,9 @@ class Outside:
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
 
     def _iterator(self, object: Any, source: Source) -> Value:
+        if self.machine.options.by_turns and loop_turns.can_follow(object):
+            self.guard_type(object, source)
+            return loop_turns.follow_turn(self, object, source)
         if not outside_iterators.can_follow(object, self.machine.options.follows_data):
             return self._instance(object, source)
         self.guard_type(object, source)
@@ -438,7 +442,7 @@ EXACT_RULES: dict[type, Rule] = {
     functools.partial: Outside._partial,
     slice: Outside._slice,
     **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info)), Outside._identity),
-    **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
+    **dict.fromkeys(ITERATORS, Outside._iterator),
 }
 
 

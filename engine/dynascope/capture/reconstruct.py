@@ -62,6 +62,7 @@ from dynascope.capture.values import (
 )
 from dynascope.frame.builder import CodeBuilder
 from dynascope.guards import inference_modes
+from dynascope.guards.iterators import upcoming
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
@@ -84,6 +85,7 @@ from dynascope.guards.source import (
     Source,
     ThreadDictionarySource,
     TypeSource,
+    UpcomingSource,
     key_at,
     plain_tensor,
 )
@@ -183,7 +185,7 @@ class Rebuilder:
             self.builder.load_local(name)
             return
         LOADERS[type(source)](self, source)
-        if name == "" or isinstance(source, MadeSource):
+        if name == "" or isinstance(source, (MadeSource, UpcomingSource)):
             self.sources[source] = self.new_temporary()
             self.builder.copy(1)
             self.builder.store_local(self.sources[source])
@@ -263,6 +265,11 @@ class Rebuilder:
         self.load_source(source.base)
         self.builder.load_method("__reduce__")
         self.builder.call(0)
+
+    def load_upcoming(self, source: UpcomingSource) -> None:
+        self.builder.load_function(upcoming)
+        self.load_source(source.base)
+        self.builder.call(1)
 
     def load_type(self, source: TypeSource) -> None:
         self.builder.load_function(type)
@@ -638,6 +645,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ReferentSource: Rebuilder.load_referent,
     ThreadDictionarySource: Rebuilder.load_thread_dictionary,
     ReducedSource: Rebuilder.load_reduced,
+    UpcomingSource: Rebuilder.load_upcoming,
     TypeSource: Rebuilder.load_type,
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),

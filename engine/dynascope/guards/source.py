@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dynascope.guards.iterators import upcoming
+
 
 @dataclass(frozen=True, slots=True)
 class FrameValues:
@@ -333,6 +335,19 @@ class ReducedSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         return self.base.read(values).__reduce__()
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingSource(Source):
+    """What an iterator in C gives next, alone in a tuple, or an empty one: read before anything takes it."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.__reduce__()"
+
+    def read(self, values: FrameValues) -> Any:
+        return upcoming(self.base.read(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, GeneratorValue, IteratorValue, Value
+from dynascope.capture.values import NONE, GeneratorValue, IteratorValue, TurnValue, Value
 from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def is_delegating(generator: GeneratorValue) -> bool:
 def thrown_on(machine: Machine, generator: GeneratorValue, thrown: Raised) -> Value:
     """What the inner iterator of a `yield from` yields next. Raises what comes out of it."""
     inner = machine.realize(generator.frame.stack[-RUNNING.iterator_slots])
-    if isinstance(inner, IteratorValue):  # of a builtin container, which has no `throw`
+    if isinstance(inner, (IteratorValue, TurnValue)):  # of a builtin container, which has no `throw`
         raise thrown
     if not isinstance(inner, GeneratorValue):
         raise Break(ForeignValue(inner.python_type.__name__, machine.expression()))
