@@ -28,6 +28,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DataValue,
     DictValue,
+    GeneratorValue,
     GradientValue,
     InferenceModeValue,
     InstanceValue,
@@ -39,6 +40,7 @@ from dynascope.capture.values import (
     Value,
     ZipValue,
 )
+from dynascope.frame.suspended import finish
 from dynascope.guards.iterators import OF_DICTIONARIES
 from dynascope.guards.source import CellSource
 
@@ -355,6 +357,11 @@ def write_turns(rebuilder: Rebuilder, value: TurnValue) -> None:
     rebuilder.builder.pop()
 
 
+def write_generator(rebuilder: Rebuilder, value: GeneratorValue) -> None:
+    rebuilder.call_constant(finish, value)
+    rebuilder.builder.pop()
+
+
 def take(iterator: Any, count: int) -> None:
     collections.deque(itertools.islice(iterator, count), maxlen=0)
 
@@ -362,6 +369,7 @@ def take(iterator: Any, count: int) -> None:
 WRITTEN = {
     IteratorValue: lambda value: (),
     TurnValue: lambda value: (),
+    GeneratorValue: lambda value: (),
     ZipValue: lambda value: (),
     ListValue: written_to_list,
     DictValue: written_to_dictionary,
@@ -375,6 +383,7 @@ WRITTEN = {
 WRITERS = {
     IteratorValue: write_iterator,
     TurnValue: write_turns,
+    GeneratorValue: write_generator,
     ZipValue: write_zip,
     ListValue: write_list,
     DictValue: write_dictionary,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.torch_version import TorchVersion
 
-from dynascope.capture import numpy_numbers
+from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import loop_turns, outside_iterators
@@ -414,6 +414,12 @@ class Outside:
         self.guard_type(object, source)
         return outside_iterators.follow(self, object, source)
 
+    def _generator(self, object: types.GeneratorType, source: Source) -> Value:
+        self.guard_type(object, source)
+        if self.machine.options.follows_generators and outside_generators.can_follow(object):
+            return outside_generators.follow(self, object, source)
+        return self._instance(object, source)
+
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
         self.machine.overriding.meet(type(object))
@@ -443,6 +449,7 @@ EXACT_RULES: dict[type, Rule] = {
     slice: Outside._slice,
     **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info)), Outside._identity),
     **dict.fromkeys(ITERATORS, Outside._iterator),
+    types.GeneratorType: Outside._generator,
 }
 
 

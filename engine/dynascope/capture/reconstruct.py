@@ -61,6 +61,7 @@ from dynascope.capture.values import (
     makes_itself,
 )
 from dynascope.frame.builder import CodeBuilder
+from dynascope.frame.suspended import held_waiting
 from dynascope.guards import inference_modes
 from dynascope.guards.iterators import upcoming
 from dynascope.guards.source import (
@@ -86,6 +87,7 @@ from dynascope.guards.source import (
     ThreadDictionarySource,
     TypeSource,
     UpcomingSource,
+    WaitingSource,
     key_at,
     plain_tensor,
 )
@@ -185,7 +187,7 @@ class Rebuilder:
             self.builder.load_local(name)
             return
         LOADERS[type(source)](self, source)
-        if name == "" or isinstance(source, (MadeSource, UpcomingSource)):
+        if name == "" or isinstance(source, (MadeSource, UpcomingSource, WaitingSource)):
             self.sources[source] = self.new_temporary()
             self.builder.copy(1)
             self.builder.store_local(self.sources[source])
@@ -268,6 +270,11 @@ class Rebuilder:
 
     def load_upcoming(self, source: UpcomingSource) -> None:
         self.builder.load_function(upcoming)
+        self.load_source(source.base)
+        self.builder.call(1)
+
+    def load_waiting(self, source: WaitingSource) -> None:
+        self.builder.load_function(held_waiting)
         self.load_source(source.base)
         self.builder.call(1)
 
@@ -646,6 +653,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ThreadDictionarySource: Rebuilder.load_thread_dictionary,
     ReducedSource: Rebuilder.load_reduced,
     UpcomingSource: Rebuilder.load_upcoming,
+    WaitingSource: Rebuilder.load_waiting,
     TypeSource: Rebuilder.load_type,
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),

@@ -86,6 +86,8 @@ class CaptureOptions:
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
     by_turns: bool = True
     """Whether a loop that an earlier break left is followed for one turn, whatever its item is."""
+    follows_generators: bool = True
+    """Whether a generator that a break left alive is followed: to its end, or not at all."""
     follows_data: bool = True
     """Whether a loop over a few tensors that an earlier break left is followed to its end."""
     records: bool = False

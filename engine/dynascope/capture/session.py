@@ -85,6 +85,7 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.histories import function_of
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
+from dynascope.capture.outside_generators import check_finished
 from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
@@ -342,6 +343,8 @@ class Session:
     def stopped(self, reason: Reason) -> Captured | Refused:
         """The break, at the innermost frame where it can be made."""
         frames = self.machine.frames
+        if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
+            raise CaptureAgain(follows_generators=False)
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
@@ -536,6 +539,7 @@ class Session:
                 machine.guards.add_group(tuple(places), NoneIsAnother())
         gradients.guard_apart(machine)
         guard_turns(machine, outside)
+        check_finished(machine)
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])

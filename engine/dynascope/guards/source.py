@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dynascope.frame.suspended import held_waiting
 from dynascope.guards.iterators import upcoming
 
 
@@ -348,6 +349,19 @@ class UpcomingSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         return upcoming(self.base.read(values))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSource(Source):
+    """What a generator holds that a break left alive: its slots, then its stack."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.gi_frame.f_locals"
+
+    def read(self, values: FrameValues) -> Any:
+        return held_waiting(self.base.read(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

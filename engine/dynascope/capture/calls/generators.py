@@ -66,6 +66,8 @@ def resume(
             return thrown_on(machine, generator, thrown)
         except Raised as raised:  # which the generator sees where it waits
             thrown = raised
+    if generator.source is not None:
+        machine.write(generator)
     snapshot = frame.snapshot()
     machine.journal.record(lambda: frame.restore(snapshot))
     frame.push(sent)
