@@ -173,7 +173,7 @@ class Machine:
         self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
-        self.stop = options.stop
+        self.stop, self.limit = options.stop, options.instruction_limit
         self.statements: list[int] = []
         """The instructions of the region's own code, at which it can break, as they were counted."""
         self.visited: dict[Program, set[int]] = {}
@@ -268,12 +268,22 @@ class Machine:
                 self.statements.append(self.count)
             if self.stop is not None and self.count >= self.stop[0]:
                 raise Break(self.stop[1])
-            if self.count > self.options.instruction_limit:
+            if self.count > self.limit:
                 raise Break(LimitReached(f"{self.count:,} instructions", frame.code.co_qualname))
         step = STEPS.get(instruction.operation)
         if step is None:
             raise Break(UnsupportedInstruction(instruction.operation, self.expression()))
         return step(self, frame, instruction)
+
+    @contextmanager
+    def on_trial(self) -> Iterator[None]:
+        """What is tried at the end of a capture does not end where that did, and counts for itself."""
+        stop, limit = self.stop, self.limit
+        self.stop, self.limit = None, self.count + self.options.instruction_limit
+        try:
+            yield
+        finally:
+            self.stop, self.limit = stop, limit
 
     # Exceptions of the program
 

@@ -22,7 +22,8 @@ def closes_quietly(machine: Machine, generator: GeneratorValue) -> bool:
     machine.journal.set(generator, "quiet", True)
     quiet = False
     try:
-        close(machine, generator)
+        with machine.on_trial():
+            close(machine, generator)
         quiet = generator.quiet
     except (Break, Raised):
         return False
