@@ -49,7 +49,6 @@ def follow(outside: Outside, generator: GeneratorType, source: Source) -> Value:
     value = GeneratorValue(frame, GeneratorType)
     frame.generator = value
     value.started, value.taken, value.source = True, 1, source
-    value.real = generator
     return outside.remember(generator, value)
 
 

@@ -76,8 +76,13 @@ def waiting_origin(generator: GeneratorType) -> SuspendedOrigin | None:
     origin, frame = resume_origin(generator.gi_code), generator.gi_frame
     if not isinstance(origin, SuspendedOrigin) or frame is None or generator.gi_running:
         return None
-    waits_at = next(each.offset for each in decode(generator.gi_code) if each.operation == "YIELD_VALUE")
-    return origin if frame.f_lasti == waits_at else None
+    if origin not in _yields:
+        _yields[origin] = next(each.offset for each in decode(generator.gi_code) if each.operation == "YIELD_VALUE")
+    return origin if frame.f_lasti == _yields[origin] else None
+
+
+_yields: dict[SuspendedOrigin, int | None] = {}
+"""Where the first `yield` of each lies."""
 
 
 def held_waiting(generator: GeneratorType) -> tuple[Any, ...]:
