@@ -27,7 +27,7 @@ from dynascope.guards.guard import (
     TypeIs,
     short_repr,
 )
-from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source
+from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source, UpcomingSource
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.guards.world import WorldIs
 from dynascope.report.facts import EMPTY, NOT_THERE, ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
@@ -116,8 +116,8 @@ def _cause(guard: Guard, found: Any, values: FrameValues) -> Cause:
         if not _is_a(found, (int, float)) or _is_a(found, bool):
             return "value" if _is_a(found, type(predicate.value)) else "type"
         return "attribute" if _is_of_module(guard.sources[0], values) else "number"
-    if isinstance(predicate, (LengthIs, DictionaryKeysAre)):
-        return "length"
+    if isinstance(predicate, (LengthIs, DictionaryKeysAre)):  # that a loop's iterator has one item more says where it is
+        return "number" if isinstance(guard.sources[0], UpcomingSource) else "length"
     return "type" if isinstance(predicate, TypeIs) else "object" if isinstance(predicate, IdentityIs) else "other"
 
 

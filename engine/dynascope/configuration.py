@@ -40,7 +40,7 @@ class Options:
     `exp`, reductions and normalizations are eager's own, and gradients go through the operators that eager's go through."""
     recompile_limit: int = 8
     """Entries of one region after which it runs uncompiled, with a note in the report."""
-    inline_limit: int = 100_000
+    inline_limit: int = 500_000
     """Instructions interpreted in one capture after which the graph is closed."""
     cache: bool = True
     """Reuse kernels of earlier processes."""

@@ -451,7 +451,8 @@ def capture_options(state: RegionState) -> CaptureOptions:
     return CaptureOptions(
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
-        symbolic=frozenset(state.symbolic - state.fixed),
+        symbolic=frozenset((state.symbolic | state.region.varying) - state.fixed),
+        results=frozenset(state.region.results),
         fixed=state.fixed,
         earlier=dict(state.earlier),
         excluded=frozenset(state.excluded),

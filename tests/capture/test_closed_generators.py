@@ -1,5 +1,7 @@
 """Generators that are closed, or thrown into, while they wait; also where they wait for another one (`yield from`)."""
 
+import collections.abc
+
 import dynascope
 import pytest
 import torch
@@ -175,3 +177,27 @@ def test_the_end_after_a_throw_tells_what_was_returned():
             return x + end.value
 
     assert torch.equal(dynascope.compile(program, fullgraph=True)(torch.ones(2)), program(torch.ones(2)))
+
+
+@pytest.mark.expects("capture-limit")
+def test_a_capture_that_is_cut_short_drops_generators_as_well():
+    class Numbers(collections.abc.Sequence):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, at):
+            return (1.0, 2.0, 3.0)[at]
+
+    numbers = Numbers()
+
+    def function(x):
+        for each in numbers:  # leaves a generator in a `try`
+            x = x * each
+            if each == 2.0:
+                break
+        for _ in range(400):
+            x = x + 1
+        return x
+
+    compiled = dynascope.compile(function, backend="eager", options={"inline_limit": 1500})
+    torch.testing.assert_close(compiled(torch.ones(2)), function(torch.ones(2)))

@@ -20,7 +20,6 @@ import torch
 from dynascope.capture.lock_uses import LockUse, uses_of
 from dynascope.capture.protocols.contents import is_deque
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
-from dynascope.capture.protocols.outside_iterators import OF_DICTIONARIES
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.torch_state import Call
 from dynascope.capture.values import (
@@ -29,6 +28,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DataValue,
     DictValue,
+    GeneratorValue,
     GradientValue,
     InferenceModeValue,
     InstanceValue,
@@ -36,9 +36,12 @@ from dynascope.capture.values import (
     ListValue,
     MutableValue,
     SetValue,
+    TurnValue,
     Value,
     ZipValue,
 )
+from dynascope.frame.suspended import finish
+from dynascope.guards.iterators import OF_DICTIONARIES
 from dynascope.guards.source import CellSource
 
 if TYPE_CHECKING:
@@ -91,7 +94,7 @@ class Effects:
 def effects_of(machine: Machine, state: tuple[Call, ...], modes: tuple[Value, ...] = (), ended: int = 0) -> Effects:
     written = [value for value in machine.written if value.source is not None]
     # An `enumerate` takes items of the iterator below it, which is then put where it belongs, before its dictionary changes.
-    written.sort(key=lambda value: 0 if isinstance(value, ZipValue) else 1 if isinstance(value, IteratorValue) else 2)
+    written.sort(key=replayed_at)
     return Effects(
         tuple(written),
         tuple((owner, name, value) for (_, name), (owner, value) in machine.global_writes.items()),
@@ -103,6 +106,10 @@ def effects_of(machine: Machine, state: tuple[Call, ...], modes: tuple[Value, ..
         entered_at_end(machine),
         uses_of(machine.locks),
     )
+
+
+def replayed_at(value: Value) -> int:
+    return 0 if isinstance(value, ZipValue) else 1 if isinstance(value, (IteratorValue, TurnValue)) else 2
 
 
 def entered_at_end(machine: Machine) -> InferenceModeValue | None:
@@ -345,12 +352,24 @@ def write_zip(rebuilder: Rebuilder, value: ZipValue) -> None:
         rebuilder.builder.pop()
 
 
+def write_turns(rebuilder: Rebuilder, value: TurnValue) -> None:
+    rebuilder.call_constant(take, value, ConstantValue(value.asked))
+    rebuilder.builder.pop()
+
+
+def write_generator(rebuilder: Rebuilder, value: GeneratorValue) -> None:
+    rebuilder.call_constant(finish, value)
+    rebuilder.builder.pop()
+
+
 def take(iterator: Any, count: int) -> None:
     collections.deque(itertools.islice(iterator, count), maxlen=0)
 
 
 WRITTEN = {
     IteratorValue: lambda value: (),
+    TurnValue: lambda value: (),
+    GeneratorValue: lambda value: (),
     ZipValue: lambda value: (),
     ListValue: written_to_list,
     DictValue: written_to_dictionary,
@@ -363,6 +382,8 @@ WRITTEN = {
 }
 WRITERS = {
     IteratorValue: write_iterator,
+    TurnValue: write_turns,
+    GeneratorValue: write_generator,
     ZipValue: write_zip,
     ListValue: write_list,
     DictValue: write_dictionary,

@@ -16,8 +16,8 @@ it is gone: whoever looks at the stack of frames finds each of the user's functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -41,6 +41,7 @@ from dynascope.frame.resume import (
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.stack_shape import NULL, VALUE, SlotKind, stack_after, stack_shapes
 from dynascope.frame.versions import ENDS, RUNNING
+from dynascope.guards.source import ExtentSource, LocalSource
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span, UserStack
 
@@ -87,6 +88,10 @@ class FrameState:
     delivery: str
     kept: frozenset[str] = frozenset()
     """Locals that nothing reads any more, of which the frame must not let go."""
+    varying: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    """Locals that other calls have with other sizes, and in which dimensions; None of a number that will be another."""
+    gives_data: bool = False
+    """Whether what Python's instruction gives depends on what a tensor holds."""
 
     @property
     def instruction(self) -> Instruction:
@@ -298,7 +303,8 @@ class StepWriter:
             writer.store_local(f"__slot_{at}")
         resume = self.resume_at(following, nulls)
         writer.load_function(hook.tail_call)
-        self.load_dispatcher(writer, resume)
+        gives = None if taken or not self.state.instruction.operation.startswith("CALL") else depth - 1
+        self.load_dispatcher(writer, resume, gives)
         for parameter in resume.parameters:
             match parameter:
                 case StackParameter(position):
@@ -312,8 +318,8 @@ class StepWriter:
         writer.call(1 + len(resume.parameters))
         writer.return_value()
 
-    def load_dispatcher(self, writer: CodeBuilder, resume: Resume) -> None:
-        resume, table = self.table_of(resume)
+    def load_dispatcher(self, writer: CodeBuilder, resume: Resume, gives: int | None) -> None:
+        resume, table = self.table_of(resume, gives)
         if not resume.code.co_freevars:
             writer.load_constant(table.bind(FunctionType(resume.code, self.state.globals)))
             return
@@ -321,18 +327,32 @@ class StepWriter:
         writer.make_function(resume.code)
         writer.call(1)
 
-    def table_of(self, resume: Resume) -> tuple[Resume, Any]:
-        """The entry table of the place, the same however often and from wherever it is reached."""
+    def table_of(self, resume: Resume, gives: int | None) -> tuple[Resume, Any]:
+        """The entry table of the place, the same however often and from wherever it is reached. `gives` is where on the stack the result
+        of the call lies that Python makes."""
         tables = self.region.root.tables
         key = (id(resume.root), resume.at, resume.parameters, resume.code.co_freevars)
         known = tables.get(key)
         if known is None:
             span = span_of(self.state.code, self.state.instruction)
-            table = self.make_table(resume.code, CodeRegion(resume.code, self.state.name, self.region, span))
+            region = CodeRegion(resume.code, self.state.name, self.region, span)
+            table = self.make_table(resume.code, region)
             if isinstance(table, NoTable):
                 return resume, table
-            known = tables[key] = (resume, table)
-        return known
+            known = tables[key] = (resume, table, region)
+        resume, table, region = known
+        self.note_what_varies(resume, region, gives)
+        return resume, table
+
+    def note_what_varies(self, resume: Resume, region: CodeRegion, gives: int | None) -> None:
+        """So that the region has it as an input from its first call on."""
+        for name, parameter in zip(resume.code.co_varnames, resume.parameters, strict=False):
+            if isinstance(parameter, StackParameter) and parameter.position == gives:
+                (region.varying if self.state.gives_data else region.results).add(LocalSource(name))
+            elif isinstance(parameter, LocalParameter) and parameter.name in self.state.varying:
+                place, dimensions = LocalSource(name), self.state.varying[parameter.name]
+                places = [place] if dimensions is None else [ExtentSource(place, "size", d) for d in dimensions]
+                region.varying.update(places)
 
 
 class NoTable:

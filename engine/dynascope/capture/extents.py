@@ -417,6 +417,20 @@ class Extents:
         except Exception:
             return []
 
+    def varying_dimensions(self, tensor: TensorValue) -> tuple[int, ...]:
+        """The dimensions of which other calls have another size, as far as that is seen without relying on anything."""
+        if not self.vary or not self._may_vary(tensor.node):
+            return ()
+        scope, here = self.machine.sizes.scope, tensor.example.shape
+        is_known = self.worlds is not None and self.known == (len(scope.roots), len(scope.log))
+        worlds = self.worlds if is_known else Worlds(scope, of_floats=True)
+        try:
+            with torch.device("meta"), torch.no_grad():
+                shapes = [self._run(tensor.node, values, self._made_with(values)).shape for values in worlds.values[1:]]
+        except Exception:
+            return ()
+        return tuple(d for d, size in enumerate(here) if any(len(shape) > d and shape[d] != size for shape in shapes))
+
     def _start(self, scope: Scope) -> None:
         """Worlds that keep to all that was relied on so far."""
         if self.known == (len(scope.roots), len(scope.log)):

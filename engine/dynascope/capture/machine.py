@@ -173,7 +173,7 @@ class Machine:
         self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
-        self.stop = options.stop
+        self.stop, self.limit = options.stop, options.instruction_limit
         self.statements: list[int] = []
         """The instructions of the region's own code, at which it can break, as they were counted."""
         self.visited: dict[Program, set[int]] = {}
@@ -212,7 +212,9 @@ class Machine:
     def is_symbolic(self, source: Source) -> bool:
         if self.options.dynamic is False or source in self.options.fixed or isinstance(source, ConstantSource):
             return False  # a constant is known with the name that found it (`math.pi`)
-        return source in self.options.symbolic or (self.options.dynamic is True and not self._is_built_in(source))
+        if source in self.options.symbolic or (source in self.options.results and type(self.read(source)) is float):
+            return True
+        return self.options.dynamic is True and not self._is_built_in(source)
 
     def _is_built_in(self, source: Source) -> bool:
         """A module's own numbers (`stride` of a layer, its `config.heads`) are what it is made of, defaults are a function's: they
@@ -266,12 +268,22 @@ class Machine:
                 self.statements.append(self.count)
             if self.stop is not None and self.count >= self.stop[0]:
                 raise Break(self.stop[1])
-            if self.count > self.options.instruction_limit:
+            if self.count > self.limit:
                 raise Break(LimitReached(f"{self.count:,} instructions", frame.code.co_qualname))
         step = STEPS.get(instruction.operation)
         if step is None:
             raise Break(UnsupportedInstruction(instruction.operation, self.expression()))
         return step(self, frame, instruction)
+
+    @contextmanager
+    def on_trial(self) -> Iterator[None]:
+        """What is tried at the end of a capture does not end where that did, and counts for itself."""
+        stop, limit = self.stop, self.limit
+        self.stop, self.limit = None, self.count + self.options.instruction_limit
+        try:
+            yield
+        finally:
+            self.stop, self.limit = stop, limit
 
     # Exceptions of the program
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.torch_version import TorchVersion
 
-from dynascope.capture import numpy_numbers
+from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
-from dynascope.capture.protocols import outside_iterators
+from dynascope.capture.protocols import loop_turns, outside_iterators
 from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
@@ -57,6 +57,7 @@ from dynascope.guards.guard import (
     LengthIs,
     TypeIs,
 )
+from dynascope.guards.iterators import ITERATORS
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
@@ -405,10 +406,19 @@ class Outside:
         return self.realize(object.__wrapped__, AttributeSource(source, "__wrapped__"))
 
     def _iterator(self, object: Any, source: Source) -> Value:
+        if self.machine.options.by_turns and loop_turns.can_follow(object):
+            self.guard_type(object, source)
+            return loop_turns.follow_turn(self, object, source)
         if not outside_iterators.can_follow(object, self.machine.options.follows_data):
             return self._instance(object, source)
         self.guard_type(object, source)
         return outside_iterators.follow(self, object, source)
+
+    def _generator(self, object: types.GeneratorType, source: Source) -> Value:
+        self.guard_type(object, source)
+        if self.machine.options.follows_generators and outside_generators.can_follow(object):
+            return outside_generators.follow(self, object, source)
+        return self._instance(object, source)
 
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
@@ -438,7 +448,8 @@ EXACT_RULES: dict[type, Rule] = {
     functools.partial: Outside._partial,
     slice: Outside._slice,
     **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info)), Outside._identity),
-    **dict.fromkeys(outside_iterators.ITERATORS, Outside._iterator),
+    **dict.fromkeys(ITERATORS, Outside._iterator),
+    types.GeneratorType: Outside._generator,
 }
 
 

@@ -61,7 +61,9 @@ from dynascope.capture.values import (
     makes_itself,
 )
 from dynascope.frame.builder import CodeBuilder
+from dynascope.frame.suspended import held_waiting
 from dynascope.guards import inference_modes
+from dynascope.guards.iterators import upcoming
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
@@ -84,6 +86,8 @@ from dynascope.guards.source import (
     Source,
     ThreadDictionarySource,
     TypeSource,
+    UpcomingSource,
+    WaitingSource,
     key_at,
     plain_tensor,
 )
@@ -183,7 +187,7 @@ class Rebuilder:
             self.builder.load_local(name)
             return
         LOADERS[type(source)](self, source)
-        if name == "" or isinstance(source, MadeSource):
+        if name == "" or isinstance(source, (MadeSource, UpcomingSource, WaitingSource)):
             self.sources[source] = self.new_temporary()
             self.builder.copy(1)
             self.builder.store_local(self.sources[source])
@@ -263,6 +267,16 @@ class Rebuilder:
         self.load_source(source.base)
         self.builder.load_method("__reduce__")
         self.builder.call(0)
+
+    def load_upcoming(self, source: UpcomingSource) -> None:
+        self.builder.load_function(upcoming)
+        self.load_source(source.base)
+        self.builder.call(1)
+
+    def load_waiting(self, source: WaitingSource) -> None:
+        self.builder.load_function(held_waiting)
+        self.load_source(source.base)
+        self.builder.call(1)
 
     def load_type(self, source: TypeSource) -> None:
         self.builder.load_function(type)
@@ -638,6 +652,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ReferentSource: Rebuilder.load_referent,
     ThreadDictionarySource: Rebuilder.load_thread_dictionary,
     ReducedSource: Rebuilder.load_reduced,
+    UpcomingSource: Rebuilder.load_upcoming,
+    WaitingSource: Rebuilder.load_waiting,
     TypeSource: Rebuilder.load_type,
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),

@@ -27,7 +27,11 @@ class CodeRegion:
     qualified_name: str
     parent: CodeRegion | None = None
     resumed_at: Span | None = None
-    tables: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
+    varying: set[Source] = field(default_factory=set)
+    """Numbers and sizes that the part before a break knows to be others at other calls."""
+    results: set[Source] = field(default_factory=set)
+    """What Python's call at a break gives: a float is a number that varies."""
+    tables: dict[Hashable, tuple[Any, ...]] = field(default_factory=dict)
     """Of the root region: the entry tables of the places where it goes on, so that a loop meets its own again."""
 
     @property
@@ -58,6 +62,8 @@ class CaptureOptions:
     fullgraph: bool = False
     dynamic: bool | None = None
     symbolic: frozenset[Source] = frozenset()
+    results: frozenset[Source] = frozenset()
+    """What Python gave at the break before: a float is an input from the first call on."""
     fixed: frozenset[Source] = frozenset()
     earlier: Mapping[Source, int] = field(default_factory=dict)
     """What sizes of tensors were at earlier captures, as a number that those share that were equal at each: others are not taken to be
@@ -78,6 +84,10 @@ class CaptureOptions:
     """Whether numbers from the process's own generators are drawn by the graph: not where one decides what is done, or says a place."""
     follows_inference: bool = True
     """Whether `torch.inference_mode` inside is part of a graph, which then runs in it: what is made outside may not leave."""
+    by_turns: bool = True
+    """Whether a loop that an earlier break left is followed for one turn, whatever its item is."""
+    follows_generators: bool = True
+    """Whether a generator that a break left alive is followed: to its end, or not at all."""
     follows_data: bool = True
     """Whether a loop over a few tensors that an earlier break left is followed to its end."""
     records: bool = False

@@ -23,11 +23,12 @@ from dynascope.capture.values import (
     GeneratorValue,
     IteratorValue,
     TupleValue,
+    TurnValue,
     Value,
     ZipValue,
 )
 
-ITERATORS = (IteratorValue, ZipValue, CountValue, GeneratorValue)
+ITERATORS = (IteratorValue, TurnValue, ZipValue, CountValue, GeneratorValue)
 
 
 @dataclass(frozen=True, slots=True)

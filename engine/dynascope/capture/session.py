@@ -85,16 +85,19 @@ from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.histories import function_of
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
+from dynascope.capture.outside_generators import check_finished
 from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.protocols.gradient_requirements import RequirementValue, leave_out_unseen_leaves
+from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
 from dynascope.capture.reasons import (
     AliasedMutation,
+    DataDependentValue,
     FirstImport,
     ForeignCall,
     GeneratorFunction,
@@ -113,6 +116,7 @@ from dynascope.capture.torch_state import TorchState
 from dynascope.capture.tracing import Trace
 from dynascope.capture.values import (
     CellValue,
+    ConditionValue,
     DataValue,
     DictValue,
     FunctionValue,
@@ -339,6 +343,8 @@ class Session:
     def stopped(self, reason: Reason) -> Captured | Refused:
         """The break, at the innermost frame where it can be made."""
         frames = self.machine.frames
+        if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
+            raise CaptureAgain(follows_generators=False)
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
@@ -396,14 +402,29 @@ class Session:
         frame.stack = frame.checkpoint.stack[:]
         deliveries = [inner.delivery for inner in machine.frames[1:]] + ["push"]
         self.guard_globals(machine.frames[1:])
-        states = tuple(state_of(each, delivery) for each, delivery in zip(machine.frames, deliveries, strict=True))
+        states = tuple(
+            replace(state_of(each, delivery), varying=self.varying(each))
+            for each, delivery in zip(machine.frames, deliveries, strict=True)
+        )
         alive = {id(getattr(value, "object", None)) for state in states for value in state.stack}
         if any(breaks_again(value) and id(value.object) in alive for value in machine.written):
             raise CaptureAgain(follows_data=False)
+        if isinstance(reason, DataDependentValue):
+            states = (*states[:-1], replace(states[-1], gives_data=True))
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
         kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
         return self.finished(kind(reason, span, stack), None, states)
+
+    def varying(self, frame: Frame) -> dict[str, tuple[int, ...] | None]:
+        """The locals that are known to be others at other calls."""
+        found: dict[str, tuple[int, ...] | None] = {}
+        for name, value in frame.slots.items() if self.machine.extents.vary else ():
+            if isinstance(value, TensorValue):
+                found[name] = self.machine.extents.varying_dimensions(value)
+            elif self.machine.sizes.is_late(value) and not isinstance(value, ConditionValue):
+                found[name] = None
+        return found
 
     def guard_globals(self, inlined: list[Frame]) -> None:
         """The steps of inlined frames hold the globals of their functions, and one code can have several."""
@@ -517,6 +538,8 @@ class Session:
             if len(places) > 1:
                 machine.guards.add_group(tuple(places), NoneIsAnother())
         gradients.guard_apart(machine)
+        guard_turns(machine, outside)
+        check_finished(machine)
         self.check_dictionaries(outside)
         self.check_cells([*outside, *self.own_cells])
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])

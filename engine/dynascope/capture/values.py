@@ -480,6 +480,21 @@ class ZipValue(MutableValue):
         return self.cls
 
 
+class TurnValue(MutableValue):
+    """An iterator that an earlier break left alive, of which one turn is followed: `items` holds what it gives next, or nothing at its
+    end; `asked` says how often the program asked."""
+
+    __slots__ = ("asked", "items")
+
+    def __init__(self, items: tuple[Value, ...], source: Source, object: Any) -> None:
+        super().__init__(source, object)
+        self.items, self.asked = items, 0
+
+    @property
+    def python_type(self) -> type:
+        return type(self.object)
+
+
 class GeneratorValue(MutableValue):
     """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map.
 

@@ -187,21 +187,24 @@ class ResumeWriter:
         self.cell_arguments = tuple(name for name in held if name in emptied)
         self.locals = tuple(name for name in self.shape.slots() if name in bound_locals)
         self.prefix = _unused_prefix(self.shape.slots())
+        self.copies: Sequence[Instruction] = ()
 
     def write(self) -> Resume:
         parameters = self.parameters()
         copies = _copy(self.instructions, self.kept)
         self.check_unbound_loads(copies)
         builder = CodeBuilder(self.resume_shape(parameters, copies))
+        self.copies = copies
         target = copies[self.kept.index(self.index)]
         self.write_prologue(builder, target, copies[0])
         entered = next(i for i, instruction in enumerate(builder.instructions) if instruction.operation == "RESUME")
-        origin = ResumeOrigin(
-            self.root, self.index, entered, len(builder.instructions), tuple(self.kept), self.cell_arguments
-        )
+        origin = self.origin(entered, len(builder.instructions))
         builder.extend(copies)
         builder.shape = replace(builder.shape, documentation=origin)
         return Resume(builder.build(), parameters, self.root, self.index)
+
+    def origin(self, entered: int, prologue_length: int) -> ResumeOrigin:
+        return ResumeOrigin(self.root, self.index, entered, prologue_length, tuple(self.kept), self.cell_arguments)
 
     # -- what comes in
 
@@ -263,8 +266,11 @@ class ResumeWriter:
             self.write_slot(builder, position, slot)
         with builder.protected_by(None if target.operation in NEVER_RAISES else target.handler):
             builder.emit("RESUME", 0)
-            if target is not first:
-                builder.jump(target)
+            self.write_entry(builder, target, first)
+
+    def write_entry(self, builder: CodeBuilder, target: Instruction, first: Instruction) -> None:
+        if target is not first:
+            builder.jump(target)
 
     def write_start(self, builder: CodeBuilder) -> None:
         if self.free_variables:

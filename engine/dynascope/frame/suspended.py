@@ -7,18 +7,23 @@
 The code is a generator function's: it takes what the waiting frame holds and begins with that frame's own `yield`, so that
 `next`, `send`, `throw` and `close` find the same handlers, and the same inner iterator of a `yield from`. Called, and asked for
 one item, which is None, it gives a generator in the state of the other; nothing that the other did so far is done again.
+
+What such a generator holds while it waits there can be read (`held_waiting`), and it can be ended without a cleanup (`finish`), by who
+has done what it would do.
 """
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from types import CodeType
+from dataclasses import dataclass, replace
+from types import CodeType, GeneratorType
+from typing import Any
 
 from dynascope.frame.builder import CodeBuilder
-from dynascope.frame.instructions import Instruction
-from dynascope.frame.resume import Parameter, Resume, ResumeWriter, StackParameter, at_root
+from dynascope.frame.instructions import Instruction, decode
+from dynascope.frame.resume import Parameter, Resume, ResumeOrigin, ResumeWriter, StackParameter, at_root, resume_origin
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.stack_shape import SlotKind, StackSlot, stack_shapes
 from dynascope.frame.versions import KNOWS_FRAMES
@@ -38,7 +43,67 @@ def make_suspended_code(
     if not KNOWS_FRAMES or not code.co_flags & inspect.CO_GENERATOR or SlotKind.PREVIOUS_EXCEPTION in kinds:
         return None
     root, instructions, index = at_root(code, instructions, instructions.index(at))
-    return SuspendedWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells).write()
+    key = (id(root), index, frozenset(null_positions), frozenset(bound_locals), frozenset(cells))
+    if key not in _made:
+        _made[key] = SuspendedWriter(root, instructions, index, frozenset(null_positions), bound_locals, cells).write()
+    return _made[key]
+
+
+_made: dict[tuple, Resume] = {}
+"""What was made once is made alike: who meets such a generator knows it by its code. Each holds the code that it is of."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuspendedOrigin(ResumeOrigin):
+    """`names` are the slots that hold something while it waits, in the order of its frame, with `depth` values on the stack above."""
+
+    names: tuple[str, ...] = ()
+    depth: int = 0
+
+
+class Finish:
+    """Sent to a generator that is to end as it is."""
+
+
+FINISH = Finish()
+VALUES = (SlotKind.VALUE, SlotKind.ITERATOR, SlotKind.EXIT)
+PLAIN_YIELD = 1
+"""What the RESUME behind a `yield` that is no `yield from` and no `await` says."""
+
+
+def waiting_origin(generator: GeneratorType) -> SuspendedOrigin | None:
+    """Where a generator waits, if it is one that was made here and nobody has asked for more than its first item."""
+    origin, frame = resume_origin(generator.gi_code), generator.gi_frame
+    if not isinstance(origin, SuspendedOrigin) or frame is None or generator.gi_running:
+        return None
+    if origin not in _yields:
+        _yields[origin] = next(each.offset for each in decode(generator.gi_code) if each.operation == "YIELD_VALUE")
+    return origin if frame.f_lasti == _yields[origin] else None
+
+
+_yields: dict[SuspendedOrigin, int | None] = {}
+"""Where the first `yield` of each lies."""
+
+
+def held_waiting(generator: GeneratorType) -> tuple[Any, ...]:
+    """What lies in its slots, cells included, and on its stack. Raises where that cannot be seen."""
+    origin = waiting_origin(generator)
+    count = 0 if origin is None else len(origin.names) + origin.depth
+    found = tuple(gc.get_referents(generator)[-count:]) if count else ()
+    if origin is None or len(found) != count:
+        raise ValueError("the generator waits elsewhere")
+    named = generator.gi_frame.f_locals
+    cells = (*generator.gi_code.co_freevars, *origin.cell_arguments)
+    if any(value is not named[name] for name, value in zip(origin.names, found, strict=False) if name not in cells):
+        raise ValueError("the generator holds something else")
+    return found
+
+
+def finish(generator: GeneratorType) -> None:
+    try:
+        generator.send(FINISH)
+    except StopIteration:
+        return
 
 
 class SuspendedWriter(ResumeWriter):
@@ -62,3 +127,38 @@ class SuspendedWriter(ResumeWriter):
             builder.load_constant(None)
         else:
             super().write_slot(builder, position, slot)
+
+    def origin(self, entered: int, prologue_length: int) -> ResumeOrigin:
+        plain = super().origin(entered, prologue_length)
+        if not self.can_finish():
+            return plain
+        names = [self.name_of(each) for each in self.parameters() if not isinstance(each, StackParameter)]
+        held = (*names, *self.free_variables)
+        return SuspendedOrigin(
+            plain.root, plain.at, entered, prologue_length, plain.kept, plain.cell_arguments, held, len(self.stack) - 1
+        )
+
+    def can_finish(self) -> bool:
+        """Not in the middle of a call or a `yield from`, nor where something else than values lies on the stack."""
+        behind = self.copies[self.kept.index(self.index) + 1]
+        is_plain = behind.operation == "RESUME" and (behind.argument or 0) & 3 == PLAIN_YIELD
+        return is_plain and not self.null_positions and all(slot.kind in VALUES for slot in self.stack)
+
+    def write_entry(self, builder: CodeBuilder, target: Instruction, first: Instruction) -> None:
+        """A `yield` like the one it waits at, behind which it ends at once when that is sent."""
+        if not self.can_finish():
+            super().write_entry(builder, target, first)
+            return
+        behind = self.copies[self.kept.index(self.index) + 1]
+        leaves = builder.label()
+        builder.extend([target.copy(), behind.copy()])
+        builder.copy(1)
+        builder.load_constant(FINISH)
+        builder.emit("IS_OP", value="is")
+        builder.emit("POP_JUMP_IF_TRUE").target = leaves
+        builder.jump(behind)
+        builder.place(leaves)
+        for _ in range(len(self.stack)):
+            builder.pop()
+        builder.load_constant(None)
+        builder.return_value()

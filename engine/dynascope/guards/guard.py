@@ -16,6 +16,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+from dynascope.guards.iterators import contained, goes_over, iterators_within
 from dynascope.guards.source import FrameValues, Source
 from dynascope.report.span import Span, UserStack
 
@@ -342,6 +343,35 @@ class NoneIsAnother(Predicate):
 
     def failure(self, expression: str, *values: Any) -> str:
         return f"two of {expression} are the same object, and all were different ones"
+
+
+@dataclass(frozen=True)
+class TakeFromOthers(Predicate):
+    """Iterators of which none takes its items from another one, or from where another one does."""
+
+    def holds(self, *iterators: Any) -> bool:
+        within = [id(part) for iterator in iterators for part in iterators_within(iterator)]
+        return len(set(within)) == len(within)
+
+    def check(self) -> str:
+        return "take their items from different iterators"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"{expression} take their items from one iterator now"
+
+
+@dataclass(frozen=True)
+class GoesOverOthers(Predicate):
+    """An iterator that does not go over what another place holds."""
+
+    def holds(self, iterator: Any, written: Any) -> bool:
+        return not goes_over(iterator, contained(written))
+
+    def check(self) -> str:
+        return "are an iterator and something else than it goes over"
+
+    def failure(self, expression: str, *values: Any) -> str:
+        return f"{expression} are an iterator and what it goes over"
 
 
 MODULE_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

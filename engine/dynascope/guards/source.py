@@ -15,6 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dynascope.frame.suspended import held_waiting
+from dynascope.guards.iterators import upcoming
+
 
 @dataclass(frozen=True, slots=True)
 class FrameValues:
@@ -333,6 +336,32 @@ class ReducedSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         return self.base.read(values).__reduce__()
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingSource(Source):
+    """What an iterator in C gives next, alone in a tuple, or an empty one: read before anything takes it."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.__reduce__()"
+
+    def read(self, values: FrameValues) -> Any:
+        return upcoming(self.base.read(values))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSource(Source):
+    """What a generator holds that a break left alive: its slots, then its stack."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.gi_frame.f_locals"
+
+    def read(self, values: FrameValues) -> Any:
+        return held_waiting(self.base.read(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, GeneratorValue, IteratorValue, Value
+from dynascope.capture.values import NONE, GeneratorValue, IteratorValue, TurnValue, Value
 from dynascope.frame.versions import RUNNING
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def closes_quietly(machine: Machine, generator: GeneratorValue) -> bool:
     machine.journal.set(generator, "quiet", True)
     quiet = False
     try:
-        close(machine, generator)
+        with machine.on_trial():
+            close(machine, generator)
         quiet = generator.quiet
     except (Break, Raised):
         return False
@@ -66,6 +67,8 @@ def resume(
             return thrown_on(machine, generator, thrown)
         except Raised as raised:  # which the generator sees where it waits
             thrown = raised
+    if generator.source is not None:
+        machine.write(generator)
     snapshot = frame.snapshot()
     machine.journal.record(lambda: frame.restore(snapshot))
     frame.push(sent)
@@ -95,7 +98,7 @@ def is_delegating(generator: GeneratorValue) -> bool:
 def thrown_on(machine: Machine, generator: GeneratorValue, thrown: Raised) -> Value:
     """What the inner iterator of a `yield from` yields next. Raises what comes out of it."""
     inner = machine.realize(generator.frame.stack[-RUNNING.iterator_slots])
-    if isinstance(inner, IteratorValue):  # of a builtin container, which has no `throw`
+    if isinstance(inner, (IteratorValue, TurnValue)):  # of a builtin container, which has no `throw`
         raise thrown
     if not isinstance(inner, GeneratorValue):
         raise Break(ForeignValue(inner.python_type.__name__, machine.expression()))

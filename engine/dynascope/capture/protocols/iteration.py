@@ -15,6 +15,7 @@ import torch
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
+from dynascope.capture.protocols.loop_turns import next_turn
 from dynascope.capture.protocols.outside_iterators import is_spoiled
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
@@ -32,6 +33,7 @@ from dynascope.capture.values import (
     SetValue,
     TensorValue,
     TupleValue,
+    TurnValue,
     Value,
     ZipValue,
 )
@@ -53,7 +55,7 @@ def iterator(machine: Machine, value: Value) -> Value:
     known = known_elements(machine, value)
     if known is not None:
         return iterator_over(value, known)
-    if isinstance(value, (IteratorValue, GeneratorValue, ZipValue, CountValue)):
+    if isinstance(value, (IteratorValue, GeneratorValue, TurnValue, ZipValue, CountValue)):
         return value
     if isinstance(value, TensorValue) and not machine.overriding.asks_modes:
         return IteratorValue(rows(machine, value))
@@ -145,6 +147,8 @@ def advance(machine: Machine, value: Value) -> Value | None:
     value = machine.realize(value)
     if isinstance(value, IteratorValue):
         return next_item(machine, value)
+    if isinstance(value, TurnValue):
+        return next_turn(machine, value)
     if isinstance(value, GeneratorValue):
         from dynascope.capture.calls.generators import resume
 

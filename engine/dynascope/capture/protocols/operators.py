@@ -48,6 +48,7 @@ from dynascope.capture.values import (
     TensorValue,
     TextValue,
     TupleValue,
+    TurnValue,
     Value,
     ZipValue,
     boolean,
@@ -447,7 +448,7 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return is_same(machine, left.function, right.function) and is_same(machine, left.instance, right.instance)
     containers = (ListValue, TupleValue, DictValue, DictViewValue, SetValue, SliceValue, FunctionValue, MethodValue)
-    containers += (IteratorValue, GeneratorValue, ZipValue, CountValue)  # which equal nothing but themselves
+    containers += (IteratorValue, GeneratorValue, TurnValue, ZipValue, CountValue)  # which equal nothing but themselves
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):

@@ -11,7 +11,6 @@ The real iterator is brought to its place when the compiled code ends.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,15 +27,13 @@ from dynascope.capture.values import (
     own_dictionary,
 )
 from dynascope.guards.guard import Equals, LengthIs
+from dynascope.guards.iterators import LEAVES, OF_DICTIONARIES, leaves_of, position_in
 from dynascope.guards.source import ItemSource, ReducedSource, Source
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
     from dynascope.capture.outside import Outside
 
-LEAVES = tuple(type(iter(each)) for each in ([], (), range(0)))
-OF_DICTIONARIES = tuple(type(iter(each)) for each in ({}, {}.values(), {}.items()))
-ITERATORS = (*LEAVES, *OF_DICTIONARIES, zip, enumerate)
 FEW, FEW_TENSORS = 32, 8
 MORE_THAN_A_BODY = 2
 """Of so many turns left to Python there are as many regions: what ends one, and what begins the next."""
@@ -75,32 +72,6 @@ def breaks_again(value: Value) -> bool:
     leaves = list(filter(None, leaves_of(value.object)))
     is_long = min((len(items) - position for items, position in leaves), default=0) > MORE_THAN_A_BODY
     return is_long and all(is_data(item) for items, _ in leaves for item in items)
-
-
-def leaves_of(iterator: Any) -> Iterator[tuple[Any, int] | None]:
-    """The sequences under an iterator, and where each is; None for what cannot be seen."""
-    kind = type(iterator)
-    if kind not in ITERATORS:
-        yield None
-        return
-    made_of = iterator.__reduce__()
-    if kind in OF_DICTIONARIES:
-        yield made_of[1][0], 0
-        return
-    if kind in LEAVES:
-        known = type(made_of[1][0]) in (list, tuple, range)
-        yield (made_of[1][0], position_in(made_of)) if known else None
-        return
-    if len(made_of) != 2:  # a strict zip says so in a third part
-        yield None
-        return
-    for part in made_of[1] if kind is zip else made_of[1][:1]:
-        yield from leaves_of(part)
-
-
-def position_in(made_of: tuple) -> int:
-    """From CPython 3.12 on a range's iterator says None, and gives the range that is left."""
-    return made_of[2] or 0 if len(made_of) == 3 else 0
 
 
 def follow(outside: Outside, iterator: Any, source: Source) -> Value:
