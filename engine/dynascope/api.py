@@ -10,16 +10,18 @@ import dataclasses
 import functools
 import importlib
 import sys
+import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, overload
 
 from dynascope import recording
 from dynascope.configuration import Options, config
+from dynascope.native.forking import safe_in_children
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
 from dynascope.travelling import make_picklable
@@ -27,6 +29,8 @@ from dynascope.travelling import make_picklable
 DISABLED = "__dynascope_disable__"
 _tables: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
 _overruled: dict[str, Any] = {}
+_first_use = safe_in_children(threading.RLock(), outermost=True)
+_used: list[bool] = []
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -77,7 +81,9 @@ def compile(
         return lambda function: compile(function, **settings)
     if disable:
         return target
-    return _compile(target, _options(backend, fullgraph, dynamic, mode, options))
+    with _imports_whole():
+        chosen = _options(backend, fullgraph, dynamic, mode, options)
+    return _compile(target, chosen)
 
 
 def aot(
@@ -259,9 +265,10 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options) -> Callable:
     import torch
 
-    if _unserved() is not None:
-        return target
-    _load_engine()
+    with _imports_whole():
+        if _unserved() is not None:
+            return target
+        _load_engine()
     target = uncompiled_target(target)
     averaging = _averaging_gradients(target)
     if averaging is not None:
@@ -292,9 +299,20 @@ def _unserved() -> Reason | None:
     return reason
 
 
-@functools.cache
+@contextmanager
+def _imports_whole() -> Iterator[None]:
+    """Until the engine is there, a fork waits: in a child nobody ends an import that another thread began, and who asks for it hangs."""
+    if _used:
+        yield
+        return
+    with _first_use:
+        yield
+
+
 def _load_engine() -> None:
     """The C hook is first used when a function is bound: the compiler works on it while the stages are imported."""
+    if _used:
+        return
     from dynascope.frame import hook_build
 
     hook_build.begin()
@@ -302,6 +320,8 @@ def _load_engine() -> None:
 
     with torch._C.DisableTorchFunction():  # a mode that is on would be told of what the stages make as they are imported
         importlib.import_module("dynascope.pipeline")
+        importlib.import_module("dynascope.compiled_module")
+    _used.append(True)
 
 
 def _compile_function(target: Callable, options: Options) -> Callable:

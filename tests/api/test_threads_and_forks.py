@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -52,6 +54,33 @@ def test_forks_while_another_thread_compiles(backend):
     finally:
         stop.set()
         thread.join()
+
+
+WHILE_THE_ENGINE_IS_IMPORTED = """
+import os, signal, sys, threading, time
+import torch, dynascope
+
+def compiled(factor):
+    return dynascope.compile(lambda x: x * factor, backend="eager")(torch.ones(2)).tolist() == [factor] * 2
+
+first = threading.Thread(target=compiled, args=(2,))
+first.start()
+while "dynascope.frame" not in sys.modules:
+    time.sleep(0.01)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(0 if compiled(3) else 1)
+status = os.waitpid(child, 0)[1]
+first.join()
+sys.exit(status != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_another_thread_compiles_for_the_first_time():
+    """It has the whole engine, or would wait for ever for an import that nobody ends."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", WHILE_THE_ENGINE_IS_IMPORTED], check=True, timeout=120)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

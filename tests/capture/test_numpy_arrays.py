@@ -133,6 +133,27 @@ def test_memory_is_shared_where_it_is_shared():
         assert np.shares_memory(found[0], mine[1]) and found[1].data_ptr() == mine[1].ctypes.data
 
 
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_what_numpy_writes_autograd_does_not_count(backend):
+    """So it goes back through what was kept, as it is by then."""
+
+    def program(x):
+        array = x.numpy()
+        array[0] = 5.0
+        array += 1
+        return x * 2
+
+    outcomes = []
+    for function in (program, dynascope.compile(program, backend=backend, fullgraph=True)):
+        x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+        kept = (x * weight).sum()
+        result = function(x)
+        kept.backward()
+        outcomes.append((result, x, weight.grad, torch.tensor(x._version)))
+    for mine, theirs in zip(*outcomes, strict=True):
+        assert torch.equal(mine, theirs)
+
+
 def test_a_number_of_an_array_does_not_change_with_it():
     def program(a):
         first = a[0, 0]

@@ -135,6 +135,31 @@ def test_bases_are_exchanged():
     assert checked.holds()
 
 
+def test_bases_come_in_another_order():
+    """The name leads where it led; what `super()` finds behind it does not."""
+
+    class Other(Base):
+        def method(self):
+            return 5
+
+    class Another(Base):
+        def method(self):
+            return 6
+
+    class Last(Other, Another):
+        def method(self):
+            return super().method()
+
+    checked = Checked((Last, "method"))
+    assert checked.holds()
+    Last.__bases__ = (Another, Other)
+    assert not checked.holds()
+    Last.__bases__ = (Other, Another)
+    assert checked.holds()
+    Other.__bases__ = (Derived,)
+    assert not checked.holds()
+
+
 def test_a_class_that_changes_all_the_time():
     class Counted(Base):
         calls = 0

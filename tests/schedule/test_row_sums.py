@@ -12,7 +12,7 @@ import torch
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import Store
 from dynascope.schedule.fusion import fuse
-from dynascope.schedule.row_sums import PROGRAMS
+from dynascope.schedule.row_sums import FEWEST_ROWS, MOST_COLUMNS, PROGRAMS
 from recording import record
 
 
@@ -70,6 +70,44 @@ def test_what_one_makes_for_the_other_is_not_stored():
 )
 def test_other_sums_stay_steps_of_their_own(reason, function, inputs):
     assert not any(sums_in(step) for step in steps(function, *inputs)), reason
+
+
+@pytest.mark.parametrize(
+    "rows, columns, joined",
+    [
+        (FEWEST_ROWS, 256, True),
+        (FEWEST_ROWS - 1, 256, False),
+        (FEWEST_ROWS, MOST_COLUMNS, True),
+        (FEWEST_ROWS, MOST_COLUMNS + 1, False),
+    ],
+)
+@pytest.mark.parametrize("sums_come_first", [False, True])
+def test_from_which_size_on(rows, columns, joined, sums_come_first):
+    def function(x):
+        if sums_come_first:
+            total = x.sum(0)
+            return total, torch.softmax(x, -1)
+        return torch.softmax(x, -1), x.sum(0)
+
+    made = steps(function, torch.empty(rows, columns))
+    assert [sums_in(step) for step in made] == [int(joined), 0]
+    assert len(made) == 2
+
+
+def test_each_pair_of_several_is_joined_with_its_own():
+    """Other shapes between them are passed over, at the program's start and at its end."""
+
+    def function(x, y):
+        return torch.softmax(x, -1), torch.softmax(y, -1), y.sum(0), x.sum(0)
+
+    made = steps(function, torch.empty(4096, 256), torch.empty(4096, 128))
+    joined = {step.column_count: sums_in(step) for step in made if sums_in(step)}
+    assert joined == {256: 1, 128: 1}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_only_numbers_that_partial_sums_are_kept_in(dtype):
+    assert not any(sums_in(step) for step in steps(lambda x: (torch.softmax(x.float(), -1), x.sum(0)), torch.zeros(4096, 256, dtype=dtype)))
 
 
 def test_processors_keep_their_own_way():

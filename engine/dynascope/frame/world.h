@@ -13,7 +13,8 @@ typedef struct {
 } WorldName;
 
 typedef struct {
-    PyObject *owner;             /* dict or type; the operand keeps it alive */
+    PyObject *owner;             /* dict or type; the operand keeps it alive, and `order` */
+    PyObject *order;             /* of a class: the classes that `super()` and `isinstance` go through, `D.__bases__ = ...` changes it */
     const uint64_t *clock;       /* NULL for a class, and for a dictionary that cannot be watched: that is looked at each time */
     uint64_t seen;
     Py_ssize_t first, end;       /* its names */
@@ -136,12 +137,31 @@ name_holds(const WorldName *name, PyObject *found)
     }
 }
 
+static bool
+order_holds(PyTypeObject *owner, PyObject *order)
+{
+    PyObject *now = owner->tp_mro;
+    Py_ssize_t length = PyTuple_GET_SIZE(order);
+    if (now == NULL || PyTuple_GET_SIZE(now) != length) {
+        return false;
+    }
+    for (Py_ssize_t i = 0; now != order && i < length; i++) {
+        if (PyTuple_GET_ITEM(now, i) != PyTuple_GET_ITEM(order, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Nothing here runs Python code: names are plain strings, and what is compared by value are plain constants. */
 static __attribute__((noinline)) int
 space_holds(const World *world, WorldSpace *space)
 {
     bool is_class = PyType_Check(space->owner);
     if (!is_class && !DK_IS_UNICODE(((PyDictObject *)space->owner)->ma_keys)) {
+        return 0;
+    }
+    if (is_class && !order_holds((PyTypeObject *)space->owner, space->order)) {
         return 0;
     }
     for (Py_ssize_t i = space->first; i < space->end; i++) {
@@ -169,7 +189,7 @@ world_holds(World *world)
     return 1;
 }
 
-/* ---- the operand: ((owner, ((name, kind, expected), ...)), ...) ---- */
+/* ---- the operand: ((owner, ((name, kind, expected), ...), the class's order or None), ...) ---- */
 
 static int
 parse_name(PyObject *row, WorldName *name)
@@ -190,12 +210,12 @@ count_names(PyObject *operand)
 {
     Py_ssize_t count = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operand); i++) {
-        PyObject *owner, *names;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operand, i), "OO!", &owner, &PyTuple_Type, &names)) {
+        PyObject *owner, *names, *order;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operand, i), "OO!O", &owner, &PyTuple_Type, &names, &order)) {
             return -1;
         }
-        if (!PyDict_Check(owner) && !PyType_Check(owner)) {
-            PyErr_SetString(PyExc_TypeError, "a dictionary or a class is expected");
+        if (!PyDict_Check(owner) && !(PyType_Check(owner) && PyTuple_Check(order))) {
+            PyErr_SetString(PyExc_TypeError, "a dictionary, or a class and its order, is expected");
             return -1;
         }
         count += PyTuple_GET_SIZE(names);
@@ -220,7 +240,7 @@ parse_space(World *world, Py_ssize_t first, PyObject *row)
 {
     WorldSpace *space = &world->spaces[world->count];
     PyObject *owner = PyTuple_GET_ITEM(row, 0), *names = PyTuple_GET_ITEM(row, 1);
-    *space = (WorldSpace){owner, NULL, 0, first, first + PyTuple_GET_SIZE(names)};
+    *space = (WorldSpace){owner, PyTuple_GET_ITEM(row, 2), NULL, 0, first, first + PyTuple_GET_SIZE(names)};
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
         if (parse_name(PyTuple_GET_ITEM(names, i), &world->names[first + i]) < 0) {
             return -1;

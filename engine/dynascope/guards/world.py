@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynascope.guards.guard import Equals, IdentityIs, Predicate, describe_object, short_repr
@@ -61,6 +61,11 @@ class WorldIs(Predicate):
     """Every name of these spaces leads where it led: `((space, ((name, predicate or ABSENT), ...)), ...)`."""
 
     spaces: tuple[tuple[Space, tuple[tuple[str, Any], ...]], ...]
+    orders: tuple[tuple[type, ...] | None, ...] = field(init=False)
+    """Of each class those that it takes from, in their order: `super()` goes by it, and `D.__bases__ = C, B` changes it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(_order(space) for space, _ in self.spaces))
 
     def holds(self) -> bool:
         return next(self._changes(), None) is None
@@ -81,7 +86,9 @@ class WorldIs(Predicate):
         return place, what.startswith(IS_NEW)
 
     def _changes(self) -> Iterator[tuple[str, str]]:
-        for space, names in self.spaces:
+        for (space, names), order in zip(self.spaces, self.orders, strict=True):
+            if order is not None and list(map(id, _order(space))) != list(map(id, order)):
+                yield _title(space), "takes from other classes, or in another order"
             for name, wanted in names:
                 found = look_up(space, name)
                 place = f"{_title(space)}.{name}"
@@ -94,6 +101,10 @@ class WorldIs(Predicate):
                     yield place, f"is {_shown(found)}, and was {wanted.check().removeprefix('is ')}"
 
 
+def _order(space: Space) -> tuple[type, ...] | None:
+    return space.__mro__ if isinstance(space, type) else None
+
+
 def look_up(space: Space, name: str) -> Any:
     """The raw entry; no descriptor is called."""
     if isinstance(space, dict):
@@ -102,8 +113,9 @@ def look_up(space: Space, name: str) -> Any:
 
 
 def world_operand(predicate: WorldIs) -> tuple:
-    """The operand of CHECK_WORLD: ((owner, ((name, kind, expected), ...)), ...)."""
-    return tuple((space, tuple(_row(name, wanted) for name, wanted in names)) for space, names in predicate.spaces)
+    """The operand of CHECK_WORLD: ((owner, ((name, kind, expected), ...), order), ...)."""
+    spaces = zip(predicate.spaces, predicate.orders, strict=True)
+    return tuple((space, tuple(_row(name, wanted) for name, wanted in names), order) for (space, names), order in spaces)
 
 
 _ABSENT, _IDENTICAL, _WEAKLY_IDENTICAL, _EQUAL = range(4)

@@ -4,8 +4,8 @@
     forgotten_in_children(begun.clear)              called in each child, before it goes on
     with without_waiting(): os.fork()               of our own: the child needs nothing that the locks protect
 
-A fork waits for PATIENCE seconds at most: a thread that holds a lock may itself wait for the one that forks. A compilation does, for
-the threads in which it builds, so that their workers are forked without waiting.
+A fork waits for PATIENCE seconds at most, for an outermost lock longer: a thread that holds a lock may itself wait for the one that
+forks. A compilation does, for the threads in which it builds, so that their workers are forked without waiting.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 PATIENCE = 5.0
 Lock = TypeVar("Lock")
 
+_outermost: list[Any] = []
 _locks: list[Any] = []
 _forgotten: list[Callable[[], Any]] = []
 
@@ -34,9 +35,12 @@ class _OfThread(threading.local):
 _here = _OfThread()
 
 
-def safe_in_children(lock: Lock) -> Lock:
-    """A lock of the process. Whoever holds one takes only those made before it: lower layers are loaded first."""
-    _locks.append(lock)
+def safe_in_children(lock: Lock, outermost: bool = False) -> Lock:
+    """A lock of the process. Whoever holds one takes only those made before it: lower layers are loaded first.
+
+    Whoever holds an outermost one takes any, nobody who holds another takes it, and it is never held while waiting for a thread.
+    """
+    (_outermost if outermost else _locks).append(lock)
     return lock
 
 
@@ -56,7 +60,9 @@ def without_waiting() -> Iterator[None]:
 
 def _before() -> None:
     if _here.waits:
-        _here.acquired += [lock for lock in reversed(_locks) if lock.acquire(timeout=PATIENCE)]
+        # One after the other: while it waits for an outermost one, others are made.
+        for locks, patience in ((_outermost, 20 * PATIENCE), (_locks, PATIENCE)):
+            _here.acquired += [lock for lock in reversed(locks) if lock.acquire(timeout=patience)]
 
 
 def _in_parent() -> None:
@@ -66,7 +72,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     _here.acquired.clear()
-    for lock in _locks:
+    for lock in [*_outermost, *_locks]:
         lock._at_fork_reinit()
     for forget in _forgotten:
         forget()

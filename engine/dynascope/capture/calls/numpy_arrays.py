@@ -22,7 +22,7 @@ from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import CPU
 from dynascope.capture.numpy_numbers import DTYPES, IS_THERE, numpy
-from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols import items, operators, tensor_data
 from dynascope.capture.reasons import ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -56,7 +56,8 @@ def of_tensor(machine: Machine, value: Value) -> ArrayValue:
         raise foreign(machine, "an array of it cannot be part of a graph")
     if tensor.example.requires_grad or tensor.example.is_conj() or tensor.example.is_neg():
         raise Break(TorchCallFails(machine.expression(), "Can't call numpy() on Tensor that requires grad"))
-    return ArrayValue(apply_method(machine, torch.Tensor.detach, [tensor], {}))
+    # What NumPy writes autograd does not count.
+    return ArrayValue(tensor_data.counting_alone(apply_method(machine, torch.Tensor.detach, [tensor], {}), tensor))
 
 
 def to_tensor(machine: Machine, value: Value) -> TensorValue:

@@ -44,7 +44,9 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.capture.world import note
 from dynascope.guards.guard import IdentityIs, SubclassesAre
+from dynascope.guards.world import look_up
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -162,6 +164,8 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         return tensor_flags.is_instance(machine, value, known)
     if known is type(None):
         return cls is type(None)
+    if not is_made(cls):
+        note(cls, "__mro__", look_up(cls, "__mro__"))  # no name of a class's own: what is asked of each class noted is its order
     try:
         return compute(machine, issubclass, (cls, known)).value
     except Raised:

@@ -12,7 +12,7 @@ import torch
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.protocols import gradient_requirements, gradients
+from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -59,9 +59,7 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         method, arguments = VIEW_ATTRIBUTES[name]
         constants = [ConstantValue(argument) for argument in arguments(value.example)]
         result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
-        if name == "data":
-            result.node.op, result.node.target, result.node.args = "call_function", getattr, (value.node, "data")
-        return result
+        return tensor_data.counting_alone(result, value) if name == "data" else result
     if name == "_version":
         return version(machine, value)
     if name in ("real", "imag"):

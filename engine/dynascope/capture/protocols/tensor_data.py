@@ -23,6 +23,13 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     assign(machine, machine.assigned, DataValue, tensor, item)
 
 
+def counting_alone(detached: TensorValue, tensor: TensorValue) -> TensorValue:
+    """What `tensor.detach()` gave becomes `tensor.data`: the same memory, and writes to it are counted for it alone."""
+    node = detached.node
+    node.op, node.target, node.args = "call_function", getattr, (tensor.node, "data")
+    return detached
+
+
 def fits(tensor: TensorValue, item: TensorValue) -> bool:
     """Whether all that is known of the tensor stays as it was."""
     one, other = tensor.example, item.example
