@@ -3,10 +3,14 @@
 Most of them break or are compiled again; the others did once, and go through now: there nothing is offered. `outcomes.json` has the
 breaks and graphs of each program before and after, how often it was compiled again, and how many calls were compared; who mends
 more changes its line (`python tests/fixes/test_fixed_programs.py` writes it).
+
+A run of the tests proves a third of them, each day another one; with DYNASCOPE_ALL_FIXES=1 it proves all.
 """
 
 import argparse
+import datetime
 import json
+import os
 from pathlib import Path
 
 import pytest
