@@ -146,6 +146,29 @@ class SubclassesAre(Predicate):
         return f"the subclasses of {expression} are {names or 'none'} now"
 
 
+@dataclass(frozen=True)
+class CountsAs(Predicate):
+    """What an abstract class says of a class, or of an object: classes are registered, and protocols look at attributes."""
+
+    answer: bool
+    of_instances: bool
+
+    def holds(self, place: Any, asked: type) -> bool:
+        return (isinstance(place, asked) if self.of_instances else issubclass(place, asked)) is self.answer
+
+    def check(self) -> str:
+        return f"are {self._what()} and one that it {self._does(self.answer)}"
+
+    def failure(self, expression: str, place: Any, asked: type) -> str:
+        return f"{expression} are {self._what()} and one that it {self._does(not self.answer)} now"
+
+    def _what(self) -> str:
+        return "an object and a class" if self.of_instances else "a class and an abstract class"
+
+    def _does(self, answer: bool) -> str:
+        return "is an instance of" if answer and self.of_instances else "is a subclass of" if answer else "does not count as"
+
+
 class _Strong:
     """Called like a weak reference; holds its object."""
 

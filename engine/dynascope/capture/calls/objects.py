@@ -16,6 +16,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
+from dynascope.capture.protocols.abstract_classes import guard_answer
 from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
@@ -100,6 +101,7 @@ def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
         parts = known if isinstance(known, tuple) else (known,)
         if any(map(answers_itself, parts)):
             raise Break(ForeignValue(with_name(parts), machine.expression()))
+        guard_answer(machine, type(whole), known, value)
         return compute(machine, isinstance, (whole, known)).value
     cls = tensor_class(value) if isinstance(value, TensorValue) else value.python_type
     return is_subclass(machine, cls, classes, value)
@@ -166,6 +168,7 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         return cls is type(None)
     if not is_made(cls):
         note(cls, "__mro__", look_up(cls, "__mro__"))  # no name of a class's own: what is asked of each class noted is its order
+    guard_answer(machine, cls, known, value)
     try:
         return compute(machine, issubclass, (cls, known)).value
     except Raised:
