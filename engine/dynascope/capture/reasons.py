@@ -529,6 +529,18 @@ class UnsupportedAttribute(Reason):
 
 
 @dataclass(frozen=True)
+class ModuleSetting(Reason):
+    code: ClassVar[str] = UnsupportedAttribute.code
+    target: str
+
+    def message(self) -> str:
+        return f"`{self.target} = ...` changes what a library's module holds, which is taken to stay as it is."
+
+    def remedy(self) -> str:
+        return f"Set `{self.target}` before the compiled function is called."
+
+
+@dataclass(frozen=True)
 class UnrebuildableValue(Reason):
     code: ClassVar[str] = "unrebuildable-value"
     description: str

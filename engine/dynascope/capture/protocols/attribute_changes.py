@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.places import is_library_name
+from dynascope.capture.places import is_library, is_library_name
 from dynascope.capture.protocols import (
     gradient_requirements,
     gradients,
@@ -39,7 +39,7 @@ from dynascope.capture.protocols.classes import (
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
 from dynascope.capture.protocols.slots import is_set, slot
-from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
+from dynascope.capture.reasons import ModuleSetting, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     DELETED,
@@ -82,6 +82,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(value, ConstantValue) and is_class_with_values(value.value):
         set_in_class(machine, value, name, item)
+        return None
+    if isinstance(value, ConstantValue) and isinstance(value.value, types.ModuleType):
+        set_in_module(machine, value.value, name, item)
         return None
     if not isinstance(value, InstanceValue):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
@@ -134,6 +137,15 @@ def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value)
     if name.startswith("__") or not is_plain or isinstance(item, ConstantValue) and isinstance(item.value, type):
         raise Break(UnsupportedAttribute(value.value.__name__, name))
     machine.journal.set_item(machine.global_writes, (id(value.value), name), (value.value, item))
+
+
+def set_in_module(machine: Machine, module: types.ModuleType, name: str, item: Value) -> None:
+    """`settings.step = 3` is a global of that module from then on."""
+    if is_library(vars(module)):
+        raise Break(ModuleSetting(f"{module.__name__}.{name}"))
+    if type(module) is not types.ModuleType or name.startswith("__"):
+        raise Break(UnsupportedAttribute(type(module).__name__, name))
+    machine.journal.set_item(machine.global_writes, (id(vars(module)), name), (vars(module), item))
 
 
 def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
