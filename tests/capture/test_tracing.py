@@ -32,7 +32,9 @@ def test_each_instruction_has_its_place_stack_and_effects():
     counted = [number for number, line in enumerate(lines) if line.endswith(" of libraries")]
     assert counted and not any(lines[number - 1].endswith(" of libraries") for number in counted)
     at = next(number for number, line in enumerate(lines) if "LOAD_ATTR relu" in line)
-    assert "linear" not in lines[at - 1] and any("[NULL, relu, linear: float32[2, 10]]" in line for line in lines[at:])
+    assert "linear" not in lines[at - 1]
+    called = ("[NULL, relu, linear: float32[2, 10]]", "[relu, NULL, linear: float32[2, 10]]")  # from CPython 3.13 on
+    assert any(stack in line for line in lines[at:] for stack in called)
     assert "guard `x` is a float32 tensor of shape [2, 128] on cpu" in lines
     assert "return (relu,)" in text and "def forward(self, x):" in text and "graph(" in text
 

@@ -67,6 +67,8 @@ class Finish:
 
 FINISH = Finish()
 VALUES = (SlotKind.VALUE, SlotKind.ITERATOR, SlotKind.EXIT)
+WAITS_BEHIND = (0, 2)
+"""How many bytes behind its `yield` a generator says that it is: from CPython 3.13 on it names the RESUME that it goes on with."""
 PLAIN_YIELD = 1
 """What the RESUME behind a `yield` that is no `yield from` and no `await` says."""
 
@@ -78,7 +80,7 @@ def waiting_origin(generator: GeneratorType) -> SuspendedOrigin | None:
         return None
     if origin not in _yields:
         _yields[origin] = next(each.offset for each in decode(generator.gi_code) if each.operation == "YIELD_VALUE")
-    return origin if frame.f_lasti == _yields[origin] else None
+    return origin if frame.f_lasti - _yields[origin] in WAITS_BEHIND else None
 
 
 _yields: dict[SuspendedOrigin, int | None] = {}

@@ -29,6 +29,8 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.number_calls import deque_contents, number_call
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
 from dynascope.capture.values import NotConstant, Value, constant_of
 
 if TYPE_CHECKING:
@@ -43,14 +45,15 @@ _NAMES: dict[Any, str] = {
     statistics: "mean fmean geometric_mean harmonic_mean median median_low median_high mode pstdev pvariance stdev variance "
     "correlation covariance linear_regression quantiles",
     TorchVersion: "_cmp_wrapper",
-    pathlib.PurePath: " ".join(vars(pathlib.PurePath)),
+    os: "fspath",
+    **{base: " ".join(vars(base)) for base in pathlib.PurePath.__mro__ if base is not object},
 }
 """`os.path.abspath` and `expanduser` look at the process, `Path.exists` at the disk."""
 
 
 def _functions() -> list[Callable[..., Any]]:
     named = [vars(owner).get(name) for owner, names in _NAMES.items() for name in names.split()]
-    return [each for each in named if isinstance(each, types.FunctionType)]
+    return [each for each in named if isinstance(each, (types.FunctionType, types.BuiltinFunctionType))]
 
 
 def _constant(machine: Machine, value: Value) -> Any:
@@ -69,6 +72,8 @@ def _computed(function: Callable[..., Any]) -> None:
         known = [_constant(machine, each) for each in arguments]
         named = {name: _constant(machine, each) for name, each in keywords.items()}
         if any(type(each) is NotConstant for each in (*known, *named.values())):
+            if isinstance(function, types.BuiltinFunctionType):
+                raise Break(ForeignCall(function.__name__, "what it is asked about is not known"))
             return python.enter(machine, machine.outside.fixed(function, function.__name__), list(arguments), keywords)
         return value_of(compute(machine, function, tuple(known), named).value)
 

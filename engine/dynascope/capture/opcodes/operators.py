@@ -10,7 +10,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import items, operators
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.values import ConstantValue, TensorValue, TextValue, TupleValue, Value, boolean
+from dynascope.capture.values import ConditionValue, ConstantValue, TensorValue, TextValue, TupleValue, Value, boolean
 from dynascope.frame.instructions import Instruction
 
 
@@ -46,10 +46,10 @@ def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 
 def _asked(machine: Machine, frame: Frame, result: Any) -> Value:
-    """As a truth; a tensor stays one for the jump that follows: the break is there."""
+    """As a truth; a tensor, or what only the run knows, stays one for the jump that follows: the break is there."""
     result = machine.finish(result)
     following = frame.program.instructions[frame.next].operation
-    if isinstance(result, TensorValue) and following.startswith("POP_JUMP_IF"):
+    if isinstance(result, (TensorValue, ConditionValue)) and following.startswith("POP_JUMP_IF"):
         return result
     return boolean(truth(machine, result))
 
