@@ -500,13 +500,13 @@ class LayerOfSubclass(Reason):
         return f"`{self.expression}` computes with its `{self.weight}`, a {self.type_name}: a subclass of Tensor with behaviour of its own."
 
     def remedy(self) -> str:
-        return "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
+        return LAYER_RUNS
 
 
+LAYER_RUNS = "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
 SUBCLASS_REMEDIES = {
     "DTensor": lambda text: (
-        f"Nothing is wrong: the layer runs as it was written, what is around it is compiled. `{text}.to_local()` gives this rank's part as "
-        "a plain tensor."
+        f"{LAYER_RUNS} `{text}.to_local()` gives this rank's part as a plain tensor."
     ),
     "AsyncCollectiveTensor": lambda text: (
         f"Nothing is wrong: what waits for `{text}` runs as it was written. `{text}.wait()` gives a plain tensor."

@@ -243,11 +243,6 @@ class Rebuilder:
         self.builder.load_constant(source.position)
         self.builder.call(2)
 
-    def load_length(self, source: LengthSource) -> None:
-        self.builder.load_function(len)
-        self.load_source(source.base)
-        self.builder.call(1)
-
     def load_keyed_item(self, source: KeyedItemSource) -> None:
         self.builder.load_function(dict.__getitem__)
         self.load_source(source.base)
@@ -267,21 +262,6 @@ class Rebuilder:
         self.load_source(source.base)
         self.builder.load_method("__reduce__")
         self.builder.call(0)
-
-    def load_upcoming(self, source: UpcomingSource) -> None:
-        self.builder.load_function(upcoming)
-        self.load_source(source.base)
-        self.builder.call(1)
-
-    def load_waiting(self, source: WaitingSource) -> None:
-        self.builder.load_function(held_waiting)
-        self.load_source(source.base)
-        self.builder.call(1)
-
-    def load_type(self, source: TypeSource) -> None:
-        self.builder.load_function(type)
-        self.load_source(source.base)
-        self.builder.call(1)
 
     def load_extent(self, source: ExtentSource) -> None:
         self.builder.load_function(torch.Tensor.size if source.kind == "size" else torch.Tensor.stride)
@@ -516,16 +496,6 @@ class Rebuilder:
             return
         self.call_constant(number_of_array if value.is_number else torch.Tensor.numpy, value.tensor)
 
-    def load_array(self, source: ArraySource) -> None:
-        self.builder.load_function(torch.from_numpy)
-        self.load_source(source.base)
-        self.builder.call(1)
-
-    def load_plain_tensor(self, source: PlainTensorSource) -> None:
-        self.builder.load_function(plain_tensor)
-        self.load_source(source.base)
-        self.builder.call(1)
-
     def load_mode(self, source: ModeSource) -> None:
         self.builder.load_function(torch._C._get_function_stack_at)
         self.builder.load_constant(source.position)
@@ -638,6 +608,17 @@ def number_of_array(tensor: torch.Tensor) -> Any:
     return tensor.numpy()[()]
 
 
+def applied(function: Callable[[Any], Any]) -> Callable[[Rebuilder, Any], None]:
+    """Loads what a function gives for the place below."""
+
+    def load(rebuilder: Rebuilder, source: Any) -> None:
+        rebuilder.builder.load_function(function)
+        rebuilder.load_source(source.base)
+        rebuilder.builder.call(1)
+
+    return load
+
+
 LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     LocalSource: Rebuilder.load_name,
     CellSource: lambda self, source: self.builder.load_cell(source.name),
@@ -647,19 +628,19 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ModuleMemberSource: Rebuilder.load_member,
     ItemSource: Rebuilder.load_item,
     KeySource: Rebuilder.load_key,
-    LengthSource: Rebuilder.load_length,
+    LengthSource: applied(len),
     KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
     ThreadDictionarySource: Rebuilder.load_thread_dictionary,
     ReducedSource: Rebuilder.load_reduced,
-    UpcomingSource: Rebuilder.load_upcoming,
-    WaitingSource: Rebuilder.load_waiting,
-    TypeSource: Rebuilder.load_type,
+    UpcomingSource: applied(upcoming),
+    WaitingSource: applied(held_waiting),
+    TypeSource: applied(type),
     ExtentSource: Rebuilder.load_extent,
     ConstantSource: lambda self, source: self.builder.load_constant(source.value),
     MadeSource: Rebuilder.make_again,
-    ArraySource: Rebuilder.load_array,
-    PlainTensorSource: Rebuilder.load_plain_tensor,
+    ArraySource: applied(torch.from_numpy),
+    PlainTensorSource: applied(plain_tensor),
     ModeSource: Rebuilder.load_mode,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {

@@ -83,7 +83,7 @@ def waiting_origin(generator: GeneratorType) -> SuspendedOrigin | None:
     return origin if frame.f_lasti - _yields[origin] in WAITS_BEHIND else None
 
 
-_yields: dict[SuspendedOrigin, int | None] = {}
+_yields: dict[SuspendedOrigin, int] = {}
 """Where the first `yield` of each lies."""
 
 
@@ -142,16 +142,20 @@ class SuspendedWriter(ResumeWriter):
 
     def can_finish(self) -> bool:
         """Not in the middle of a call or a `yield from`, nor where something else than values lies on the stack."""
-        behind = self.copies[self.kept.index(self.index) + 1]
+        behind = self.behind()
         is_plain = behind.operation == "RESUME" and (behind.argument or 0) & 3 == PLAIN_YIELD
         return is_plain and not self.null_positions and all(slot.kind in VALUES for slot in self.stack)
+
+    def behind(self) -> Instruction:
+        """What follows the `yield` that it waits at."""
+        return self.copies[self.kept.index(self.index) + 1]
 
     def write_entry(self, builder: CodeBuilder, target: Instruction, first: Instruction) -> None:
         """A `yield` like the one it waits at, behind which it ends at once when that is sent."""
         if not self.can_finish():
             super().write_entry(builder, target, first)
             return
-        behind = self.copies[self.kept.index(self.index) + 1]
+        behind = self.behind()
         leaves = builder.label()
         builder.extend([target.copy(), behind.copy()])
         builder.copy(1)

@@ -157,16 +157,14 @@ class CountsAs(Predicate):
         return (isinstance(place, asked) if self.of_instances else issubclass(place, asked)) is self.answer
 
     def check(self) -> str:
-        return f"are {self._what()} and one that it {self._does(self.answer)}"
+        return self._says(self.answer)
 
     def failure(self, expression: str, place: Any, asked: type) -> str:
-        return f"{expression} are {self._what()} and one that it {self._does(not self.answer)} now"
+        return f"{expression} {self._says(not self.answer)} now"
 
-    def _what(self) -> str:
-        return "an object and a class" if self.of_instances else "a class and an abstract class"
-
-    def _does(self, answer: bool) -> str:
-        return "is an instance of" if answer and self.of_instances else "is a subclass of" if answer else "does not count as"
+    def _says(self, answer: bool) -> str:
+        what, kind = ("an object", "an instance") if self.of_instances else ("a class", "a subclass")
+        return f"are {what} and a class that it {'counts' if answer else 'does not count'} as {kind} of"
 
 
 class _Strong:

@@ -37,7 +37,7 @@ def leaves_of(iterator: Any) -> Iterator[tuple[Any, int] | None]:
     if len(made_of) != 2:  # a strict zip says so in a third part
         yield None
         return
-    for part in made_of[1] if kind is zip else made_of[1][:1]:
+    for part in below(iterator, made_of):
         yield from leaves_of(part)
 
 

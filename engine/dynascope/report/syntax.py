@@ -152,7 +152,7 @@ def built_expression(span: Span, name: str) -> Span:
     for node in _nodes_on(span):
         if isinstance(node, ast.Assign) and any(_is_at(target, span) for target in node.targets):
             return _span_of(span.file, node.value)
-    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    call = _call_at(span)
     part = _part(call, name) if call is not None else None
     return span if part is None else _span_of(span.file, part)
 
@@ -163,7 +163,7 @@ SHORT = (ast.Name, ast.Attribute, ast.Subscript)
 
 def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
     """What a call gives for each parameter, where it is short enough to serve as a name."""
-    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    call = _call_at(span)
     if call is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return {}
     given = dict(zip(parameters, call.args, strict=False))
@@ -174,7 +174,7 @@ def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
 def collected_texts(span: Span, named: int, positional: str, keywords: str) -> dict[str, str]:
     """What a call gives for the places of `*args` and `**kwargs`, behind the `named` parameters: `kwargs['input_ids']` is called
     `ids`, or, where the call gives an expression that has no name, as the call names it. Of `f(**batch)` it is `batch['input_ids']`."""
-    call = next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
+    call = _call_at(span)
     if call is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return {}
     given = {f"{positional}[{number}]": value for number, value in enumerate(call.args[named:]) if positional}
@@ -319,6 +319,10 @@ def _end(node: Placed) -> tuple[int, int]:
 
 def _span_of(file: str, node: ast.expr) -> Span:
     return Span(file, node.lineno, node.col_offset, *_end(node))
+
+
+def _call_at(span: Span) -> ast.Call | None:
+    return next((node for node in _nodes_on(span) if isinstance(node, ast.Call) and _is_at(node, span)), None)
 
 
 def _is_at(node: Placed, span: Span) -> bool:

@@ -14,7 +14,7 @@ from abc import ABCMeta
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.places import is_library_name
-from dynascope.capture.protocols.classes import MISSING, class_source, is_made, lookup
+from dynascope.capture.protocols.classes import MISSING, class_source, is_data_descriptor, is_made, lookup
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value
@@ -37,7 +37,8 @@ def guard_answer(machine: Machine, cls: type, asked: Any, value: Value | None = 
 
 
 def _guard_instance(machine: Machine, value: InstanceValue, protocol: type) -> None:
-    if value.object is None or value in machine.written or any(map(_is_computed, _members_of(value.python_type, protocol))):
+    """Where asking for a member runs no code, which a guard must not."""
+    if value.object is None or value in machine.written or any(map(is_data_descriptor, _members_of(value.python_type, protocol))):
         raise Break(ForeignValue(protocol.__name__, machine.expression()))
     _guard(machine, value.source, protocol, CountsAs(isinstance(value.object, protocol), of_instances=True))
 
@@ -51,11 +52,6 @@ def _members_of(cls: type, protocol: type) -> list[Any]:
     if names is None:  # before CPython 3.12
         names = typing._get_protocol_attrs(protocol)
     return [entry for name in names if (entry := lookup(cls, name)) is not MISSING]
-
-
-def _is_computed(entry: Any) -> bool:
-    """Whether asking for it runs code, which a guard must not."""
-    return isinstance(entry, property) or hasattr(type(entry), "__set__")
 
 
 def _classes_in(asked: Any) -> list[Any]:

@@ -49,7 +49,7 @@ def next_turn(machine: Machine, value: TurnValue) -> Value | None:
     """Its next item, None at its end."""
     if value.asked and value.items:
         raise CaptureAgain(by_turns=False)
-    if any(goes_over(value.object, container_of(each)) for each in written_containers(machine, value)):
+    if any(goes_over(value.object, contained(each.object)) for each in written_containers(machine, value)):
         raise CaptureAgain(by_turns=False)  # what comes next may be another item by now
     machine.guards.add(UpcomingSource(value.source), LengthIs(len(value.items)))
     machine.write(value)
@@ -74,9 +74,5 @@ def guard_turns(machine: Machine, outside: list[Value]) -> None:
             machine.guards.add_pair(value.source, other.source, TakeFromOthers())
     for value in asked:
         for written in written_containers(machine, value):
-            if not goes_over(value.object, container_of(written)):
+            if not goes_over(value.object, contained(written.object)):
                 machine.guards.add_pair(value.source, written.source, GoesOverOthers())
-
-
-def container_of(written: MutableValue) -> Any:
-    return contained(written.object)
