@@ -60,8 +60,12 @@ WHILE_THE_ENGINE_IS_IMPORTED = """
 import os, signal, sys, threading, time
 import torch, dynascope
 
+# Operators have run once before the fork: of one that another thread runs for the first time, torch's own child waits for ever.
+ones = torch.ones(2)
+ones.mul(4).tolist()
+
 def compiled(factor):
-    return dynascope.compile(lambda x: x * factor, backend="eager")(torch.ones(2)).tolist() == [factor] * 2
+    return dynascope.compile(lambda x: x * factor, backend="eager")(ones).tolist() == [factor] * 2
 
 first = threading.Thread(target=compiled, args=(2,))
 first.start()
