@@ -18,7 +18,7 @@ from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.types import ELEMENT, vector
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Body, Reduce
-from dynascope.sizes import is_constant, known
+from dynascope.sizes import Size, is_constant, known
 
 LONGEST_PLAIN_SUM = 4096
 LONGEST_LANE_SUM = 128
@@ -125,15 +125,16 @@ def _sum(number: int, argument: int, operation: Reduce, shape: _Shape, dtype: to
         end = (f"const {result_kind} {name} = {folded};",)
         return Accumulator(number, argument, name, (part.declaration,), end, step, part)
     total_kind = "f64" if shape.folds or not shape.lanes else "F32"
-    return Accumulator(
-        number, argument, name,
-        (f"{total_kind} {name}_total = {{}};",),
-        (f"const {result_kind} {name} = {'(f32)' if total_kind == 'f64' else ''}{name}_total;",),
-        step,
-        part,
-        (part.declaration,),
-        (f"{name}_total += {folded};",),
-    )  # fmt: skip
+    begin, flush, result = f"{total_kind} {name}_total = {{}};", f"{name}_total += {folded};", f"{name}_total"
+    if total_kind == "f64":
+        result = f"(f32){result}"
+    if shape.folds and len(nest.columns) == 1 and isinstance(nest.group.column_count, Size):
+        # Of a row that has but one block it is that block's: what follows need not wait for the total.
+        begin = f"f32 {name}_block = 0; {begin}"
+        flush = f"{name}_block = {folded}; {name}_total += {name}_block;"
+        result = f"{sizes.text(nest.group.column_count)} <= {LONGEST_PLAIN_SUM} ? {name}_block : {result}"
+    end = (f"const {result_kind} {name} = {result};",)
+    return Accumulator(number, argument, name, (begin,), end, step, part, (part.declaration,), (flush,))
 
 
 def _product(

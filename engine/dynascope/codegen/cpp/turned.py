@@ -1,10 +1,13 @@
 """Pointwise groups that read some memory across the lanes (`x.t() + y`): blocks of it are turned first, in the first cache.
 
-    for (long r0_tile = begin; r0_tile < end; r0_tile++)          64 of r0 each
-      for (long r1 = 0; r1 < 1024; r1 += 16) {
-        f32 x_0_block[1024];   turn(x_0_block, x + 1024 * r1 + r0_first, 1024, n, steps);
-        for (long r0 = r0_first; r0 < r0_last; r0++)
+    for (long item = begin; item < end; item++) {                 16 of r0 each
+      const auto block = [&](const long r1, const long n, const long steps) {
+        f32 x_0_block[256];   turn(x_0_block, x + 1024 * r1 + r0_first, 1024, n, steps);
+        for (long r0 = r0_first; r0 < r0_first + steps; r0++)
           F32 x_0 = load(x_0_block + (r0 - r0_first) * 16, N);
+          ...
+      };
+      for (long r1 = 0; r1 < 1024; r1 += 16) block(r1, 16, 16);
 
 So memory is read and written in runs of 16 elements. Without it each element read is a line of the cache of its own.
 """
@@ -18,7 +21,7 @@ from dynascope.codegen.cpp.rows import RowEmitter
 from dynascope.codegen.cpp.types import MEMORY
 from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Load
-from dynascope.sizes import blocks_of, known, nominal, product
+from dynascope.sizes import Size, blocks_of, is_multiple, known, nominal, product
 
 STEPS = 16
 SHORTEST = 8
@@ -54,23 +57,40 @@ class TurnEmitter(RowEmitter):
 
     def _rows(self) -> None:
         self.along, self.turned = turned_loads(self.nest)
-        lane, along, lanes = self.nest.lane, self.along, self.nest.lanes
+        lane, along = self.nest.lane, self.along
         tiles = sizes.factor(blocks_of(along.extent, STEPS))
         self._open("for (long item = begin; item < end; item++)")
         self._line(f"const long {along}_first = item % {tiles} * {STEPS};")
-        self._line(f"const long {along}_last = {_smaller(f'{along}_first + {STEPS}', sizes.text(along.extent))};")
+        self._line(f"const long {along}_steps = {_smaller(f'{sizes.text(along.extent)} - {along}_first', STEPS)};")
         rest = f"item / {tiles}"
         for symbol in reversed([s for s in self.nest.outer if s != along]):
             self._line(f"const long {symbol} = {rest} % {sizes.factor(symbol.extent)};")
             rest = f"{rest} / {sizes.factor(symbol.extent)}"
-        self._open(f"for (long {lane} = 0; {lane} < {sizes.text(lane.extent)}; {lane} += {lanes})")
-        self._line(f"const long n = {_smaller(f'{sizes.text(lane.extent)} - {lane}', lanes)};")
+        arguments = f"const long {lane}, const long n, const long steps"
+        self._open(f"const auto block = [&]({arguments}) __attribute__((always_inline))")
         for number in self.turned:
             self._turn(number)
-        self._open(f"for (long {along} = {along}_first; {along} < {along}_last; {along}++)")
+        self._open(f"for (long {along} = {along}_first; {along} < {along}_first + steps; {along}++)")
         self._one_row()
-        for _ in range(3):
-            self._close()
+        self._close()
+        self._close("};")
+        self._blocks()
+        self._close()
+
+    def _blocks(self) -> None:
+        """Where extents vary, whole blocks are compiled knowing that they are whole."""
+        lane, lanes, along = self.nest.lane, self.nest.lanes, self.along
+        end = sizes.text(lane.extent)
+        conditions = []
+        if isinstance(lane.extent, Size) and not self.nest.fills_lanes:
+            conditions.append(f"{end} - {lane} >= {lanes}")
+        if isinstance(along.extent, Size) and not is_multiple(along.extent, STEPS):
+            conditions.append(f"{along}_steps == {STEPS}")
+        self._open(f"for (long {lane} = 0; {lane} < {end}; {lane} += {lanes})")
+        if conditions:
+            self._line(f"if ({' && '.join(conditions)}) block({lane}, {lanes}, {STEPS}); else")
+        self._line(f"block({lane}, {_smaller(f'{end} - {lane}', lanes)}, {along}_steps);")
+        self._close()
 
     def _turn(self, number: int) -> None:
         load, along = self.body[number], self.along
@@ -80,7 +100,7 @@ class TurnEmitter(RowEmitter):
         self._open("")
         self._line(f"const long {along} = {along}_first;")
         place = f"{identifier(load.buffer)} + {self._index(load.index)}"
-        self._line(f"turn({name}_block, {place}, {stride}, n, {along}_last - {along}_first);")
+        self._line(f"turn({name}_block, {place}, {stride}, n, steps);")
         self._close()
 
     def _load(self, number: int, operation: Load) -> str:
