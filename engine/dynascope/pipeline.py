@@ -100,7 +100,7 @@ _compiling = safe_in_children(threading.RLock())
 """One compilation at a time in a process: capture reads the program's objects, and two at once would gain nothing."""
 
 
-Accepts = Callable[[FrameValues, Callable[[], None]], bool]
+Accepts = Callable[[FrameValues, Callable[[], None]], bool | Reason]
 
 
 class GraphBreakError(ExplainedError):
@@ -198,7 +198,7 @@ def _asking(state: RegionState) -> Callable[[], bool]:
 def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
     """The table of a function's entries; `table.bind(function)` is the compiled function.
 
-    `accepts(values, give_up)` says whether a call is worth compiling for; without it, every call is.
+    `accepts(values, give_up)` says whether a call is worth compiling for, or why it is not; without it, every call is.
     """
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
@@ -208,9 +208,10 @@ def make_table(function: types.FunctionType, options: Options, accepts: Accepts 
 
 def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
-        if state.accepts is not None and not state.accepts(values, table.give_up):
+        accepted = state.accepts is None or state.accepts(values, table.give_up)
+        if accepted is False:
             return None
-        reason = reason_to_stand_aside() or modes_among(state.refused_under)
+        reason = accepted if isinstance(accepted, Reason) else reason_to_stand_aside() or modes_among(state.refused_under)
         if reason is not None:
             state.stand_aside(reason)
             return None

@@ -362,6 +362,20 @@ class RecompileLimit(Reason):
 
 
 @dataclass(frozen=True)
+class PreparesData(Reason):
+    """Of a program that asks for no compilation: a function that a `DataLoader` calls."""
+
+    code = "prepares-data"
+    severity = "information"
+
+    def message(self) -> str:
+        return "A DataLoader calls this function to prepare its samples: it runs as it is written."
+
+    def remedy(self) -> str:
+        return "Nothing is to be done. Where it is worth compiling, write `@torch.compile` above it."
+
+
+@dataclass(frozen=True)
 class MissingTorch(Reason):
     code = "missing-torch"
     severity = "error"

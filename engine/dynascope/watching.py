@@ -16,10 +16,15 @@ from typing import Any
 
 from dynascope.configuration import Options, config
 from dynascope.frame.hook_reasons import FunctionsNotFound
+from dynascope.reasons import PreparesData
 from dynascope.report.reason import Reason
 
 CALLS_WITHOUT_TENSORS = 4
 """A function that took no tensor in its first so many calls is left alone for good."""
+
+LOADERS = "torch.utils.data."
+CALLS_OF_LOADERS = 4
+"""A function whose first so many calls came from a loader of data is left alone for good."""
 
 ENVIRONMENTS = ("site-packages", "dist-packages")
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -85,18 +90,33 @@ def qualifies(code: types.CodeType, prefix: str) -> bool:
 
 
 class FirstCalls:
-    """Whether a call's values are worth compiling for: some argument is a tensor, or a container with one."""
+    """Whether a call's values are worth compiling for: some argument is a tensor, or a container with one. What a `DataLoader` calls to
+    read and collate its samples works on many small tensors of every size, in worker processes as well: it runs as it is written."""
 
     def __init__(self) -> None:
-        self.without_tensors = 0
+        self.without_tensors = self.of_loaders = 0
 
-    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool:
-        if any(holds_tensor(value, depth=3) for value in values.locals.values()):
+    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool | Reason:
+        if not any(holds_tensor(value, depth=3) for value in values.locals.values()):
+            self.without_tensors += 1
+            if self.without_tensors >= CALLS_WITHOUT_TENSORS:
+                give_up()
+            return False
+        if not _is_called_by_loader():
             return True
-        self.without_tensors += 1
-        if self.without_tensors >= CALLS_WITHOUT_TENSORS:
+        self.of_loaders += 1
+        if self.of_loaders >= CALLS_OF_LOADERS:
             give_up()
-        return False
+        return PreparesData()
+
+
+def _is_called_by_loader() -> bool:
+    frame = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(LOADERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _CallsForBackend(FirstCalls):
@@ -106,9 +126,10 @@ class _CallsForBackend(FirstCalls):
         super().__init__()
         self.backend, self.unknown = backend, unknown
 
-    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool:
-        if not super().__call__(values, give_up):
-            return False
+    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool | Reason:
+        accepted = super().__call__(values, give_up)
+        if accepted is not True:
+            return accepted
         from dynascope.backends import DEFAULT, UnknownBackend, find_backend
 
         if self.backend == DEFAULT:

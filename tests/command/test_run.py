@@ -295,6 +295,29 @@ def test_a_program_that_asks_for_nothing_where_functions_cannot_be_found(run, tm
     assert "was called with a tensor" not in answer.stderr
 
 
+PREPARES_DATA = """
+import torch
+from torch.utils.data import DataLoader
+
+def collate(rows):
+    return torch.stack(rows)
+
+def step(x):
+    return (x * 2).sum()
+
+print([step(x).item() for x in DataLoader([torch.ones(2)] * 5, 2, collate_fn=collate)])
+print(collate([torch.ones(2)]).shape)
+"""
+
+
+def test_what_a_data_loader_calls_runs_as_it_is_written(run):
+    answer = run(PREPARES_DATA)
+    assert answer.stdout == "[8.0, 8.0, 4.0]\ntorch.Size([1, 2])\n"
+    assert [function["name"] for function in answer.report["functions"]] == ["step", "collate"]
+    (note,) = [note for note in answer.report["notes"] if note["code"] == "prepares-data"]
+    assert note["severity"] == "information" and note["span"]["line"] == 5
+
+
 BROKEN_MACHINES = {
     "read-only": (
         {"DYNASCOPE_CACHE_DIR": "/proc/nowhere"},
