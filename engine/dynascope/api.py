@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, overload
 
 from dynascope import recording
+from dynascope.callers import AskedAt, calling_place
 from dynascope.configuration import Options, config
 from dynascope.native.forking import safe_in_children
 from dynascope.report.facts import CompileReport
@@ -262,7 +263,7 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
     return dataclasses.replace(result, dynamic=False) if result.dynamic is None and takes_fixed_sizes(result.backend) else result
 
 
-def _compile(target: Callable, options: Options) -> Callable:
+def _compile(target: Callable, options: Options, asked_at: AskedAt = calling_place) -> Callable:
     import torch
 
     with _imports_whole():
@@ -273,13 +274,13 @@ def _compile(target: Callable, options: Options) -> Callable:
     averaging = _averaging_gradients(target)
     if averaging is not None:
         # What it does around its module is for the whole process group, and no part of a graph.
-        averaging.module._compiled_call_impl = _compile_call(averaging.module, options)
+        compile_calls(averaging.module, options, asked_at)
         return averaging
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import class_for
 
-        return class_for(type(target))(target, options, _compile_function)
-    return _compile_function(target, options)
+        return class_for(type(target))(target, options, functools.partial(_compile_function, asked_at=asked_at))
+    return _compile_function(target, options, asked_at)
 
 
 @functools.cache
@@ -324,21 +325,21 @@ def _load_engine() -> None:
     _used.append(True)
 
 
-def _compile_function(target: Callable, options: Options) -> Callable:
+def _compile_function(target: Callable, options: Options, asked_at: AskedAt = calling_place) -> Callable:
     import torch
 
     if isinstance(target, types.MethodType):
         owner = target.__self__
         if isinstance(owner, torch.nn.Module) and target.__name__ in ("_call_impl", "_wrapped_call_impl", "__call__"):
-            return _compile_call(owner, options)
-        return types.MethodType(_compile(target.__func__, options), owner)
+            return _compile_call(owner, options, asked_at)
+        return types.MethodType(_compile(target.__func__, options, asked_at), owner)
     if isinstance(target, functools.partial) and type(target).__call__ is functools.partial.__call__:
         return _compile_partial(target, options)
     if not isinstance(target, types.FunctionType):
         return _compile_callable(target, options)
     from dynascope.pipeline import make_table
 
-    table = make_table(target, options)
+    table = make_table(target, options, asked_at=asked_at)
     _tables[table] = options
     _make_picklable()
     compiled = table.bind(target)
@@ -370,9 +371,14 @@ def _averaging_gradients(target: Any) -> Any:
     return target if parallel is not None and isinstance(target, parallel.DistributedDataParallel) else None
 
 
-def _compile_call(module: Any, options: Options) -> Callable:
+def compile_calls(module: Any, options: Options, asked_at: AskedAt) -> None:
+    """From now on calls of the module run compiled: `module.compile()`, which a class may have given another meaning."""
+    module._compiled_call_impl = _compile_call(module, options, asked_at)
+
+
+def _compile_call(module: Any, options: Options, asked_at: AskedAt) -> Callable:
     """For `module.compile()`, which keeps what it gets as an attribute: a module there would be a submodule."""
-    compiled = _compile(module, options)
+    compiled = _compile(module, options, asked_at)
 
     def call(*args, **kwargs):
         return compiled(*args, **kwargs)

@@ -14,6 +14,7 @@ from dynascope.report.user_files import is_user_file
 
 _moved: list[Callable[[Span], Span]] = [lambda span: span]
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+AskedAt = Callable[[], Span | None]
 DEEPEST = 12
 """Frames kept, the innermost ones: what called the call is soon of no interest."""
 

@@ -45,7 +45,7 @@ from dynascope.backends import (
     numbers_among,
     run_uncompiled,
 )
-from dynascope.callers import calling_place
+from dynascope.callers import AskedAt, calling_place
 from dynascope.capture import (
     Captured,
     CapturedGraph,
@@ -195,14 +195,17 @@ def _asking(state: RegionState) -> Callable[[], bool]:
     return stands_aside
 
 
-def make_table(function: types.FunctionType, options: Options, accepts: Accepts | None = None) -> hook.EntryTable:
+def make_table(
+    function: types.FunctionType, options: Options, accepts: Accepts | None = None, asked_at: AskedAt = calling_place
+) -> hook.EntryTable:
     """The table of a function's entries; `table.bind(function)` is the compiled function.
 
     `accepts(values, give_up)` says whether a call is worth compiling for, or why it is not; without it, every call is.
+    `asked_at()` is where the program asks for it, for a report.
     """
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
-    compiled_at = calling_place() if asked_here else None
+    compiled_at = asked_at() if asked_here else None
     return table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
 
 
@@ -222,6 +225,11 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
                 raise NotRun
             return entry
 
+    return calls_of(code, on_miss)
+
+
+def calls_of(code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]) -> hook.EntryTable:
+    """A table that has no entries yet: it asks for one at each call. Where there is none the call runs as it is written."""
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
     return hook.EntryTable(code, on_miss)

@@ -17,7 +17,14 @@ from dynascope.capture.reasons import DataDependentBranch
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame, UserStack
-from dynascope.report.syntax import argument_texts, built_expression, collected_texts, condition, statement_text
+from dynascope.report.syntax import (
+    argument_texts,
+    built_expression,
+    collected_texts,
+    condition,
+    owner_texts,
+    statement_text,
+)
 from dynascope.report.user_files import is_user_file, user_places
 
 MARKED = re.compile(r"`dynascope\.mark_dynamic\((\w+), ([^`]*)\)`(, or )?")
@@ -103,7 +110,7 @@ def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None) -> Us
     parameters = code.co_varnames[: code.co_argcount]
     owner: dict[str, str] = {}
     if parameters[:1] == ("self",):
-        owner = argument_texts(compiled_at, ("self",)) if compiled_at is not None else {}
+        owner = owner_texts(compiled_at) if compiled_at is not None else {}
         parameters = parameters[1:]
     positional, keywords = _collecting(code)
     place = callers[-1].span

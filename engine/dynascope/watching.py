@@ -1,7 +1,8 @@
 """Programs that ask for no compilation: their outermost functions and `forward`s that take tensors are compiled.
 
 A function qualifies by where it is written (below the program's folder, not in an environment) and, at its first calls,
-by what it is given. What it calls is inlined by capture, so only the outermost one becomes a region.
+by what it is given. What it calls is inlined by capture, so only the outermost one becomes a region. A library's module
+is one where the program's files call it outside of those (`watched_modules.py`).
 """
 
 from __future__ import annotations
@@ -14,19 +15,17 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from dynascope.callers import calling_place
 from dynascope.configuration import Options, config
 from dynascope.frame.hook_reasons import FunctionsNotFound
-from dynascope.reasons import PreparesData
 from dynascope.report.reason import Reason
-
-CALLS_WITHOUT_TENSORS = 4
-"""A function that took no tensor in its first so many calls is left alone for good."""
-
-LOADERS = "torch.utils.data."
-CALLS_OF_LOADERS = 4
-"""A function whose first so many calls came from a loader of data is left alone for good."""
+from dynascope.report.span import Span
+from dynascope.report.syntax import callee
+from dynascope.watched_calls import FirstCalls
+from dynascope.watched_modules import CallsOfModules
 
 ENVIRONMENTS = ("site-packages", "dist-packages")
+CALL_OF_A_MODULE = "Module._wrapped_call_impl"
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -49,8 +48,7 @@ def watch_folder(folder: str, options: Options | None = None) -> Reason | None:
     if not hook.is_native():
         note = hook.note()
         return None if note is None else FunctionsNotFound(note.message, note.remedy)
-    unknown: set[str] = set()
-    hook.watch(lambda function: _table_for(function, prefix, chosen, unknown))
+    hook.watch(_Watched(prefix, chosen).table_for)
     return None
 
 
@@ -60,20 +58,66 @@ def _overruled_options() -> Options:
     return overruled_options(config)
 
 
-def _table_for(function: types.FunctionType, prefix: str, options: Options, unknown: set[str]) -> Any:
-    """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it; nor is it
-    where the program has a `torch.py` of its own. `unknown` are the words said of a backend that is not there."""
-    if not hasattr(sys.modules.get("torch"), "_C") or not qualifies(function.__code__, prefix):
-        return None
-    if function.__code__ in _left_alone:
-        return None
-    from dynascope.capture import is_step_code
+class _Watched:
+    """What is compiled of the program's files: functions that qualify, and modules of libraries that others of its code call."""
 
-    if is_step_code(function.__code__):
-        return None
-    from dynascope.pipeline import make_table
+    def __init__(self, prefix: str, options: Options) -> None:
+        self.prefix, self.options = prefix, options
+        self.compiled: set[tuple[str, int]] = set()
+        """Where the functions are written that are compiled; what is left of one after a break is written there too."""
+        self.unknown: set[str] = set()
+        """The words said of a backend that is not there."""
 
-    return make_table(function, options, accepts=_CallsForBackend(options.backend, unknown))
+    def table_for(self, function: types.FunctionType) -> Any:
+        """None is for good. Before the program imported torch nothing takes a tensor, and torch is not imported for it; nor is it
+        where the program has a `torch.py` of its own."""
+        if not hasattr(sys.modules.get("torch"), "_C"):
+            return None
+        code = function.__code__
+        if function.__qualname__ == CALL_OF_A_MODULE and function.__module__ == "torch.nn.modules.module":
+            from dynascope.pipeline import calls_of
+
+            return calls_of(code, CallsOfModules(self._asks, self._is_own, self._compile_module))
+        if not qualifies(code, self.prefix) or code in _left_alone:
+            return None
+        from dynascope.capture import is_step_code
+
+        if is_step_code(code):
+            return None
+        from dynascope.pipeline import make_table
+
+        return make_table(function, self.options, accepts=_CallsForBackend(self, code))
+
+    def backend_is_known(self) -> bool:
+        """Asked when the first call comes: the program may register it until then."""
+        from dynascope.backends import DEFAULT, UnknownBackend, find_backend
+
+        backend: Any = self.options.backend
+        if backend == DEFAULT:
+            return True
+        try:
+            find_backend(backend)
+        except UnknownBackend as error:
+            _say_once(str(error), self.unknown)
+            return False
+        return True
+
+    def _is_own(self, code: types.CodeType) -> bool:
+        return is_below(code.co_filename, self.prefix)
+
+    def _asks(self, code: types.CodeType) -> bool:
+        """Whether code that calls a module is the program's, and not compiled itself. What `__init__` calls is a trial of sizes."""
+        written_at = (code.co_filename, code.co_firstlineno)
+        return self._is_own(code) and code.co_name != "__init__" and written_at not in self.compiled
+
+    def _compile_module(self, module: Any) -> bool:
+        from dynascope.api import compile_calls
+        from dynascope.capture import reason_to_stand_aside
+
+        if reason_to_stand_aside() is not None or not self.backend_is_known():
+            return False
+        compile_calls(module, self.options, _called_at)
+        return True
 
 
 def qualifies(code: types.CodeType, prefix: str) -> bool:
@@ -82,64 +126,38 @@ def qualifies(code: types.CodeType, prefix: str) -> bool:
         return False
     if code.co_name.startswith("<") and code.co_name != "<lambda>":
         return False
-    file = os.path.abspath(code.co_filename)
+    return is_below(code.co_filename, prefix)
+
+
+def is_below(file: str, prefix: str) -> bool:
+    """Whether a file lies in the program's folder, and in no environment there."""
+    file = os.path.abspath(file)
     if not file.startswith(prefix):
         return False
     inside = file[len(prefix) :].split(os.sep)
     return not any(part in ENVIRONMENTS or part.startswith(".") for part in inside)
 
 
-class FirstCalls:
-    """Whether a call's values are worth compiling for: some argument is a tensor, or a container with one. What a `DataLoader` calls to
-    read and collate its samples works on many small tensors of every size, in worker processes as well: it runs as it is written."""
-
-    def __init__(self) -> None:
-        self.without_tensors = self.of_loaders = 0
-
-    def __call__(self, values: Any, give_up: Callable[[], None]) -> bool | Reason:
-        if not any(holds_tensor(value, depth=3) for value in values.locals.values()):
-            self.without_tensors += 1
-            if self.without_tensors >= CALLS_WITHOUT_TENSORS:
-                give_up()
-            return False
-        if not _is_called_by_loader():
-            return True
-        self.of_loaders += 1
-        if self.of_loaders >= CALLS_OF_LOADERS:
-            give_up()
-        return PreparesData()
-
-
-def _is_called_by_loader() -> bool:
-    frame = sys._getframe(1)
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(LOADERS):
-            return True
-        frame = frame.f_back
-    return False
+def _called_at() -> Span | None:
+    place = calling_place()
+    return None if place is None else callee(place)
 
 
 class _CallsForBackend(FirstCalls):
-    """Of these, none where the backend is not known when the first one comes: the program may register it until then."""
+    """Of these, none where there is no such backend."""
 
-    def __init__(self, backend: Any, unknown: set[str]) -> None:
+    def __init__(self, watched: _Watched, code: types.CodeType) -> None:
         super().__init__()
-        self.backend, self.unknown = backend, unknown
+        self.watched, self.written_at = watched, (code.co_filename, code.co_firstlineno)
 
     def __call__(self, values: Any, give_up: Callable[[], None]) -> bool | Reason:
         accepted = super().__call__(values, give_up)
         if accepted is not True:
             return accepted
-        from dynascope.backends import DEFAULT, UnknownBackend, find_backend
-
-        if self.backend == DEFAULT:
-            return True
-        try:
-            find_backend(self.backend)
-        except UnknownBackend as error:
+        if not self.watched.backend_is_known():
             give_up()
-            _say_once(str(error), self.unknown)
             return False
+        self.watched.compiled.add(self.written_at)
         return True
 
 
@@ -151,15 +169,3 @@ def _say_once(text: str, said: set[str]) -> None:
     if recorder is not None and text not in said:
         said.add(text)
         recorder.problem(BackendUnknown(text).explain())
-
-
-def holds_tensor(value: Any, depth: int) -> bool:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return True
-    if depth and isinstance(value, (list, tuple)):
-        return any(holds_tensor(item, depth - 1) for item in value[:16])
-    if depth and isinstance(value, dict):
-        return any(holds_tensor(item, depth - 1) for item in list(value.values())[:16])
-    return False

@@ -171,6 +171,20 @@ def argument_texts(span: Span, parameters: Sequence[str]) -> dict[str, str]:
     return {name: ast.unparse(value) for name, value in given.items() if isinstance(value, SHORT)}
 
 
+def callee(span: Span) -> Span:
+    """What is called at the place: `model` of `model(x)`. The place itself where there is no call."""
+    call = _call_at(span)
+    return span if call is None else _span_of(span.file, call.func)
+
+
+def owner_texts(span: Span) -> dict[str, str]:
+    """What `self` is of what was asked for at the place: `model` of `torch.compile(model)`, and of `model` itself where it is called."""
+    if _call_at(span) is not None:
+        return argument_texts(span, ("self",))
+    text = statement_text(span)
+    return {"self": text} if text else {}
+
+
 def collected_texts(span: Span, named: int, positional: str, keywords: str) -> dict[str, str]:
     """What a call gives for the places of `*args` and `**kwargs`, behind the `named` parameters: `kwargs['input_ids']` is called
     `ids`, or, where the call gives an expression that has no name, as the call names it. Of `f(**batch)` it is `batch['input_ids']`."""

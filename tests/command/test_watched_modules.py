@@ -1,0 +1,107 @@
+"""Modules of libraries that a program calls itself, in a program that asks for no compilation: compiled where it calls them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENGINE = Path(__file__).parents[2] / "engine"
+
+PROGRAM = """
+import copy
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.size = self.body(torch.ones(1, 4)).numel()
+        self.head = nn.Linear(self.size, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+torch.manual_seed(0)
+model, own = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Net()
+optimizer = torch.optim.SGD([*model.parameters(), *own.parameters()], 0.1)
+loss_of = nn.MSELoss()
+
+def train(model, batches):
+    for batch in batches:
+        loss = loss_of(own(model(batch)), torch.ones(3, 1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+def readings():
+    for number in range(2):
+        yield model(torch.full((3, 4), float(number))).sum().item()
+
+train(model, iter(torch.ones(4, 3, 4)))
+print([round(number, 4) for number in readings()], round(own(model(torch.ones(3, 4))).sum().item(), 4))
+print(torch.equal(copy.deepcopy(model)(torch.ones(3, 4)), model(torch.ones(3, 4))), list(model.state_dict()))
+try:
+    model(torch.ones(3, 5))
+except RuntimeError as error:
+    print(error)
+"""
+
+BREAKS = """
+import torch
+from torch import nn
+
+layers = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+calls = []
+
+class Refused(nn.Linear):
+    def __call__(self, x):
+        calls.append(sorted(globals()))
+        return super().__call__(x)
+
+refused = Refused(4, 4)
+
+def step(x):
+    print(len(calls), end=" ")
+    return refused(layers(x)).sum()
+
+for _ in range(3):
+    step(torch.ones(2, 4))
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_file(text):
+        file, report = tmp_path / "program.py", tmp_path / "report.json"
+        file.write_text(text)
+        environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
+        plain = subprocess.run([sys.executable, file], capture_output=True, text=True, cwd=tmp_path)
+        command = [sys.executable, "-m", "dynascope", "run", "--json", report, file]
+        compiled = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
+        assert compiled.stdout == plain.stdout and compiled.returncode == plain.returncode, compiled.stderr
+        return json.loads(report.read_text())
+
+    return run_file
+
+
+def text_at(place):
+    lines = Path(place["file"]).read_text().splitlines()
+    return lines[place["line"] - 1][place["column"] : place["end_column"]]
+
+
+def test_they_are_compiled_where_the_program_calls_them(run):
+    report = run(PROGRAM)
+    found = {text_at(each["compiled_at"]): each for each in report["functions"] if each["compiled_at"]}
+    assert found.keys() == {"loss_of", "model", "copy.deepcopy(model)"}
+    assert [each["name"] for each in report["functions"] if not each["compiled_at"]] == ["Net.forward"]
+    assert all(entry["status"] == "compiled" for each in report["functions"] for entry in each["entries"])
+
+
+@pytest.mark.expects_in_children("print-call", "foreign-call")
+def test_not_in_a_function_that_is_compiled_itself(run):
+    report = run(BREAKS)
+    assert not any(each["compiled_at"] for each in report["functions"])
