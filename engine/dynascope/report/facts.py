@@ -282,7 +282,8 @@ class EntryFact:
 class FunctionFact:
     """A function of the user's that the engine was asked to compile; `span` runs from its first line to its last.
 
-    `compiled_at` is the expression that asked for it, such as `torch.compile(model)`; None where nothing in the program did.
+    `compiled_at` is the expression that asked for it, such as `torch.compile(model)`; of a library's module that the program only calls
+    it is the module, `model` of `model(x)`; else None where nothing in the program asked.
     """
 
     identifier: str

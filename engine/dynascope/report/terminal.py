@@ -322,7 +322,7 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
     else:
         folder = _short(os.path.dirname(os.path.abspath(program.file)))
         where = "in this folder" if folder == "." else f"below {folder}"
-        why = f"no function {where} was called with a tensor, and the program compiles nothing itself"
+        why = f"no function {where} was called with a tensor or calls a module, and the program compiles nothing itself"
     return [[(row, "bold" if number == 0 else "")] for number, row in enumerate(_wrap(f"Nothing was compiled: {why}.", width))]
 
 
