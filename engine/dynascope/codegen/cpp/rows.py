@@ -111,10 +111,10 @@ class RowEmitter(ValueWriter):
         counts = any(isinstance(symbol.extent, Size) for symbol in nest.outer[1:])
         if counts:
             self._line("if (begin >= end) return;")
-            self._lines_of(self._place("begin", "long"))
+            self._lines_of(self._place(nest.outer, "begin", "long"))
         self._open("for (long item = begin; item < end; item++)")
         if not counts:
-            self._lines_of(self._place("item", "const long"))
+            self._lines_of(self._place(nest.outer, "item", "const long"))
         if nest.lane is not None and nest.lane_in_rows:
             self._values(self._at_item())
             self._lane_loop("0", sizes.text(nest.lane.extent), clipped=False)
@@ -124,14 +124,14 @@ class RowEmitter(ValueWriter):
             self._line(self._next_place())
         self._close()
 
-    def _place(self, item: str, kind: str) -> list[str]:
-        """An item's place in the loops of the rows, the innermost first."""
+    def _place(self, loops: tuple[Symbol, ...], item: str, kind: str) -> list[str]:
+        """An item's place in these loops, the innermost first."""
         lines = []
-        for symbol in self.nest.outer[:0:-1]:
+        for symbol in loops[:0:-1]:
             extent = sizes.factor(symbol.extent)
             lines.append(f"{kind} {symbol} = {item} % {extent};")
             item = f"{item} / {extent}"
-        return [*lines, *(f"{kind} {symbol} = {item};" for symbol in self.nest.outer[:1])]
+        return [*lines, *(f"{kind} {symbol} = {item};" for symbol in loops[:1])]
 
     def _next_place(self) -> str:
         """What leads to the next item's place: to divide by extents that vary costs as much as a short row does."""

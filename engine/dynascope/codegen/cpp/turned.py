@@ -62,10 +62,8 @@ class TurnEmitter(RowEmitter):
         self._open("for (long item = begin; item < end; item++)")
         self._line(f"const long {along}_first = item % {tiles} * {STEPS};")
         self._line(f"const long {along}_steps = {_smaller(f'{sizes.text(along.extent)} - {along}_first', STEPS)};")
-        rest = f"item / {tiles}"
-        for symbol in reversed([s for s in self.nest.outer if s != along]):
-            self._line(f"const long {symbol} = {rest} % {sizes.factor(symbol.extent)};")
-            rest = f"{rest} / {sizes.factor(symbol.extent)}"
+        others = tuple(symbol for symbol in self.nest.outer if symbol != along)
+        self._lines_of(self._place(others, f"item / {tiles}", "const long"))
         arguments = f"const long {lane}, const long n, const long steps"
         self._open(f"const auto block = [&]({arguments}) __attribute__((always_inline))")
         for number in self.turned:
