@@ -94,7 +94,8 @@ PyInit_dynascope_hook(void)
     if (module == NULL || PyModule_AddType(module, &GuardProgramType) < 0 || PyModule_AddType(module, &EntryType) < 0
         || PyModule_AddType(module, &EntryTableType) < 0 || PyModule_AddType(module, &DispatcherType) < 0
         || PyModule_AddType(module, &GatedMethodType) < 0 || PyModule_AddType(module, &LoadingCallType) < 0
-        || add_operations(module) < 0 || PyType_Ready(&TailCallType) < 0 || add_as_written(module) < 0 || prepare_names() < 0
+        || (complete_function = PyObject_GetAttrString(module, "complete")) == NULL || add_operations(module) < 0
+        || PyType_Ready(&TailCallType) < 0 || add_as_written(module) < 0 || prepare_names() < 0
         || prepare_stub(&return_stub, "def stub(x): return x") < 0
         || prepare_stub(&raise_stub, raise_stub_text) < 0) {
         Py_XDECREF(module);

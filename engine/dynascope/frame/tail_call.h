@@ -4,7 +4,10 @@
        return tail_call(resume, y)     its frame goes; then resume(y) is called for it
        return AS_WRITTEN               its frame goes; then the function is called as it was written, with the same arguments
 
-   Compiled code is called by dispatchers, by watched frames, and by `complete`: all of them follow. */
+   Compiled code is called by dispatchers, by watched frames, and by `complete`: all of them follow.
+
+   From CPython 3.14 on a step may leave a callable on the stack with nothing above it (LOAD_SPECIAL of a method that is bound
+   already), which no call can carry. `complete` with the callable above it is the same pair: complete(f, x) calls f(x). */
 
 typedef struct {
     PyObject_VAR_HEAD
@@ -13,6 +16,7 @@ typedef struct {
 
 static PyTypeObject TailCallType;
 static PyObject *as_written;
+static PyObject *complete_function;
 
 static PyObject *
 hook_tail_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -27,7 +31,13 @@ hook_tail_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     }
     made->items[0] = NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
-        made->items[i + 1] = Py_NewRef(arguments[i]);
+        if (arguments[i] == NULL) {
+            made->items[i + 1] = made->items[i];
+            made->items[i] = Py_NewRef(complete_function);
+        }
+        else {
+            made->items[i + 1] = Py_NewRef(arguments[i]);
+        }
     }
     return (PyObject *)made;
 }
