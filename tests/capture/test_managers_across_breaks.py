@@ -200,3 +200,31 @@ def test_a_generator_that_goes_on_is_left_to_python():
         LOG.clear()
         torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 16.0))
         assert LOG == ["end"]
+
+
+class Bound:
+    """Methods that are bound already when the class gives them: from CPython 3.14 on nothing lies above them on the stack."""
+
+    @staticmethod
+    def __enter__():
+        LOG.append(str(len(LOG)))
+        print(end="")
+        return 3
+
+    @staticmethod
+    def __exit__(*error):
+        LOG.append(f"left {len(error)}")
+
+
+@pytest.mark.expects("print-call")
+def test_a_manager_whose_methods_are_bound_already():
+    def step(x):
+        y = x + 1
+        with Bound() as number:
+            print(end="")
+            return y * number
+
+    LOG.clear()
+    expected, told = step(torch.ones(2)), list(LOG)
+    LOG.clear()
+    assert torch.equal(dynascope.compile(step, backend="eager")(torch.ones(2)), expected) and LOG == told

@@ -174,6 +174,9 @@ class StepWriter:
             "YIELD_VALUE",
         ):
             raise StepRefused(None)
+        # It may leave nothing above the callable, which only the C hook can carry to what follows.
+        if self.state.instruction.operation == "LOAD_SPECIAL" and not hook.is_native():
+            raise StepRefused(None)
         # BEFORE_WITH keeps the `__exit__` it pushed: there is no operand in whose place the inner step could travel.
         if self.waits is not None and self.depth <= len(self.state.stack):
             raise StepRefused(None)
