@@ -227,4 +227,4 @@ def test_a_manager_whose_methods_are_bound_already():
     LOG.clear()
     expected, told = step(torch.ones(2)), list(LOG)
     LOG.clear()
-    assert torch.equal(dynascope.compile(step, backend="eager")(torch.ones(2)), expected) and LOG == told
+    assert torch.equal(dynascope.compile(step, backend="eager")(torch.ones(2)), expected) and told == LOG
