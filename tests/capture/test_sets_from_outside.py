@@ -37,6 +37,14 @@ def kept(s, x):
     return s, x * 2
 
 
+def kept_and_added(s, x):
+    s |= {n * 37 % 301 for n in range(40)}
+    s &= set(range(0, 301, 2))
+    s.update({3, 1}, dict.fromkeys(range(500, 560, 7)))
+    s ^= {500, 9}
+    return x * 2
+
+
 def less_than_in_a_dictionary(s, x):
     return list(s.difference(collections.OrderedDict.fromkeys([3, 1, 2, *range(100, 120)]))), x * 2
 
@@ -56,7 +64,7 @@ def in_order(result, given):
     return [each.tolist() if isinstance(each, torch.Tensor) else list(each) for each in things]
 
 
-PROGRAMS = [less, more, returned, kept, less_than_in_a_dictionary]
+PROGRAMS = [less, more, returned, kept, kept_and_added, less_than_in_a_dictionary]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -68,3 +76,19 @@ def test_the_order_is_pythons(program, seed):
     with dynascope.expected(*codes, required=False):
         result = dynascope.compile(program, backend="eager")(ours, X)
     assert in_order(result, ours) == in_order(expected, theirs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_changed_by_another_is_left_to_python(seed):
+    def both(s, other, x):
+        y = x + 1
+        s |= other
+        s &= other
+        return y * len(s)
+
+    others = [set(range(2, 200, 7)), set(range(2, 200, 7))]
+    theirs, ours = a_set(seed), a_set(seed)
+    expected = both(theirs, others[0], X)
+    with dynascope.expected("unrebuildable-value"):
+        result = dynascope.compile(both, backend="eager")(ours, others[1], X)
+    assert torch.equal(result, expected) and list(ours) == list(theirs)

@@ -21,6 +21,7 @@ from dynascope.capture.lock_uses import LockUse, uses_of
 from dynascope.capture.protocols.contents import is_deque
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.reconstruct import Rebuilder
+from dynascope.capture.set_orders import can_be_made, make_changes
 from dynascope.capture.torch_state import Call
 from dynascope.capture.values import (
     DELETED,
@@ -245,7 +246,15 @@ def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:
 
 
 def write_set(rebuilder: Rebuilder, value: SetValue) -> None:
+    """By the very changes, where they can be made again: its order follows from them."""
     builder = rebuilder.builder
+    if value.done and can_be_made(value.done):
+        builder.load_function(make_changes)
+        rebuilder.load(value)
+        builder.load_constant(value.done)
+        builder.call(2)
+        builder.pop()
+        return
     builder.load_function(refill_set)
     rebuilder.load(value)
     builder.build_tuple(rebuilder.load_all(value.items.values()))

@@ -14,23 +14,41 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 
+Change = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A method of sets and what it is given. Recipes among that are followed first."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetRecipe:
-    """`make(*given)` with `changes` made to it afterwards: each a method and what it was given. Recipes among what is given are
-    followed first."""
+    """`make(*given)` with `changes` made to it afterwards."""
 
     make: Callable[..., Set[Any]]
     given: tuple[Any, ...]
-    changes: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
+    changes: tuple[Change, ...] = ()
 
     def made(self) -> Set[Any]:
         result = self.make(*map(_followed, self.given))
-        for change, given in self.changes:
-            change(result, *map(_followed, given))
+        make_changes(result, self.changes)
         return result
 
     def changed(self, change: Callable[..., Any], *given: Any) -> SetRecipe:
         return replace(self, changes=(*self.changes, (change, given)))
+
+
+def make_changes(target: Any, changes: tuple[Change, ...]) -> None:
+    for change, given in changes:
+        change(target, *map(_followed, given))
+
+
+def can_be_made(changes: tuple[Change, ...] | None) -> bool:
+    """Whether what they are given is all numbers and texts, or made of such: other keys only stand for an object."""
+    return changes is not None and all(all(map(_is_known, given)) for _, given in changes)
+
+
+def _is_known(given: Any) -> bool:
+    if isinstance(given, SetRecipe):
+        return all(map(_is_known, given.given)) and can_be_made(given.changes)
+    return all(map(_is_known, given)) if type(given) in (tuple, frozenset) else _has_own_hash(given)
 
 
 def _followed(given: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.set_orders import SetRecipe, told
+from dynascope.capture.set_orders import Change, SetRecipe, told
 from dynascope.guards.source import Source
 from dynascope.sizes import Relation, Size
 
@@ -339,9 +339,10 @@ def is_kept_apart(cls: type, name: str) -> bool:
 
 
 class SetValue(MutableValue):
-    """`recipe` says how it came to be, if that is known: of a set of Python's made alike the order can be asked."""
+    """`recipe` says how it came to be, if that is known: of a set of Python's made alike the order can be asked. `done` are the changes
+    of one from outside, which are made to it in the end; None where what one was given is not known."""
 
-    __slots__ = ("cls", "items", "recipe")
+    __slots__ = ("cls", "done", "items", "recipe")
 
     def __init__(
         self,
@@ -353,6 +354,7 @@ class SetValue(MutableValue):
     ) -> None:
         super().__init__(source, object)
         self.items, self.cls, self.recipe = items, cls, recipe
+        self.done: tuple[Change, ...] | None = ()
 
     def told_order(self) -> list[Any] | None:
         """The keys in the order in which Python gives them, where that is known."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.set_orders import SetRecipe, as_dictionary, as_keys_view
+from dynascope.capture.signals import Break
 from dynascope.capture.values import ConstantValue, DictValue, DictViewValue, SetValue, Value
 
 if TYPE_CHECKING:
@@ -31,6 +34,11 @@ def recipe(make: Callable[..., Any], *given: Any) -> SetRecipe | None:
 
 def note_change(machine: Machine, value: SetValue, change: Callable[..., Any], *given: Any) -> None:
     """`change` was made to the set, with what `given_as` made of the arguments."""
+    known = not any(each is None for each in given)
     if value.recipe is not None:
-        known = not any(each is None for each in given)
         machine.journal.set(value, "recipe", value.recipe.changed(change, *given) if known else None)
+        return
+    if not known and change is not operator.isub and len(value.items) > 1:
+        raise Break(UnrebuildableValue("a set changed by one from outside (no guard says its order)"))
+    if value.done is not None:
+        machine.journal.set(value, "done", (*value.done, (change, given)) if known else None)
