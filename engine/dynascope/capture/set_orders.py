@@ -13,7 +13,6 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 Change = tuple[Callable[..., Any], tuple[Any, ...]]
 """A method of sets and what it is given. Recipes among that are followed first."""
 
