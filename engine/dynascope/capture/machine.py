@@ -84,7 +84,6 @@ SAFE = frozenset(
         "COPY",
         "SWAP",
         "NOP",
-        "NOT_TAKEN",
         "RESUME",
         "JUMP_FORWARD",
         "JUMP_BACKWARD",

@@ -294,7 +294,7 @@ def _swap(reader: _Reader, instruction: Instruction, stack: list[str], argument:
 
 
 NULL, TAIL_CALL = _Constant("NULL"), "tail_call"
-NOTHING = frozenset(["RESUME", "NOP", "NOT_TAKEN", "MAKE_CELL", "COPY_FREE_VARS", "CACHE", "PRECALL"])
+NOTHING = frozenset(["RESUME", "NOP", "MAKE_CELL", "COPY_FREE_VARS", "CACHE", "PRECALL"])
 CONDITIONS = {
     "POP_JUMP_IF_FALSE": ("not {}", "{}"),
     "POP_JUMP_IF_TRUE": ("{}", "not {}"),

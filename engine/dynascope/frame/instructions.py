@@ -5,7 +5,7 @@
 
 `decode(code)` resolves every operand and takes out what only matters to one version:
 
-- EXTENDED_ARG, CACHE, PRECALL and KW_NAMES are gone. A call with keywords is `CALL` with `keyword_names` on every
+- EXTENDED_ARG, CACHE, PRECALL, NOT_TAKEN and KW_NAMES are gone. A call with keywords is `CALL` with `keyword_names` on every
   version (3.13's `LOAD_CONST names; CALL_KW` too). `argument` counts all arguments, keywords included.
 - Fused operations are split (`LOAD_FAST_LOAD_FAST`, `RETURN_CONST`, ...). Both halves have the same offset.
 - 3.11's LOAD_METHOD is `LOAD_ATTR` with `is_method`, its POP_JUMP_FORWARD_IF_TRUE and POP_JUMP_BACKWARD_IF_TRUE are
@@ -318,6 +318,7 @@ SPECIAL = {
     for name, method in {
         "CACHE": _Decoding.skip,
         "PRECALL": _Decoding.skip,
+        "NOT_TAKEN": _Decoding.skip,  # for `sys.monitoring` alone
         "KW_NAMES": _Decoding.hold_keyword_names,
         "CALL": _Decoding.add_call,
         "CALL_KW": _Decoding.add_keyword_call,

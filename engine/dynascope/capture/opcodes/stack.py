@@ -8,7 +8,7 @@ from dynascope.capture.values import NULL
 from dynascope.frame.instructions import Instruction
 
 
-@operation("NOP", "NOT_TAKEN", "RESUME", "COPY_FREE_VARS", "EXTENDED_ARG", "CACHE")
+@operation("NOP", "RESUME", "COPY_FREE_VARS", "EXTENDED_ARG", "CACHE")
 def nothing(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     pass
 
