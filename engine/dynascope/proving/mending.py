@@ -121,7 +121,7 @@ class _Search:
 
     def begin(self) -> _State | str:
         try:
-            ast.parse(text_of(self.given, self.program.file))
+            ast.parse(text_of(self.given, self.program.file), self.program.file)
         except (SyntaxError, ValueError) as error:
             return f"Python cannot read the program: {error}"
         outcome = self.prover.tried(self.program, self.given)
