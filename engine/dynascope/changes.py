@@ -5,6 +5,7 @@ change_of(guard of `pos`, values)  ->  ChangeFact("pos", "number", "6", "7")
 
 from __future__ import annotations
 
+import sys
 import types
 from types import CodeType
 from typing import Any
@@ -75,7 +76,7 @@ def expected_value(guard: Guard) -> str:
         case TensorMatches():
             return _tensor_text(predicate)
         case Equals():
-            return short_repr(predicate.value)
+            return short_repr(_without_numpy(predicate.value))
         case TypeIs():
             return "None" if predicate.type is types.NoneType else predicate.type.__name__
         case TruthIs():
@@ -97,11 +98,18 @@ def expected_value(guard: Guard) -> str:
 
 
 def describe_value(value: Any) -> str:
+    value = _without_numpy(value)
     if _is_a(value, torch.Tensor):
         return type_of(value)
     if value is None or _is_a(value, (bool, int, float, str, tuple)):
         return short_repr(value)
     return type(value).__name__
+
+
+def _without_numpy(value: Any) -> Any:
+    """Of a number of NumPy's own types the number."""
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and _is_a(value, numpy.generic) else value
 
 
 def _cause(guard: Guard, found: Any, values: FrameValues) -> Cause:

@@ -114,6 +114,8 @@ class GuardFailed(Reason):
             return f"The first call fills `{filled}`, and later ones find it so: two compilations, each made once. Leave it."
         if self.change.cause == "size" and self.dynamic is not False:
             return _varying_size(self.change, self.is_in_between) or _size(self.change)
+        if self.change.cause in ("number", "attribute") and self.dynamic is False:
+            return _fixed_number(self.change)
         if self.change.cause == "size":
             return f"{_size(self.change)} Without `dynamic=False` one compilation serves all sizes."
         return REMEDIES[self.change.cause](self.change)
@@ -122,9 +124,14 @@ class GuardFailed(Reason):
 def _keep_off(change: ChangeFact) -> str:
     name = change.expression.rpartition(".")[2]
     return (
-        f"`{change.expression}` is a plain number that changes from call to call. Change it outside the compiled function, or, where no "
-        f"branch asks for it, make it a tensor: `self.register_buffer({name!r}, torch.tensor(0))`."
+        f"From now on `{change.expression}` is an input of the graph, and one compilation serves all its values: leave it. Where it is "
+        "compiled anew all the same, because a branch or a size asks for it, look at it in the caller, or keep it as a tensor: "
+        f"`self.register_buffer({name!r}, torch.tensor({change.before or 0}))`."
     )
+
+
+def _fixed_number(change: ChangeFact) -> str:
+    return f"Each value of `{change.expression}` is compiled once. Without `dynamic=False` one compilation serves all of them."
 
 
 def _number(change: ChangeFact) -> str:

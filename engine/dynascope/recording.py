@@ -6,6 +6,7 @@ report is written, not while the program waits. Without a recorder nothing is ke
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -34,6 +35,7 @@ from dynascope.report.facts import (
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope.report.stages import in_order
+from dynascope.report.user_files import is_user_file
 from dynascope.strictness import judge
 
 WRITE_INTERVAL = 0.25
@@ -282,6 +284,8 @@ def explain_exception(error: BaseException, file: str) -> Explanation:
     )
     # A step that Python runs itself has a frame of its own, at the place of the function that it is a part of.
     stack = tuple(frame for number, frame in enumerate(stack, 1) if stack[number : number + 1] != (frame,))
+    # Who runs the program (pytest, runpy) is no part of it.
+    stack = tuple(itertools.dropwhile(lambda frame: not is_user_file(frame.span.file), stack)) or stack
     own = [
         frame
         for frame in stack

@@ -21,18 +21,18 @@ class Bar:
             self.show(told)
 
     def show(self, told):
-        self.at = time.perf_counter()
+        self.at = time.ctime()
         text = ", ".join(f"{name} {value:.3f}" for name, value in told.items())
-        self.at = time.perf_counter()
+        self.at = time.ctime()
         self.said.append(text)
 
     def twice(self, function, x):
-        time.perf_counter()
+        time.ctime()
         return function(function(x))
 
     def doubled(self, x):
         y = x * 2
-        time.perf_counter()
+        time.ctime()
         return y
 """
 

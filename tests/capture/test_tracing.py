@@ -82,3 +82,17 @@ def turns(x):
 def test_an_iterator_that_goes_on_behind_a_break_is_read_back_too():
     shown = dynascope.explain(turns, torch.ones(3)).show("trace")
     assert shown.count("rewritten-python") == shown.count("bytecode-beside-rewritten") == 4 and " = iter(" in shown
+
+
+@pytest.mark.may_break
+def test_to_show_a_list_is_no_look_into_it():
+    losses = []
+
+    def kept(x):
+        y = x * 2
+        losses.append(y.sum())
+        return y
+
+    losses.append(torch.ones(()))
+    shown = dynascope.explain(kept, torch.ones(3)).show("trace")
+    assert "[losses]" in shown and "`losses` is a list" in shown and "has 1 item" not in shown

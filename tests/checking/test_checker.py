@@ -56,6 +56,17 @@ def test_lines_whose_sizes_depend_on_data(recorder):
     assert {"y", "z"} <= {fact.name for fact in facts} and not any(fact.differs for fact in facts) and not notes
 
 
+def test_a_line_that_counts_what_it_found(recorder):
+    @dynascope.compile
+    def f(x):
+        kept = x[x.abs() > 0.1]
+        return kept.mean(), len(kept)
+
+    f(torch.randn(4, 8))
+    facts, notes = checked(recorder)
+    assert {fact.name for fact in facts} >= {"kept", "mean"} and not notes and not recorder.report().notes
+
+
 @pytest.mark.parametrize("kind", [Checker, Comparer])
 def test_what_was_computed_before_the_call_is_written(recorder, kind):
     """A copy that is a leaf could not be; and a leaf of the program's stays one, whose gradient is kept."""

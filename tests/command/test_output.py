@@ -98,6 +98,31 @@ def test_sarif(run, tmp_path):
     assert (
         result["level"] == "warning" and sarif["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
     )
+    rule = sarif["tool"]["driver"]["rules"][result["ruleIndex"]]
+    assert rule["shortDescription"]["text"] == "a tensor's value decides which way the program goes"
+    assert "Compute both sides" in rule["help"]["markdown"]
+
+
+def test_a_place_in_sarif_is_a_uri(run):
+    sarif = json.loads(run(BREAKS, "--output-format", "sarif", name="größe #1/my program.py").stdout)
+    places = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in sarif["runs"][0]["results"]}
+    assert places == {"gr%C3%B6%C3%9Fe%20%231/my%20program.py"}
+
+
+def test_github_names_files_from_the_root_of_the_repository(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))
+    told = run(BREAKS, "--output-format", "github").stdout
+    assert f"::warning file={tmp_path.name}/program.py,line=7," in told
+
+
+@pytest.mark.parametrize("option", ["--output", "--json"])
+def test_where_nothing_can_be_written_nothing_is_run(run, tmp_path, option):
+    (tmp_path / "taken").write_text("")
+    for path in ("taken/report.json", "."):
+        answer = run(BREAKS, option, path)
+        assert answer.returncode == 2 and answer.stdout == ""
+        assert answer.stderr.startswith(f"dynascope: {path} cannot be written: ")
+    assert run(BREAKS, option, "new/report.json").returncode == 0 and (tmp_path / "new" / "report.json").stat().st_size
 
 
 def test_github(run):

@@ -155,6 +155,20 @@ def test_crash_of_the_interpreter_is_said(run):
     assert "SIGSEGV" in answer.stderr
 
 
+def test_a_program_that_the_system_ended_is_said(run):
+    answer = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", options=["--quiet"])
+    assert answer.returncode == -signal.SIGKILL
+    assert "ended by SIGKILL" in answer.stderr and "memory" in answer.stderr and "faulthandler" not in answer.stderr
+
+
+def test_an_error_of_many_lines_is_said_in_one_and_without_who_runs_the_program(run):
+    text = "import torch\n\ndef load():\n    torch.nn.Linear(2, 2).load_state_dict({'bias': 1})\n\nload()\n"
+    answer = run(text)
+    note = answer.report["program"]["error"]
+    assert note["message"] == "RuntimeError: Error(s) in loading state_dict for Linear: ..." and "Missing key" in answer.stderr
+    assert [frame["function"] for frame in note["stack"]][:2] == ["<module>", "load"]
+
+
 def test_time_out_ends_the_whole_tree(run, tmp_path):
     text = (
         "import subprocess, sys, time\n"

@@ -130,6 +130,26 @@ CASES = {
 
         f(torch.ones(2))
     """,
+    "if that gives the loss back in place of a training step": """
+        w = torch.ones(2, requires_grad=True)
+
+        def f(x):
+            loss = (w * x).sum()
+            if loss > 100:
+                return loss
+            loss.backward()
+            return loss
+
+        f(torch.ones(2))
+    """,
+    "if that returns before a last return": """
+        def f(x):
+            if x.sum() > 0:
+                return x * 2
+            return x
+
+        f(torch.ones(2))
+    """,
     "conditional expression of a count": """
         def f(x):
             rows = x[x > 9]
@@ -491,7 +511,7 @@ def test_it_says_what_was_reviewed(case, tmp_path, capsys):
     [
         ("    rows = x[x > 9]\n    if len(rows) == 0:\n        return x\n    return rows.mean()\n", "`torch._check(len(rows) != 0)`"),
         ("    while (x := x[x > x.min()]).numel() > 1:\n        pass\n    return x\n", "Leave the loop outside"),
-        ("    if x.argmax().item() == 1:\n        return x\n    return x * 2\n", "`torch.where(x.argmax() == 1, x, result)`"),
+        ("    if x.argmax().item() == 1:\n        return x\n    return x * 2\n", "`return torch.where(x.argmax() == 1, x, x * 2)`"),
     ],
 )
 @pytest.mark.expects("data-dependent-branch")

@@ -8,7 +8,7 @@ from dynascope.report import facts
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope.report.user_files import is_user_file
-from dynascope_server.ide import acts
+from dynascope_server.ide import acts, edits
 from dynascope_server.ide.absolute_files import absolute
 from dynascope_server.ide.actions import actions
 from dynascope_server.ide.addresses import Address, file_stem, owner_of, parse_uri
@@ -361,3 +361,21 @@ def test_the_kernel_of_a_line_is_the_one_that_does_its_work():
     made = reports.report(PATH, kernels=(backward, counter, work))
     found = choose_kernel(view_of(made), {"line": reports.SOFTMAX_LINE - 1})
     assert found.document.what.startswith("k0/")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("return x * 2", "return x * 3"),
+        ("def helper", "# a comment\ndef helper"),
+        ("import torch\n", "import torch\n\nLIMIT = 3; OTHER = LIMIT\n"),
+        ("def forward(x, größe):", "@torch.no_grad()\ndef forward(x, größe):"),
+    ],
+)
+def test_what_stands_word_for_word_is_read_once(old, new):
+    text = reports.PROGRAM.replace(old, new)
+    assert text != reports.PROGRAM
+    known = {each.place: each for each in edits._definitions_of_run(reports.PROGRAM)}
+    assert edits._definitions(text, known) == edits._definitions(text, {})
+    again = {each.place: each for each in edits._definitions(text, known)}
+    assert edits._definitions(reports.PROGRAM, again) == list(edits._definitions_of_run(reports.PROGRAM))

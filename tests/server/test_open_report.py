@@ -27,6 +27,14 @@ def test_windows_paths_and_libraries(tmp_path):
     assert report.program.file == library
 
 
+def test_a_copy_that_is_open_comes_before_the_file_that_ran(tmp_path):
+    files = {FOREIGN: "a", "/home/me/model.py": "a", "/home/me/sub/model.py": "b"}
+    alike = lambda file, other: files[file] == files[other]  # noqa: E731
+    for folders, place in ((["/home/me"], "/home/me/model.py"), (["/home/me/sub"], FOREIGN), (["/cluster", "/home/me"], FOREIGN)):
+        report, missing = mapped(reports.report(FOREIGN), folders, files.__contains__, alike)
+        assert (report.program.file, report.functions[0].entries[0].reason.span.file, missing) == (place, place, 0)
+
+
 def test_what_is_not_here_is_counted():
     report, missing = mapped(reports.report(FOREIGN), ["/home/me"], lambda path: False)
     assert (report.program.file, missing) == (FOREIGN, 1)

@@ -52,7 +52,7 @@ def advice(place: Span, fallback: str) -> str:
         case ast.comprehension():
             return f"Select with a mask instead, `torch.where({text}, value, 0)`: then no element's truth is asked for."
         case ast.If():
-            return _with_tensors(place, node.test, _advice_for_if(node, text, _effect_after(place, node)))
+            return _with_tensors(place, node.test, _advice_for_if(_with_last(place, node), text, _effect_after(place, node)))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
 
 
@@ -66,6 +66,15 @@ def _with_tensors(place: Span, test: ast.expr, told: str) -> str:
                     return told
                 return f"Keep the tensor, `{name} = {_kept(value)}`. Then: {told[0].lower()}{told[1:]}"
     return told
+
+
+def _with_last(place: Span, node: ast.If) -> ast.If:
+    """What follows as its other side, where that is the function's `return` alone."""
+    after = following(place, node)
+    ends = isinstance(node.body[-1], ast.Return) and not node.orelse and len(after) == 1
+    if ends and isinstance(after[0], ast.Return) and after[0].col_offset == node.col_offset:
+        return ast.copy_location(ast.If(node.test, node.body, after), node)
+    return node
 
 
 def _membership(text: str) -> ast.Compare | None:
@@ -184,13 +193,13 @@ def _advice_for_if(node: ast.If, text: str, follows: str | None) -> str:
             )
         case ast.Continue():
             return f"In place of `continue`, keep what the turn changes with `torch.where({text}, value, ...)`."
+        case ast.Return() if follows is not None:
+            return (
+                f"What follows (`{follows}`) is not to be done where it holds, and only Python can leave it out: compile what comes "
+                f"before and after in functions of their own, with `if {ast.unparse(node.test)}` between their calls."
+            )
         case ast.Return(value=value) if not _is_of_tensors(value):
             given = "nothing" if value is None else f"`{ast.unparse(value)}`"
-            if follows is not None:
-                return (
-                    f"What follows (`{follows}`) is not to be done where it holds, and only Python can leave it out: compile what comes "
-                    f"before and after in functions of their own, with `if {ast.unparse(node.test)}` between their calls."
-                )
             return f"Return `{text}` as another result, and let the caller take {given} where it holds."
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Tuple):
             return (

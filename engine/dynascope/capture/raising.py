@@ -16,6 +16,7 @@ from torch import fx
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import HOLDS_GRAPH, gradients
+from dynascope.capture.clocks import Reading
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.operators_called import TORCHS_OWN
 
@@ -113,6 +114,8 @@ def may_raise(node: fx.Node) -> bool:
         return True
     if isinstance(node.target, HostDraw):
         return bool(node.all_input_nodes) and not node.target.of_copy
+    if isinstance(node.target, Reading):
+        return False
     if node.target in _PLACES:
         return holds_tensor(node.args[1])
     if isinstance(node.target, HOLDS_GRAPH):

@@ -215,6 +215,9 @@ class ForeignCall(Reason):
         return next(make(self.function) for belongs, make in CALL_REMEDIES if belongs(self.function))
 
 
+TIME_DECIDES = "the time that it reads decides here which way the program goes"
+
+
 @dataclass(frozen=True)
 class ReportingCall(ForeignCall):
     """The call writes to a log or warns."""

@@ -122,6 +122,8 @@ def described(value: Value) -> str:
         return _short(_in_torchs_words(name) if isinstance(name, str) else repr(value.value))
     if isinstance(value, LazyValue):
         return _short(value.source.expression())
+    if isinstance(value, ListValue) and value.is_unread and value.source is not None:
+        return _short(value.source.expression())  # asking for its items would be a look into it, which is guarded
     if isinstance(value, (ListValue, TupleValue, DictValue)):
         return f"{value.python_type.__name__} of {len(value.items)}"
     if isinstance(value, FunctionValue):

@@ -193,7 +193,10 @@ def with_all_values(module: fx.GraphModule) -> tuple[fx.GraphModule, tuple[str, 
             node.meta.get("example_value"), torch.Tensor
         ):
             continue
-        with graph.inserting_after(known[node]):
+        last = node
+        while "size" in last.next.meta:  # a size that only the run knows belongs to the operator that gives it
+            last = last.next
+        with graph.inserting_after(known[last]):
             made = graph.call_method("clone", (known[node],))
         made.meta = {key: value for key, value in node.meta.items() if key not in ("late", "late_result", "kept", "writes")}
         names.append(node.name)

@@ -21,7 +21,7 @@ from typing import Any
 
 from dynascope.backends import KNOWN, backend_states
 from dynascope.command.ranks import children_folder
-from dynascope.command.run import execute_apart
+from dynascope.command.run import can_be_written, execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import findings
 from dynascope.report.printed import same_words
@@ -74,6 +74,8 @@ def compare(options: argparse.Namespace) -> int:
     """0 where every backend gives eager's results, 1 where one does not."""
     if not Path(options.file).is_file():
         print(f"dynascope: there is no file {options.file}", file=sys.stderr)
+        return USAGE
+    if not can_be_written(options.json):
         return USAGE
     names = list(dict.fromkeys([EAGER, *filter(None, (name.strip() for name in options.backends.split(",")))]))
     found, printed, start = [], None, _place_in_input()

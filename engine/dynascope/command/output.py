@@ -28,9 +28,10 @@ def _json(report: CompileReport, page: Page) -> str:
 
 
 def _sarif(report: CompileReport, page: Page) -> str:
+    from dynascope.command import explain
     from dynascope.report.sarif import sarif
 
-    return json.dumps(sarif(report), ensure_ascii=False, indent=2)
+    return json.dumps(sarif(report, explain.page), ensure_ascii=False, indent=2)
 
 
 def _github(report: CompileReport, page: Page) -> str:

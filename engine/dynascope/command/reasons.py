@@ -46,6 +46,8 @@ class CrashedProgram(Reason):
         return f"The interpreter running `{self.file}` was ended by {self.signal}; what is reported is what was known by then."
 
     def remedy(self) -> str:
+        if self.signal == "SIGKILL":
+            return "Usually the system does that where memory runs out (its log says so: `dmesg`), or whoever started the program."
         return f"Run it with `python -X faulthandler {self.file}` to see whether it ends so without Dynascope too."
 
 
@@ -57,7 +59,9 @@ class ProgramError(Reason):
     text: str
 
     def message(self) -> str:
-        return f"{self.exception}: {self.text}" if self.text else self.exception
+        """The first line: the program's own traceback has all of them."""
+        first, _, more = self.text.strip().partition("\n")
+        return f"{self.exception}: {first}{' ...' if more else ''}" if first else self.exception
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
         _complain(MissingFile(options.file), events)
         return USAGE
-    if not _can_be_written(options.output):
+    if not all(map(can_be_written, (options.output, options.json))):
         return USAGE
     path = _fresh_report_path(options)
     ranks = Ranks.here() if options.events_fd is None else None
@@ -69,6 +69,8 @@ def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | No
     was said."""
     if not Path(options.file).is_file():
         _complain(MissingFile(options.file), EventStream(None))
+        return USAGE, None
+    if not can_be_written(options.json):
         return USAGE, None
     options.events_fd = None
     path = _fresh_report_path(options)
@@ -120,11 +122,17 @@ def _point_out_misplaced(options: argparse.Namespace, report: CompileReport) -> 
             )
 
 
-def _can_be_written(output: str | None) -> bool:
+def can_be_written(output: str | None) -> bool:
     """Asked before the program runs, which may take hours; the folder is made, as for `--json`."""
+    if output is None:
+        return True
+    path = Path(output).absolute()
     try:
-        if output is not None:
-            Path(output).absolute().parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        was_there = path.exists()
+        path.open("ab").close()
+        if not was_there:
+            path.unlink()
     except OSError as error:
         print(f"dynascope: {output} cannot be written: {error.strerror}.", file=sys.stderr)
         return False
@@ -155,7 +163,7 @@ def execute(options: argparse.Namespace, report_path: Path, events: EventStream)
             signal.signal(number, handler)
     _say_how_it_ended(code, report_path)
     gather(report_path)
-    if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
+    if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         _complain(CrashedProgram(options.file, signal.Signals(-code).name), events)
     events.end(code if code >= 0 else None, -code if code < 0 else None)
     return code

@@ -127,9 +127,15 @@ def offers(report: CompileReport, file: str, text: str) -> list[Offer]:
     made += [
         Offer(finding, tuple(_fixes(_sites_of_again(finding, source, compiled_at.get(finding.function)))))
         for finding in found
-        if finding.kind == "recompile" and not finding.is_expected
+        if may_be_spared(finding)
     ]
     return [offer for offer in made if offer.fixes]
+
+
+def may_be_spared(finding: Finding) -> bool:
+    """Of what was compiled again. A counter of a module's is compiled for once more, as expected; who asks may have it in a buffer."""
+    is_of_attribute = finding.change is not None and finding.change.cause == "attribute"
+    return finding.kind == "recompile" and (not finding.is_expected or is_of_attribute)
 
 
 def _fixes(sites: Iterator[tuple[Site, tuple[Kind, ...]]]) -> Iterator[Fix]:

@@ -66,6 +66,8 @@ def read_archive(path: Path) -> tuple[list[Entry], list[Refused]]:
             table = _table(file)
             read = [_entry(file, row) for row in table]
     except _BROKEN as error:
+        if isinstance(error, FileNotFoundError):
+            raise ArchiveUnreadable(f"there is no file {path}") from error
         raise ArchiveUnreadable(f"{path} is no archive of Dynascope's, or not whole: {error or type(error).__name__}") from error
     return [each for each in read if isinstance(each, Entry)], [each for each in read if isinstance(each, Refused)]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynascope.fixes.edits import Edit, apply, are_apart, by_lines, line_before
 from dynascope.fixes.fix import Fix
-from dynascope.fixes.offers import Offer, offers
+from dynascope.fixes.offers import Offer, may_be_spared, offers
 from dynascope.proving.asking import Outcome, Program, Prover
 from dynascope.proving.printed import Places, are_alike, unsteady_words
 from dynascope.proving.program_files import read_program
@@ -121,7 +121,7 @@ class _Search:
 
     def begin(self) -> _State | str:
         try:
-            ast.parse(text_of(self.given, self.program.file))
+            ast.parse(text_of(self.given, self.program.file), self.program.file)
         except (SyntaxError, ValueError) as error:
             return f"Python cannot read the program: {error}"
         outcome = self.prover.tried(self.program, self.given)
@@ -360,7 +360,7 @@ def breaks(report: CompileReport) -> int:
 
 
 def compiled_again(report: CompileReport) -> int:
-    return sum(finding.times for finding in findings(report) if finding.kind == "recompile" and not finding.is_expected)
+    return sum(finding.times for finding in findings(report) if may_be_spared(finding))
 
 
 def waste(report: CompileReport) -> tuple[int, int]:

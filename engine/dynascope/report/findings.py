@@ -179,7 +179,7 @@ def _recompilations(function: FunctionFact) -> Iterator[Finding]:
         explanation, change = again[-1]
         told = replace(_softened(explanation), message=_again(again))
         is_each_once = len(again) == 1 or all(each and each.cause == "grad-mode" for _, each in again) and _are_alike(again)
-        expected = is_each_once and change is not None and (change.cause in ("grad-mode", "number") or change.is_first_filling)
+        expected = is_each_once and change is not None and (change.cause in ("grad-mode", "number", "attribute") or change.is_first_filling)
         found = _finding("recompile", told, function_line(function))
         yield replace(found, function=function.identifier, times=len(again), is_expected=expected, change=change)
 

@@ -12,7 +12,7 @@ from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, calm_findings
 from dynascope.report.span import Span
 from dynascope.report.terminal import is_shown
-from dynascope.report.user_files import shown_path
+from dynascope.report.user_files import checkout_path
 
 LEVELS = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 
@@ -26,7 +26,7 @@ def github_lines(report: CompileReport) -> Iterator[str]:
 def _command(finding: Finding) -> str:
     fields = {}
     if finding.span is not None:
-        fields["file"] = shown_path(finding.span.file)
+        fields["file"] = checkout_path(finding.span.file) or finding.span.file
         fields["line"], fields["endLine"] = str(finding.span.line), str(finding.span.last_line)
         fields |= _columns(finding.span)
     fields["title"] = finding.code

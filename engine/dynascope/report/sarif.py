@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import linecache
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, calm_findings
 from dynascope.report.span import Span
+from dynascope.report.user_files import checkout_path
 
 LEVELS = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(report: CompileReport) -> dict[str, Any]:
-    """Places relative to the present folder where they lie in it. What concerns the machine is no result, but a notification."""
+def sarif(report: CompileReport, page: Callable[[str], str] | None = None) -> dict[str, Any]:
+    """Places relative to the repository where they lie in it. What concerns the machine is no result, but a notification.
+    `page` has the page of a reason, as Markdown, for those who show a rule's help."""
     found = calm_findings(report)
     placed = [(finding, finding.span) for finding in found if finding.span is not None]
     codes = list(dict.fromkeys(finding.code for finding, _ in placed))
@@ -32,7 +36,7 @@ def sarif(report: CompileReport) -> dict[str, Any]:
                     "driver": {
                         "name": "dynascope",
                         "version": report.environment.dynascope,
-                        "rules": [{"id": code} for code in codes],
+                        "rules": [_rule(code, page) for code in codes],
                     }
                 },
                 "columnKind": "utf16CodeUnits",
@@ -50,6 +54,14 @@ def sarif(report: CompileReport) -> dict[str, Any]:
             }
         ],
     }
+
+
+def _rule(code: str, page: Callable[[str], str] | None) -> dict[str, Any]:
+    if page is None:
+        return {"id": code}
+    text = page(code)
+    title = text.splitlines()[0].lstrip("# ").removeprefix(f"{code}: ")
+    return {"id": code, "shortDescription": {"text": title}, "help": {"text": text, "markdown": text}}
 
 
 def _result(finding: Finding, place: Span, rule: int) -> dict[str, Any]:
@@ -77,8 +89,8 @@ def _location(span: Span) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    relative = os.path.relpath(file)
-    return Path(os.path.abspath(file)).as_uri() if relative.startswith("..") else Path(relative).as_posix()
+    path = checkout_path(file)
+    return Path(os.path.abspath(file)).as_uri() if path is None else quote(path)
 
 
 def _region(span: Span) -> dict[str, int]:

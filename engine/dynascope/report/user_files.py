@@ -51,5 +51,16 @@ def shown_path(file: str) -> str:
     return relative if below_or_named else os.path.normpath(file)
 
 
+def checkout_path(file: str) -> str | None:
+    """As services that have the repository name a file: from its root, which GitHub's runner tells, else from the present folder. None of
+    a file outside."""
+    root = os.environ.get("GITHUB_WORKSPACE", "")
+    for folder in (root, os.getcwd()):
+        relative = os.path.relpath(os.path.realpath(file), os.path.realpath(folder)) if folder else ".."
+        if relative.split(os.sep)[0] != "..":
+            return relative.replace(os.sep, "/")
+    return None
+
+
 def same_file(file: str, other: str) -> bool:
     return os.path.abspath(file) == os.path.abspath(other)

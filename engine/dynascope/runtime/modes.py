@@ -22,6 +22,7 @@ from dynascope.schedule.memory import makes
 RECORDING = ("reduce-overhead", "max-autotune")
 MEASURING = ("max-autotune", "max-autotune-no-cudagraphs")
 
+NOT_MEASURED = "tiles and library calls are not measured"
 ONE_LAUNCH = "its launches are not recorded as one"
 
 
@@ -29,18 +30,17 @@ def in_mode(
     mode: str, compiled: CompiledAten, is_differentiated: bool, told: Callable[[Explanation], None]
 ) -> tuple[Call, tuple[Explanation, ...]]:
     """The call in this mode, and what of the mode is not done. `told` hears what turns out when it runs."""
-    notes = []
+    missing, cause = [], ""
     if mode in MEASURING:
-        cause = "they are chosen by a model of the device"
-        notes.append(ModeNotHonoured(f'mode="{mode}"', "tiles and library calls are not measured", cause).explain())
+        missing, cause = [NOT_MEASURED], "they are chosen by a model of the device"
     call = compiled.call
     if mode in RECORDING:
-        cause = "gradients lead through it" if is_differentiated else obstacle(compiled)
-        if cause:
-            notes.append(ModeNotHonoured(f'mode="{mode}"', ONE_LAUNCH, cause).explain())
+        found = "gradients lead through it" if is_differentiated else obstacle(compiled)
+        if found:
+            missing, cause = [*(f"{each} (a model of the device chooses them)" for each in missing), ONE_LAUNCH], found
         else:
             call = _replayed(mode, compiled, told)
-    return call, tuple(notes)
+    return call, (ModeNotHonoured(f'mode="{mode}"', " and ".join(missing), cause).explain(),) if missing else ()
 
 
 def obstacle(compiled: CompiledAten) -> str:
@@ -49,6 +49,8 @@ def obstacle(compiled: CompiledAten) -> str:
         return "it has no kernels"
     schedule = compiled.module.schedule
     devices = {buffer.device for buffer in _used(schedule)}
+    if all(device.type == "cpu" for device in devices):
+        return "it runs on the processor"
     if any(device.type != "cuda" for device in devices) or len(devices) != 1:
         return "not all that it reads and makes lies on one GPU"
     for step in schedule.steps:

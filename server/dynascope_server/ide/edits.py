@@ -6,15 +6,18 @@ changed_lines(old, new)   ->  the lines of `def f` of the old text, where only `
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dynascope.report.syntax import parsed
 
 from dynascope_server.ide.line_map import LineMap
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Place = tuple[str, bytes, int, int]
+"""A name, the lines that hold the definition, and where in the first and last of them it begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Definition:
     last: int
     uses: frozenset[str]
     makes: frozenset[str]
+    place: Place
 
 
 def changed_lines(old: str, new: str, lines: LineMap) -> frozenset[int]:
@@ -34,7 +38,8 @@ def changed_lines(old: str, new: str, lines: LineMap) -> frozenset[int]:
     if not lines.changed:
         return frozenset()
     try:
-        before, after = _definitions(old), _definitions(new)
+        before = _definitions_of_run(old)
+        after = _definitions(new, {definition.place: definition for definition in before})
     except (SyntaxError, ValueError, RecursionError):
         return _edited(old, new, lines)
     known = Counter((d.name, d.meaning) for d in after)
@@ -46,33 +51,50 @@ def changed_lines(old: str, new: str, lines: LineMap) -> frozenset[int]:
     return frozenset(line for d in changed for line in range(d.first, d.last + 1))
 
 
-def _definitions(text: str) -> list[Definition]:
-    return list(_of_body(parsed(text).body, ""))
+@functools.lru_cache(maxsize=8)
+def _definitions_of_run(text: str) -> tuple[Definition, ...]:
+    """Of the text that ran, which is the same at every key."""
+    return tuple(_definitions(text, {}))
 
 
-def _of_body(body: Sequence[ast.stmt], prefix: str) -> Iterator[Definition]:
-    for node in body:
-        if isinstance(node, Function):
-            yield _definition(f"{prefix}{node.name}", [node], node)
-        elif isinstance(node, ast.ClassDef):
-            rest = [part for part in node.body if not isinstance(part, Function | ast.ClassDef) or _is_initial(part)]
-            others = [part for part in node.body if isinstance(part, Function | ast.ClassDef) and not _is_initial(part)]
-            heads = [*node.bases, *node.keywords, *node.decorator_list, *rest]
-            yield _definition(f"{prefix}{node.name}", heads, node)
-            yield from _of_body(others, f"{prefix}{node.name}.")
-        elif not _is_text(node):
-            yield _definition(prefix, [node], node, _made(node))
+def _definitions(text: str, known: Mapping[Place, Definition]) -> list[Definition]:
+    return list(_Reader(text, known).of_body(parsed(text).body, ""))
 
 
-def _definition(name: str, parts: Sequence[ast.AST], node: ast.stmt, makes: frozenset[str] = frozenset()) -> Definition:
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-    names = {
-        part.id
-        for tree in parts
-        for part in ast.walk(tree)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
-    }
-    return Definition(name, "".join(map(ast.dump, parts)), first, node.end_lineno or first, frozenset(names), makes)
+class _Reader:
+    """`known`: what was read of another text. Of what stands there word for word the tree need not be looked at."""
+
+    def __init__(self, text: str, known: Mapping[Place, Definition]) -> None:
+        self._lines, self._known = text.encode().splitlines(), known
+
+    def of_body(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[Definition]:
+        for node in body:
+            if isinstance(node, Function):
+                yield self._definition(f"{prefix}{node.name}", [node], node)
+            elif isinstance(node, ast.ClassDef):
+                rest = [part for part in node.body if not isinstance(part, Function | ast.ClassDef) or _is_initial(part)]
+                others = [part for part in node.body if isinstance(part, Function | ast.ClassDef) and not _is_initial(part)]
+                heads = [*node.bases, *node.keywords, *node.decorator_list, *rest]
+                yield self._definition(f"{prefix}{node.name}", heads, node)
+                yield from self.of_body(others, f"{prefix}{node.name}.")
+            elif not _is_text(node):
+                yield self._definition(prefix, [node], node, _made(node))
+
+    def _definition(
+        self, name: str, parts: Sequence[ast.AST], node: ast.stmt, makes: frozenset[str] = frozenset()
+    ) -> Definition:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        last = node.end_lineno or first
+        place = (name, b"\n".join(self._lines[first - 1 : last]), node.col_offset, node.end_col_offset or 0)
+        if (known := self._known.get(place)) is not None:
+            return replace(known, first=first, last=last)
+        names = {
+            part.id
+            for tree in parts
+            for part in ast.walk(tree)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+        }
+        return Definition(name, "".join(map(ast.dump, parts)), first, last, frozenset(names), makes, place)
 
 
 def _made(node: ast.stmt) -> frozenset[str]:

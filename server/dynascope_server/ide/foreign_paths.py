@@ -6,6 +6,7 @@ mapped(report, ["/home/me/project"], exists)     /cluster/job7/project/model.py 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,22 @@ from dynascope.report.reason import Explanation
 from dynascope.report.user_files import is_user_file
 
 
-def mapped(report: CompileReport, folders: Sequence[str], exists: Callable[[str], bool]) -> tuple[CompileReport, int]:
+def mapped(
+    report: CompileReport,
+    folders: Sequence[str],
+    exists: Callable[[str], bool],
+    is_same: Callable[[str, str], bool] = operator.eq,
+) -> tuple[CompileReport, int]:
     """The report with each file of the user's at its place here, and how many of them are not found."""
-    mapping = _Mapping(folders, exists)
+    mapping = _Mapping(folders, exists, is_same)
     return mapping.apply(report), len(mapping.missing)
 
 
 class _Mapping:
-    def __init__(self, folders: Sequence[str], exists: Callable[[str], bool]) -> None:
-        self._folders, self._exists = folders, exists
+    def __init__(
+        self, folders: Sequence[str], exists: Callable[[str], bool], is_same: Callable[[str, str], bool]
+    ) -> None:
+        self._folders, self._exists, self._is_same = folders, exists, is_same
         self._known: dict[str, str] = {}
         self.missing: set[str] = set()
 
@@ -47,16 +55,25 @@ class _Mapping:
         return self._known[file]
 
     def _find(self, file: str) -> str:
-        if not file or not is_user_file(file) or self._exists(file):
+        """What lies where the report says is it, but where a folder has a copy: then the program was run elsewhere on this machine."""
+        if not file or not is_user_file(file):
             return file
+        found, is_here = self._in_folders(file), self._exists(file)
+        is_open = any(Path(file).is_relative_to(folder) for folder in self._folders)
+        if is_here and (is_open or found is None or not self._is_same(file, found)):
+            return file
+        if found is None:
+            self.missing.add(file)
+        return found or file
+
+    def _in_folders(self, file: str) -> str | None:
         parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".")]
         for start in range(len(parts)):
             for folder in self._folders:
                 candidate = str(Path(folder, *parts[start:]))
                 if self._exists(candidate):
                     return candidate
-        self.missing.add(file)
-        return file
+        return None
 
     def _holds(self, value: Any, name: str) -> bool:
         held = getattr(value, name)

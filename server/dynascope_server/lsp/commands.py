@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import platform
@@ -95,7 +96,7 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
         raise Refused("Which report? Name the file that `dynascope run --json` wrote.")
     folders = [*server.workspace_folders(), os.path.dirname(path)]
     try:
-        report, missing = mapped(read_stored(Path(path)), folders, os.path.isfile)
+        report, missing = mapped(read_stored(Path(path)), folders, os.path.isfile, _holds_the_same)
     except (OSError, ReportUnreadable) as error:
         raise Refused(f"{os.path.basename(path)} cannot be opened: {error}") from None
     program = os.path.abspath(report.program.file)
@@ -105,10 +106,18 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
     if missing:
         server.tell(
             "warning",
-            f"Dynascope: {missing} files of this report are not in the workspace; what concerns them is not shown.",
+            f"Dynascope: {missing} {'file' if missing == 1 else 'files'} of this report cannot be found in the workspace; "
+            "what concerns them is not shown.",
         )
     answer = {"program": server.uri_of(program), "missing": missing}
     return {**answer, **_open(server, Address(owner_of(program), SUMMARY), None)}
+
+
+def _holds_the_same(file: str, other: str) -> bool:
+    try:
+        return filecmp.cmp(file, other, shallow=False)
+    except OSError:
+        return False
 
 
 def _list_graphs(server: DynascopeServer, arguments: Arguments) -> dict[str, Any]:

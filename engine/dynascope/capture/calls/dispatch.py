@@ -17,7 +17,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import draws, known_tensors, numpy_calls, python, tensors_of_numbers, texts
+from dynascope.capture.calls import clock_calls, draws, known_tensors, numpy_calls, python, tensors_of_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
@@ -162,8 +162,9 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return by_numpy(machine, thing, arguments, keywords)
     if has_python_method(type(thing), "__call__"):
         return call(machine, special(machine, function, "__call__"), arguments, keywords)
-    if (number := draws.of_method(machine, thing, arguments, keywords)) is not None:
-        return number
+    for numbers in (draws.of_method, clock_calls.read):
+        if (number := numbers(machine, thing, arguments, keywords)) is not None:
+            return number
     raise Break(foreign(machine, thing))
 
 

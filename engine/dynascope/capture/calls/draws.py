@@ -22,6 +22,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.numpy_arrays import dtype_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.clocks import Reading
 from dynascope.capture.host_draws import KINDS, NUMPYS, PYTHONS, HostDraw, twin_of
 from dynascope.capture.metadata import CPU, META
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
@@ -145,8 +146,8 @@ def belong_outside(nodes: Iterable[torch.fx.Node], ending: Reason | None) -> boo
     """Whether what a graph draws is better drawn before it: where Python decides on the number (`ending` is the reason of the break), where
     nothing else is done, and where it says a size or place, for which kernels are made once it is one of Python's."""
     made = [node for node in nodes if node.op not in ("placeholder", "output")]
-    draws = [node for node in made if isinstance(node.target, HostDraw)]
-    numbers = [node for node in draws if "size" in node.meta]
+    draws = [node for node in made if isinstance(node.target, (HostDraw, Reading))]
+    numbers = [node for node in draws if "size" in node.meta and isinstance(node.target, HostDraw)]
     if ending is not None and draws and not any(gives_tensor(node) for node in made):
         return True
     if any(node.meta["size"].kind is int for node in numbers) and any(map(places_late_number, made)):

@@ -22,8 +22,9 @@ from dynascope.capture.calls import known_tensors, numbers_in_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.clocks import clock_among
 from dynascope.capture.metadata import META
-from dynascope.capture.reasons import DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
+from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
@@ -171,12 +172,14 @@ def number_at(
 ) -> SymbolicNumber:
     low = -INFINITY if kind is float or dtype.is_signed else 0
     size = machine.sizes.late(kind, NUMBER if kind is float else hint, low)
-    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine, relation)
     machine.graph.late_root(node, size)
     return SymbolicNumber(size, machine.graph)
 
 
-def undecided(machine: Machine) -> None:
+def undecided(machine: Machine, relation: Relation) -> None:
+    if clock := clock_among(machine.graph.numbers, relation):
+        raise Break(ForeignCall(clock, TIME_DECIDES))
     raise Break(DataDependentValue(machine.expression(), "item"))
 
 
@@ -243,7 +246,7 @@ def late_node(
 ) -> torch.fx.Node:
     """A call that runs between the kernels, as the operator that it is. Of several results `late_parts` says what each is."""
     node = machine.graph.call(kind, target, arguments, keywords)
-    machine.sizes.scope.undecided = lambda relation: undecided(machine)
+    machine.sizes.scope.undecided = lambda relation: undecided(machine, relation)
     machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
     node.meta["late"], node.meta["late_result"] = True, result
     return node

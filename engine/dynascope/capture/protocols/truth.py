@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.pure import compute
+from dynascope.capture.clocks import clock_among
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, lookup
-from dynascope.capture.reasons import DataDependentBranch, ProgramRaises
+from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     ArrayValue,
@@ -36,6 +37,8 @@ def truth(machine: Machine, value: Value) -> bool:
     value = machine.realize(value)
     if isinstance(value, SymbolicNumber):
         if isinstance(value, ConditionValue):
+            if clock := clock_among(machine.graph.numbers, value.relation):
+                raise Break(ForeignCall(clock, TIME_DECIDES))
             raise Break(DataDependentBranch(machine.expression(), machine.place()))
         return bool(value.size)
     if isinstance(value, ConstantValue):
