@@ -81,6 +81,7 @@ from dynascope.guards.source import (
     ModeSource,
     ModuleMemberSource,
     PlainTensorSource,
+    ProxiedSource,
     ReducedSource,
     ReferentSource,
     Source,
@@ -89,6 +90,7 @@ from dynascope.guards.source import (
     UpcomingSource,
     WaitingSource,
     key_at,
+    mapping_behind,
     plain_tensor,
 )
 
@@ -641,6 +643,7 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MadeSource: Rebuilder.make_again,
     ArraySource: applied(torch.from_numpy),
     PlainTensorSource: applied(plain_tensor),
+    ProxiedSource: applied(mapping_behind),
     ModeSource: Rebuilder.load_mode,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {

@@ -67,6 +67,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     views_in_place,
     weak_references,
 )
+from dynascope.capture.calls.allowed_in_graph import is_allowed
 from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
@@ -345,6 +346,9 @@ class Session:
         frames = self.machine.frames
         if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
             raise CaptureAgain(follows_generators=False)
+        for frame in frames[1:]:
+            if frame.function.object not in self.options.recorded and is_allowed(frame.function):
+                raise CaptureAgain(recorded=self.options.recorded | {frame.function.object})
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import allowed_in_graph
 from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
 from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction
@@ -37,6 +38,8 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
     if inside is not None:
         return machine.call(inside, arguments, keywords)
     check_allowed(machine, function)
+    if function.object in machine.options.recorded:
+        return allowed_in_graph.record(machine, function, arguments, keywords)
     slots = bind(machine, function, arguments, keywords)
     for name, cell in zip(function.code.co_freevars, function.closure, strict=True):
         slots[name] = cell
