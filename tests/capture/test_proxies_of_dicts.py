@@ -82,3 +82,30 @@ def test_a_proxy_of_another_dict_is_seen():
     for rate in (2, 3.5):
         holder.shown = types.MappingProxyType({"rate": rate})
         assert torch.equal(compiled(X), X * rate)
+
+
+def made_inside(x):
+    held = {"a": x}
+    shown = types.MappingProxyType(held)
+    held["b"] = 2
+    return shown["a"] + shown["b"], shown, types.MappingProxyType(BEHIND)["rate"]
+
+
+def of_a_function(x):
+    named = inspect.getfullargspec(made_inside)
+    return x + len(named.args), named
+
+
+@pytest.mark.parametrize("program", [made_inside, of_a_function])
+def test_proxies_made_inside(program):
+    BEHIND.update(rate=2.0)
+    compiled, made = graphs_of(program, fullgraph=True)
+    assert repr(compiled(X)) == repr(compiled(X)) == repr(program(X)) and made
+
+
+def test_a_proxy_made_inside_is_of_the_dict_itself():
+    compiled, _ = graphs_of(lambda x: (x + 1, types.MappingProxyType(BEHIND)), fullgraph=True)
+    _, shown = compiled(X)
+    BEHIND["late"] = 7
+    assert shown["late"] == 7
+    del BEHIND["late"]

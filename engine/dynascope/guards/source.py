@@ -278,6 +278,24 @@ def mapping_behind(proxy: types.MappingProxyType) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class BehindProxySource(Source):
+    """What a `weakref.proxy` stands for."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return self.base.expression()
+
+    def read(self, values: FrameValues) -> Any:
+        return behind_proxy(self.base.read(values))
+
+
+def behind_proxy(proxy: Any) -> Any:
+    """A method that every object has is bound to the object itself. ReferenceError where that is gone."""
+    return proxy.__init__.__self__
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadDictionarySource(Source):
     """What a `threading.local` holds for this thread."""
 

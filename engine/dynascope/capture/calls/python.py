@@ -30,6 +30,8 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_IT
 
 
 ORIGINAL = "_torchdynamo_orig_callable"
+DISABLED = "__dynascope_disable__", "_torchdynamo_disable"
+"""What our `disable` and torch's leave on a function."""
 
 
 def enter(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
@@ -74,7 +76,7 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(GeneratorFunction(function.name, "coroutine function"))
     if function.object is None:
         return
-    if getattr(function.object, "__dynascope_disable__", False):
+    if any(getattr(function.object, mark, False) for mark in DISABLED):
         raise Break(DisabledFunction(function.name))
     if function.globals.get("__name__") in DEBUGGERS:
         raise Refusal(DebuggerCall(function.name))
