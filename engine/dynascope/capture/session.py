@@ -346,6 +346,8 @@ class Session:
         frames = self.machine.frames
         if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
             raise CaptureAgain(follows_generators=False)
+        if self.machine.devices:
+            raise CaptureAgain(follows_devices=False)
         for frame in frames[1:]:
             if frame.function.object not in self.options.recorded and is_allowed(frame.function):
                 raise CaptureAgain(recorded=self.options.recorded | {frame.function.object})
@@ -441,6 +443,8 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
+        if machine.devices:
+            raise CaptureAgain(follows_devices=False)
         loggers.check_heard(machine)
         hooks_of_tensors.check_unwritten(machine)
         written = self.check_aliases()

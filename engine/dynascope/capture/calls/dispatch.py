@@ -37,7 +37,6 @@ from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, 
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
 from dynascope.capture.calls.weak_references import call_reference
 from dynascope.capture.expressions import callee
-from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
@@ -288,7 +287,7 @@ def call_operator(machine: Machine, operator: Any, arguments: Arguments, keyword
         return as_tensor_inside(machine, fold(machine, operator, arguments, keywords))
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
-    return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
+    return apply_function(machine, operator, arguments, {"device": ConstantValue(machine.default_device()), **keywords})
 
 
 def as_tensor_inside(machine: Machine, made: Value) -> Value:
