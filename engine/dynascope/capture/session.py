@@ -25,6 +25,7 @@ from dynascope.capture import (
     opcodes,  # noqa: F401 (registers what instructions mean)
 )
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    alignment_losses,
     attention_flags,
     autocast,
     autograd_functions,
