@@ -13,7 +13,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import Operation
 from dynascope.capture.reasons import MissingMetaKernel
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, ConstantValue, TensorValue, Value
+from dynascope.capture.values import FALSE, NONE, ConstantValue, TensorValue, Value
 from dynascope.meta_kernels import ctc
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def loss_of_module(machine: Machine, arguments: Arguments, keywords: Keywords) -
 
 @meaning(torch.ctc_loss)
 def loss(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    given = by_name(arguments, keywords, ConstantValue(_reduction.get_enum("mean")))
+    """Without a reduction torch's schema says the mean, and its Python function takes none: that is left to it."""
+    given = by_name(arguments, keywords, NONE)
     values = [machine.realize(given[name]) for name in NAMES]
     options = [machine.known(value) for value in values[4:]]
     if not all(isinstance(value, TensorValue) for value in values[:2]) or not all(isinstance(each, ConstantValue) for each in options):
