@@ -2,6 +2,7 @@
 
 import io
 import logging
+import numbers
 
 import dynascope
 import pytest
@@ -174,3 +175,19 @@ def test_a_print_is_one_break(capsys):
 
     dynascope.compile(function)(torch.ones(3))
     assert capsys.readouterr().out == "loss 3.00\n"
+
+
+def asks_what_it_is(x, shown):
+    text = f"{x.sum().item():.3f}"
+    kind = "text" if isinstance(text, str) and not isinstance(text, numbers.Number) and type(text) is str else "other"
+    shown.append((kind, text))
+    return x * 2
+
+
+@pytest.mark.compiler
+def test_what_a_text_is_asks_for_no_number():
+    compiled = dynascope.compile(asks_what_it_is, fullgraph=True)
+    shown, expected = [], []
+    for x in (torch.ones(3), torch.arange(3.0)):
+        assert torch.equal(compiled(x, shown), asks_what_it_is(x, expected))
+    assert shown == expected

@@ -41,6 +41,7 @@ from dynascope.capture.values import (
     SetValue,
     SuperValue,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     boolean,
@@ -82,6 +83,8 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 def type_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) != 1:
         raise Break(ForeignCall("type", "it makes a class"))
+    if isinstance(arguments[0], TextValue):  # whatever it says
+        return ConstantValue(str)
     value = machine.realize(arguments[0])
     if value.source is None or isinstance(value, ConstantValue):
         return ConstantValue(value.python_type)
@@ -90,6 +93,8 @@ def type_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 @meaning(isinstance)
 def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if isinstance(arguments[0], TextValue):
+        return boolean(is_subclass(machine, str, arguments[1]))
     return boolean(is_instance(machine, machine.realize(arguments[0]), arguments[1]))
 
 
