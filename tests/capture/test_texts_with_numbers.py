@@ -144,7 +144,7 @@ def test_a_name_made_of_a_number_that_varies_is_looked_into():
 
 
 @pytest.mark.expects("data-dependent-value")
-@pytest.mark.parametrize("asked", [lambda text: text == "3.0", lambda text: "3" in text, bool, len, hash, str.upper])
+@pytest.mark.parametrize("asked", [lambda text: text == "3.0", lambda text: "3" in text, bool, len, hash, str.split, str.isdigit])
 def test_what_asks_a_text_of_the_run_breaks(asked):
     def function(x):
         return asked(f"{x.sum().item():.1f}"), x + 1
@@ -191,3 +191,22 @@ def test_what_a_text_is_asks_for_no_number():
     for x in (torch.ones(3), torch.arange(3.0)):
         assert torch.equal(compiled(x, shown), asks_what_it_is(x, expected))
     assert shown == expected
+
+
+CHANGED = {
+    "strip": lambda text: text.strip().upper(),
+    "justified": lambda text: "|".join([text.ljust(30), text.rjust(30, "."), text.replace("loss", "Loss")]),
+    "methods": lambda text: str.title(text) + text.removeprefix("loss").lstrip(),
+    "kept": lambda text: (text.strip, text.center)[1](20),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CHANGED)
+def test_texts_made_of_such_texts(name):
+    def program(x):
+        return CHANGED[name](f" loss {x.sum().item():.3f} "), x + 1
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for x in TENSORS:
+        assert compiled(x)[0] == program(x)[0]

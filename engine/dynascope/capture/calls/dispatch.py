@@ -63,6 +63,7 @@ from dynascope.capture.values import (
     PartialValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     WeakReferenceValue,
@@ -127,6 +128,9 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
             return found
+    if arguments and isinstance(arguments[0], TextValue) and getattr(thing, "__objclass__", None) is str:
+        if (varying := texts.call(machine, thing, arguments, keywords)) is not None:
+            return varying
     if type(thing) is types.MethodDescriptorType and arguments and machine.realize(arguments[0]).__class__ is SymbolicNumber:
         return method_of_number(machine, thing, arguments, keywords)
     meaning = meaning_of(thing)

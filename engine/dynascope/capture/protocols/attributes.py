@@ -63,6 +63,7 @@ from dynascope.capture.values import (
     SuperValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TracebackValue,
     TupleValue,
     Value,
@@ -88,6 +89,8 @@ TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
 
 def get(machine: Machine, value: Value, name: str) -> Any:
     """The attribute or the frame that computes it. Raises the program's AttributeError."""
+    if isinstance(value, TextValue) and type(entry := lookup(str, name)) is types.MethodDescriptorType:
+        return MethodValue(ConstantValue(entry), value)  # which may give a text again, whatever this one says
     value = machine.realize(value)
     reader = READERS.get(type(value), generic)
     return reader(machine, value, name)
