@@ -2,6 +2,7 @@
 
 import io
 import logging
+import numbers
 
 import dynascope
 import pytest
@@ -143,7 +144,7 @@ def test_a_name_made_of_a_number_that_varies_is_looked_into():
 
 
 @pytest.mark.expects("data-dependent-value")
-@pytest.mark.parametrize("asked", [lambda text: text == "3.0", lambda text: "3" in text, bool, len, hash, str.upper])
+@pytest.mark.parametrize("asked", [lambda text: text == "3.0", lambda text: "3" in text, bool, len, hash, str.split, str.isdigit])
 def test_what_asks_a_text_of_the_run_breaks(asked):
     def function(x):
         return asked(f"{x.sum().item():.1f}"), x + 1
@@ -174,3 +175,38 @@ def test_a_print_is_one_break(capsys):
 
     dynascope.compile(function)(torch.ones(3))
     assert capsys.readouterr().out == "loss 3.00\n"
+
+
+def asks_what_it_is(x, shown):
+    text = f"{x.sum().item():.3f}"
+    kind = "text" if isinstance(text, str) and not isinstance(text, numbers.Number) and type(text) is str else "other"
+    shown.append((kind, text))
+    return x * 2
+
+
+@pytest.mark.compiler
+def test_what_a_text_is_asks_for_no_number():
+    compiled = dynascope.compile(asks_what_it_is, fullgraph=True)
+    shown, expected = [], []
+    for x in (torch.ones(3), torch.arange(3.0)):
+        assert torch.equal(compiled(x, shown), asks_what_it_is(x, expected))
+    assert shown == expected
+
+
+CHANGED = {
+    "strip": lambda text: text.strip().upper(),
+    "justified": lambda text: "|".join([text.ljust(30), text.rjust(30, "."), text.replace("loss", "Loss")]),
+    "methods": lambda text: str.title(text) + text.removeprefix("loss").lstrip(),
+    "kept": lambda text: (text.strip, text.center)[1](20),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CHANGED)
+def test_texts_made_of_such_texts(name):
+    def program(x):
+        return CHANGED[name](f" loss {x.sum().item():.3f} "), x + 1
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for x in TENSORS:
+        assert compiled(x)[0] == program(x)[0]

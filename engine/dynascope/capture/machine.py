@@ -25,6 +25,7 @@ from dynascope.capture.graph import GraphBuilder
 from dynascope.capture.guard_log import GuardLog
 from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
+from dynascope.capture.metadata import default_device
 from dynascope.capture.outside import Outside
 from dynascope.capture.places import is_engine, is_own
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
@@ -167,6 +168,8 @@ class Machine:
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []
         """Inference modes that the program has entered or left (`calls/inference_mode.py`)."""
+        self.devices: tuple[torch.device, ...] = ()
+        """Those that the program has entered (`with torch.device("cuda"):`), each until its block ends."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
         self.catchers = self.catchers_of_absence = 0
@@ -424,6 +427,10 @@ class Machine:
         if not isinstance(known, ConstantValue):
             raise Break(ForeignValue(known.python_type.__name__, self.expression()))
         return known.value
+
+    def default_device(self) -> torch.device:
+        """Where factories put tensors here."""
+        return self.devices[-1] if self.devices else default_device()
 
     def in_plain_mode(self, action: Callable[[], Any]) -> Any:
         """Outside inference mode, so that meta tensors count their versions."""

@@ -83,7 +83,7 @@ def on_meta(value: Any) -> Any:
 def default_device() -> torch.device:
     """Where factories put tensors. torch's own function of the name makes a tensor to see, which no mode reaches here."""
     context = next((m for m in reversed(_get_current_function_mode_stack()) if isinstance(m, DeviceContext)), None)
-    return CPU if context is None else _with_index(context.device)
+    return CPU if context is None else with_index(context.device)
 
 
 def named_device(value: Any) -> torch.device | None:
@@ -98,15 +98,15 @@ def named_device(value: Any) -> torch.device | None:
     return None
 
 
-def result_device(explicit: torch.device | None, operands: Iterable[torch.device]) -> torch.device:
+def result_device(explicit: torch.device | None, operands: Iterable[torch.device], default: torch.device) -> torch.device:
     """An accelerator wins over the CPU: only zero-dimensional CPU tensors mix with others."""
     if explicit is not None:
-        return _with_index(explicit)
+        return with_index(explicit)
     devices = list(operands)
-    return next((device for device in devices if device.type != "cpu"), devices[0] if devices else default_device())
+    return next((device for device in devices if device.type != "cpu"), devices[0] if devices else default)
 
 
-def _with_index(device: torch.device) -> torch.device:
+def with_index(device: torch.device) -> torch.device:
     if device.index is None and device.type == "cuda" and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     return device

@@ -111,6 +111,13 @@ def _parts_of_generator(value: GeneratorValue) -> Iterable[Value]:
     return made.function, *made.arguments, *made.keywords.values()
 
 
+def _parts_of_contents(value: InstanceValue) -> Iterable[Value]:
+    """A proxy shows a dict that is an object too."""
+    if value.contents is None or value.cls is types.MappingProxyType:
+        return () if value.contents is None else (value.contents,)
+    return PARTS[type(value.contents)](value.contents)
+
+
 PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     ListValue: lambda value: value.items,
     TupleValue: lambda value: value.items,
@@ -127,7 +134,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     InstanceValue: lambda value: [
         *value.arguments,
         *(item for item in value.attributes.values() if item is not DELETED),
-        *([] if value.contents is None else PARTS[type(value.contents)](value.contents)),
+        *_parts_of_contents(value),
         *([] if value.tensor is None else [value.tensor]),
     ],
     MethodValue: _parts_of_method,

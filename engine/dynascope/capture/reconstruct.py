@@ -67,6 +67,7 @@ from dynascope.guards.iterators import upcoming
 from dynascope.guards.source import (
     ArraySource,
     AttributeSource,
+    BehindProxySource,
     CellSource,
     ConstantSource,
     DictionaryAttributeSource,
@@ -81,6 +82,7 @@ from dynascope.guards.source import (
     ModeSource,
     ModuleMemberSource,
     PlainTensorSource,
+    ProxiedSource,
     ReducedSource,
     ReferentSource,
     Source,
@@ -88,7 +90,9 @@ from dynascope.guards.source import (
     TypeSource,
     UpcomingSource,
     WaitingSource,
+    behind_proxy,
     key_at,
+    mapping_behind,
     plain_tensor,
 )
 
@@ -549,6 +553,8 @@ class Rebuilder:
             self.call_constant(new, *value.arguments)
         elif value.tensor is not None:
             self.call_constant(with_class, value.tensor, ConstantValue(value.cls))
+        elif value.cls is types.MappingProxyType:
+            self.call_constant(value.cls, value.contents)
         elif value.cls in SWITCHES:
             self.call_constant(switch, ConstantValue(value.cls), *value.arguments)
         elif isinstance(value.contents, TupleValue):
@@ -579,7 +585,7 @@ class Rebuilder:
             self.builder.build_tuple(self.load_all(contents.items))
             self.builder.call(2)
             self.builder.pop()
-        elif isinstance(contents, DictValue):
+        elif isinstance(contents, DictValue) and value.cls is not types.MappingProxyType:
             for key, item in contents.items.values():
                 self.call_constant(contents.cls.__setitem__, value, key, item)
                 self.builder.pop()
@@ -641,6 +647,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MadeSource: Rebuilder.make_again,
     ArraySource: applied(torch.from_numpy),
     PlainTensorSource: applied(plain_tensor),
+    ProxiedSource: applied(mapping_behind),
+    BehindProxySource: applied(behind_proxy),
     ModeSource: Rebuilder.load_mode,
 }
 MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {

@@ -90,6 +90,10 @@ class CaptureOptions:
     """Whether a generator that a break left alive is followed: to its end, or not at all."""
     follows_data: bool = True
     """Whether a loop over a few tensors that an earlier break left is followed to its end."""
+    follows_devices: bool = True
+    """Whether `with torch.device(...)` inside is part of a graph, which then ends behind it."""
+    recorded: frozenset[FunctionType] = frozenset()
+    """Functions that the program allows in graphs as they are (`torch.compiler.allow_in_graph`), and that cannot be followed."""
     records: bool = False
     """Whether the graph is called with gradients on though they are off where the region begins: it switches them off, and on again
     where the program does."""

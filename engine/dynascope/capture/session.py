@@ -25,6 +25,7 @@ from dynascope.capture import (
     opcodes,  # noqa: F401 (registers what instructions mean)
 )
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
+    alignment_losses,
     attention_flags,
     autocast,
     autograd_functions,
@@ -67,6 +68,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     views_in_place,
     weak_references,
 )
+from dynascope.capture.calls.allowed_in_graph import is_allowed
 from dynascope.capture.calls.generators import closes_quietly
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
@@ -345,6 +347,11 @@ class Session:
         frames = self.machine.frames
         if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
             raise CaptureAgain(follows_generators=False)
+        if self.machine.devices:
+            raise CaptureAgain(follows_devices=False)
+        for frame in frames[1:]:
+            if frame.function.object not in self.options.recorded and is_allowed(frame.function):
+                raise CaptureAgain(recorded=self.options.recorded | {frame.function.object})
         span, stack = self.place()
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
@@ -437,6 +444,8 @@ class Session:
 
     def finished(self, exit: Exit, result: Value | None, states: tuple[FrameState, ...]) -> Captured:
         machine = self.machine
+        if machine.devices:
+            raise CaptureAgain(follows_devices=False)
         loggers.check_heard(machine)
         hooks_of_tensors.check_unwritten(machine)
         written = self.check_aliases()

@@ -9,7 +9,7 @@ about a size) would take it for a failure of what it tried, and go on as if the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.report.reason import Reason
 
@@ -34,7 +34,7 @@ class Refusal(Exception):
 class CaptureAgain(BaseException):
     """What the end of a capture shows asks for another one, with these options."""
 
-    def __init__(self, **options: bool) -> None:
+    def __init__(self, **options: Any) -> None:
         self.options = options
 
 

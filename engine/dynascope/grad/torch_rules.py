@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.grad import recurrent, subscripts
+from dynascope.grad import ctc, recurrent, subscripts
 from dynascope.grad.attention import attention
 from dynascope.grad.eager_layouts import suggested_format
 from dynascope.grad.shapes import is_dense
@@ -263,6 +263,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     getattr: _data,
     **subscripts.RULES,
     **recurrent.RULES,
+    **ctc.RULES,
     **{target: _choosing(name) for name in CHOOSING for target in (name, getattr(torch, name))},
     **{
         target: _laid_out_as_input(function, most)

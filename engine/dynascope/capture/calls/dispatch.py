@@ -37,7 +37,6 @@ from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, 
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
 from dynascope.capture.calls.weak_references import call_reference
 from dynascope.capture.expressions import callee
-from dynascope.capture.metadata import default_device
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
@@ -64,6 +63,7 @@ from dynascope.capture.values import (
     PartialValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     WeakReferenceValue,
@@ -128,6 +128,9 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
             return found
+    if arguments and isinstance(arguments[0], TextValue) and getattr(thing, "__objclass__", None) is str:
+        if (varying := texts.call(machine, thing, arguments, keywords)) is not None:
+            return varying
     if type(thing) is types.MethodDescriptorType and arguments and machine.realize(arguments[0]).__class__ is SymbolicNumber:
         return method_of_number(machine, thing, arguments, keywords)
     meaning = meaning_of(thing)
@@ -289,7 +292,7 @@ def call_operator(machine: Machine, operator: Any, arguments: Arguments, keyword
         return as_tensor_inside(machine, fold(machine, operator, arguments, keywords))
     if all(argument.name != "device" for each in overloads for argument in each._schema.arguments):
         raise Break(foreign(machine, operator))
-    return apply_function(machine, operator, arguments, {"device": ConstantValue(default_device()), **keywords})
+    return apply_function(machine, operator, arguments, {"device": ConstantValue(machine.default_device()), **keywords})
 
 
 def as_tensor_inside(machine: Machine, made: Value) -> Value:

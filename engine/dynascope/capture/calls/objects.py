@@ -23,6 +23,7 @@ from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
+from dynascope.capture.protocols.weak_proxies import behind, is_proxy
 from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -40,6 +41,7 @@ from dynascope.capture.values import (
     SetValue,
     SuperValue,
     TensorValue,
+    TextValue,
     TupleValue,
     Value,
     boolean,
@@ -48,6 +50,7 @@ from dynascope.capture.values import (
 from dynascope.capture.world import note
 from dynascope.guards.guard import IdentityIs, SubclassesAre
 from dynascope.guards.world import look_up
+from dynascope.report.user_files import is_user_file
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -80,6 +83,8 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 def type_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) != 1:
         raise Break(ForeignCall("type", "it makes a class"))
+    if isinstance(arguments[0], TextValue):  # whatever it says
+        return ConstantValue(str)
     value = machine.realize(arguments[0])
     if value.source is None or isinstance(value, ConstantValue):
         return ConstantValue(value.python_type)
@@ -88,10 +93,14 @@ def type_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 @meaning(isinstance)
 def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if isinstance(arguments[0], TextValue):
+        return boolean(is_subclass(machine, str, arguments[1]))
     return boolean(is_instance(machine, machine.realize(arguments[0]), arguments[1]))
 
 
 def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
+    if is_proxy(value):  # it says the other's class of itself
+        return is_subclass(machine, value.python_type, classes, value) or is_instance(machine, behind(machine, value), classes)
     if asks_users_code(value.python_type):
         return is_instance_by_protocol(machine, value, classes)
     known = constant_of(classes)
@@ -138,12 +147,16 @@ OWN_CLASS = object.__dict__["__class__"]
 
 
 def answers_itself(cls: Any) -> bool:
-    """Whether the class itself says in Python what its instances and subclasses are."""
+    """Whether the class itself says in Python what its instances and subclasses are. Of an abstract class Python asks that once for
+    each other class, and remembers it: of what is installed it is asked as Python would."""
     kind = type(cls)
     asked = [lookup(kind, name) for name in ("__instancecheck__", "__subclasscheck__")]
     hook = lookup(cls, "__subclasshook__") if isinstance(cls, type) else MISSING
-    own = [each for each in (*asked, getattr(hook, "__func__", None)) if isinstance(each, types.FunctionType)]
-    return any(not is_library_name(each.__module__ or "") for each in own)
+    own = [each for each in asked if isinstance(each, types.FunctionType)]
+    if any(not is_library_name(each.__module__ or "") for each in own):
+        return True
+    function = getattr(hook, "__func__", None)
+    return isinstance(function, types.FunctionType) and is_user_file(function.__code__.co_filename)
 
 
 def tensor_class(value: TensorValue) -> type:
@@ -206,7 +219,9 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of an object from outside that a guard can ask for without keeping it: it has its address as long as it is the same."""
     value = machine.realize(arguments[0])
     real = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
-    if value.source is None or real is None or type(real).__weakrefoffset__ == 0:
+    if isinstance(value, ConstantValue) and (real is None or type(real) in (bool, type(...))):
+        return ConstantValue(id(real))  # there is one of each
+    if value.source is None or real is None or (type(real).__weakrefoffset__ == 0 and type(real) is not str):
         if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
             return AddressValue(value)
         raise Break(ForeignCall("id", "addresses differ from call to call"))
@@ -324,6 +339,17 @@ def list_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 def holding(value: InstanceValue, contents: DictValue | ListValue) -> InstanceValue:
     value.contents, contents.instance = contents, value
     return value
+
+
+@meaning(types.MappingProxyType)
+def mapping_proxy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """It shows what becomes of the dict that it is made of."""
+    shown = machine.realize(arguments[0]) if len(arguments) == 1 and not keywords else None
+    if not isinstance(shown, DictValue):
+        raise Break(ForeignCall("types.MappingProxyType", "it is made of something other than a dict"))
+    proxy = InstanceValue(types.MappingProxyType)
+    proxy.contents = shown
+    return proxy
 
 
 @meaning(list.__init__)

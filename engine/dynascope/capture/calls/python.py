@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import allowed_in_graph
 from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
 from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction
@@ -29,6 +30,8 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_IT
 
 
 ORIGINAL = "_torchdynamo_orig_callable"
+DISABLED = "__dynascope_disable__", "_torchdynamo_disable"
+"""What our `disable` and torch's leave on a function."""
 
 
 def enter(machine: Machine, function: FunctionValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
@@ -37,6 +40,8 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
     if inside is not None:
         return machine.call(inside, arguments, keywords)
     check_allowed(machine, function)
+    if function.object in machine.options.recorded:
+        return allowed_in_graph.record(machine, function, arguments, keywords)
     slots = bind(machine, function, arguments, keywords)
     for name, cell in zip(function.code.co_freevars, function.closure, strict=True):
         slots[name] = cell
@@ -71,7 +76,7 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(GeneratorFunction(function.name, "coroutine function"))
     if function.object is None:
         return
-    if getattr(function.object, "__dynascope_disable__", False):
+    if any(getattr(function.object, mark, False) for mark in DISABLED):
         raise Break(DisabledFunction(function.name))
     if function.globals.get("__name__") in DEBUGGERS:
         raise Refusal(DebuggerCall(function.name))

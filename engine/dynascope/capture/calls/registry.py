@@ -105,6 +105,7 @@ FOLDABLE = frozenset(
         torch.jit.is_scripting,
         torch.jit.is_tracing,
         torch._C._get_tracing_state,
+        torch._C._nn._parse_to,
         torch._C._is_tracing if hasattr(torch._C, "_is_tracing") else torch._C._get_tracing_state,
         torch.are_deterministic_algorithms_enabled,
         torch.cuda.is_available,

@@ -13,7 +13,8 @@ import torch
 
 from dynascope.capture import layouts
 from dynascope.capture.calls.operands import fixed, to_operand
-from dynascope.capture.reasons import TensorAttribute
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.reasons import ForeignCall, TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import FALSE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value
@@ -39,6 +40,19 @@ def metadata_method(machine: Machine, method: Any, name: str, arguments: list[Va
     if name == "__len__" and examples[0].dim() == 0:
         raise machine.throw(TypeError, "len() of a 0-d tensor")
     return value_of(compute(machine, method, tuple(examples), examples_by_name).value)
+
+
+@meaning(torch._has_compatible_shallow_copy_type)
+def has_compatible_type(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Whether one tensor may take the other's memory: dense ones may, on whatever device they are."""
+    tensors = [machine.realize(value) for value in arguments]
+    if len(tensors) != 2 or not all(isinstance(each, TensorValue) and is_dense(each) for each in tensors):
+        raise Break(ForeignCall("_has_compatible_shallow_copy_type", "it is about tensors that are not dense"))
+    return TRUE
+
+
+def is_dense(tensor: TensorValue) -> bool:
+    return tensor.example.layout is torch.strided and not tensor.example.is_quantized and tensor.device.type in ("cpu", "cuda")
 
 
 def name_of_type(tensor: TensorValue) -> str:

@@ -62,7 +62,6 @@ from dynascope.capture.metadata import (
     DEVICE_METHODS,
     META,
     QUANTIZED,
-    default_device,
     more_than_strides,
     named_device,
     on_meta,
@@ -252,7 +251,7 @@ class Operation:
         given = self.keyword_values.get("device", NONE)
         if self.tensors or self.name not in FACTORIES or not (isinstance(given, ConstantValue) and given.value is None):
             return
-        default = default_device()
+        default = self.machine.default_device()
         if default.type != "cpu":
             self.keyword_values["device"] = ConstantValue(default)
             self.keywords["device"] = self.named_examples["device"] = default
@@ -533,7 +532,7 @@ class Operation:
             told = torch.device("cuda")
         elif self.name == "to" and told is None:
             told = self.told_by_position()
-        return result_device(told, (tensor.device for tensor in self.tensors))
+        return result_device(told, (tensor.device for tensor in self.tensors), self.machine.default_device())
 
     def told_by_position(self) -> torch.device | None:
         for value in self.values[1:]:

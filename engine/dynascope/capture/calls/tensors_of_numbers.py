@@ -21,7 +21,6 @@ from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.metadata import default_device
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
@@ -186,7 +185,7 @@ def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:
     """A tensor without dimensions."""
     if isinstance(number, TensorValue | ArrayValue):
         number = number.tensor if isinstance(number, ArrayValue) else number
-        return apply_method(machine, torch.Tensor.to, [number], {"device": ConstantValue(default_device()), **options})
+        return apply_method(machine, torch.Tensor.to, [number], {"device": ConstantValue(machine.default_device()), **options})
     if machine.object_of(options["dtype"]).is_floating_point and number.python_type is int:
         number = machine.call_now(ConstantValue(float), [number])
     return apply_function(machine, torch.full, [TupleValue(()), number], options)

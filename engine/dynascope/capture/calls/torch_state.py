@@ -9,9 +9,9 @@ import torch
 
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.expressions import callee
-from dynascope.capture.metadata import default_device
+from dynascope.capture.metadata import with_index
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import ForeignCall, ForeignValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     FALSE,
@@ -117,7 +117,26 @@ def group_tensors(machine: Machine, arguments: list[Value], keywords: dict[str, 
 
 @meaning(torch.get_default_device)
 def get_default_device(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    return ConstantValue(default_device())
+    return ConstantValue(machine.default_device())
+
+
+@meaning(torch.device.__enter__)
+def enter_device(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """From here on the graph names it wherever a tensor is made. A graph that would end inside is captured again, up to here: the
+    program's own mode has to be on behind it."""
+    if not machine.options.follows_devices or machine.overriding.modes:
+        raise Break(ForeignValue("device", machine.expression()))
+    device = machine.realize(arguments[0])
+    machine.journal.set(machine, "devices", (*machine.devices, with_index(device.value)))
+    return device
+
+
+@meaning(torch.device.__exit__)
+def leave_device(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    if not machine.devices or machine.devices[-1] != with_index(machine.realize(arguments[0]).value):
+        raise Break(ForeignValue("device", machine.expression()))
+    machine.journal.set(machine, "devices", machine.devices[:-1])
+    return NONE
 
 
 def _break(thing: Any, detail: str) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from dynascope.capture.calls.objects import is_subclass
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
@@ -20,6 +22,7 @@ from dynascope.capture.values import (
     NULL,
     ConstantValue,
     InstanceValue,
+    MethodValue,
     TracebackValue,
     Value,
     boolean,
@@ -92,10 +95,21 @@ def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any
         if lookup(cls, name) is MISSING:
             text = f"{cls.__name__!r} object does not support the context manager protocol{hint}"
             raise machine.throw(TypeError, text)
-    if not isinstance(manager, InstanceValue):
+    if not isinstance(manager, InstanceValue) and not is_device(manager):
         raise Break(ForeignValue(cls.__name__, machine.expression()))
-    frame.push(special(machine, manager, "__exit__"))
-    return machine.call(special(machine, manager, "__enter__"), [])
+    frame.push(method_of(machine, manager, "__exit__"))
+    return machine.call(method_of(machine, manager, "__enter__"), [])
+
+
+def is_device(manager: Value) -> bool:
+    return isinstance(manager, ConstantValue) and isinstance(manager.value, torch.device)
+
+
+def method_of(machine: Machine, manager: Value, name: str) -> Value:
+    """A device's is what its class has in C, which torch never changes."""
+    if is_device(manager):
+        return MethodValue(ConstantValue(getattr(torch.device, name)), manager)
+    return special(machine, manager, name)
 
 
 @operation("LOAD_SPECIAL")
@@ -108,7 +122,7 @@ def load_special(machine: Machine, frame: Frame, instruction: Instruction) -> No
         if name == "__exit__" and MISSING not in (lookup(cls, "__aenter__"), lookup(cls, "__aexit__")):
             message += " but it supports the asynchronous context manager protocol. Did you mean to use 'async with'?"
         raise machine.throw(TypeError, message)
-    frame.push(special(machine, manager, name))
+    frame.push(method_of(machine, manager, name))
     frame.push(NULL)
 
 

@@ -133,7 +133,7 @@ def store_global(machine: Machine, frame: Frame, instruction: Instruction) -> No
 
 @operation("LOAD_ATTR")
 def load_attribute(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    found = attributes.get(machine, frame.pop(), instruction.value)
+    found = attributes.get(machine, frame.pop_unseen(), instruction.value)
     if not instruction.is_method:
         return found
     push_callee(frame, machine.finish(found))

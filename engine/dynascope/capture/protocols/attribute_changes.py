@@ -39,6 +39,7 @@ from dynascope.capture.protocols.classes import (
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
 from dynascope.capture.protocols.slots import is_set, slot
+from dynascope.capture.protocols.weak_proxies import behind, is_proxy
 from dynascope.capture.reasons import ModuleSetting, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     """`value.name = item`: None, or the frame of a setter whose result is dropped."""
     value = with_attributes(machine, machine.realize(value))
+    if is_proxy(value):
+        return set(machine, behind(machine, value), name, item)
     if is_opaque(value):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if thread_local.is_thread_local(value) and name != "__dict__":
@@ -222,6 +225,8 @@ def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:
 
 def delete(machine: Machine, value: Value, name: str) -> Any:
     value = with_attributes(machine, machine.realize(value))
+    if is_proxy(value):
+        return delete(machine, behind(machine, value), name)
     if not isinstance(value, InstanceValue) or is_opaque(value):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if thread_local.is_thread_local(value):

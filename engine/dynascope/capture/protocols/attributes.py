@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import threading
 import types
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +44,7 @@ from dynascope.capture.protocols.presence import (
 )
 from dynascope.capture.protocols.slots import slot
 from dynascope.capture.protocols.thread_local import dictionary_of, is_thread_local
+from dynascope.capture.protocols.weak_proxies import PROXIES, behind, is_proxy
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -63,6 +63,7 @@ from dynascope.capture.values import (
     SuperValue,
     SymbolicNumber,
     TensorValue,
+    TextValue,
     TracebackValue,
     TupleValue,
     Value,
@@ -83,13 +84,13 @@ METHOD_DESCRIPTOR = 1 << 17
 """The flag of classes whose objects are bound as functions are: `obj.method(x)` is `type(obj).method(obj, x)` (PEP 590)."""
 PYBIND_METHOD = type(torch._C._InferenceMode.__dict__["__enter__"])
 """What binds a method of a class that was made by pybind11."""
-# Classes in C that look attributes up in a way of their own.
-OPAQUE = (weakref.ProxyType, weakref.CallableProxyType)
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
 
 
 def get(machine: Machine, value: Value, name: str) -> Any:
     """The attribute or the frame that computes it. Raises the program's AttributeError."""
+    if isinstance(value, TextValue) and type(entry := lookup(str, name)) is types.MethodDescriptorType:
+        return MethodValue(ConstantValue(entry), value)  # which may give a text again, whatever this one says
     value = machine.realize(value)
     reader = READERS.get(type(value), generic)
     return reader(machine, value, name)
@@ -117,6 +118,8 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     """`__getattribute__`, then `__getattr__` where that has an AttributeError."""
     check_elements(machine, value)
     cls = value.python_type
+    if is_proxy(value):
+        return get(machine, behind(machine, value), name)
     if is_opaque(value):
         raise Break(UnsupportedAttribute(cls.__name__, name))
     if is_thread_local(value) and name != "__class__":
@@ -144,7 +147,7 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
 def is_opaque(value: Value) -> bool:
     """Whether C says what its attributes are."""
     cls = value.python_type
-    return issubclass(cls, OPAQUE) or (issubclass(cls, threading.local) and not is_thread_local(value))
+    return cls in PROXIES or (issubclass(cls, threading.local) and not is_thread_local(value))
 
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:

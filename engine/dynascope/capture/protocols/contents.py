@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dynascope.capture.guard_log import is_fixed
 from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.values import DictValue, InstanceValue, ListValue, TupleValue, Value
+from dynascope.guards.source import ProxiedSource, mapping_behind
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -56,6 +57,16 @@ def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | Tuple
         return None
     if value.contents is None and value.object is not None and (base := base_in_c(value.cls)) is not None:
         if base is types.MappingProxyType and not is_fixed(value.source):
-            return None
+            return behind_proxy(machine, value)
         value.contents = machine.outside.contents(value, base)
+    return value.contents
+
+
+def behind_proxy(machine: Machine, value: InstanceValue) -> DictValue | None:
+    """The dict that a proxy shows, which others may change; None for a class's, whose attributes are not changed through it."""
+    mapping = mapping_behind(value.object)
+    if type(mapping) not in (dict, collections.OrderedDict) or "__doc__" in mapping:
+        return None
+    shown = machine.outside.realize(mapping, ProxiedSource(value.source))
+    value.contents = shown if isinstance(shown, DictValue) else None
     return value.contents

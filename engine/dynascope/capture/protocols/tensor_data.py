@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     item = machine.realize(item)
+    if item is tensor:  # what `module.to(device)` does where the module is there already
+        return
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
     assign(machine, machine.assigned, DataValue, tensor, item)
@@ -39,7 +41,7 @@ def fits(tensor: TensorValue, item: TensorValue) -> bool:
         other.dtype,
         item.device,
     )
-    return alike and item is not tensor and one.is_leaf
+    return alike and one.is_leaf
 
 
 def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
