@@ -36,6 +36,7 @@ from dynascope.capture.calls.refusals import (
     is_pointwise,
     single_operator,
     takes_several_devices,
+    warns_of_freedom,
 )
 from dynascope.capture.calls.tensor_metadata import metadata_method, name_of_type, offset_of_input, refuse_layouts
 from dynascope.capture.calls.tensor_names import (
@@ -76,6 +77,7 @@ from dynascope.capture.reasons import (
     ForeignCall,
     MissingMetaKernel,
     OverlappingWrite,
+    ReportingCall,
     TensorAttribute,
     TensorSubclass,
     TorchCallFails,
@@ -277,6 +279,8 @@ class Operation:
         example = self.run_on_meta()
         self.refuse_gradients([example])
         self.refuse_places(example)
+        if warns_of_freedom(self.name, self.examples, self.named_examples, example):
+            raise Break(ReportingCall(self.machine.expression()))
         numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
         if any(numbers) and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
             examples = self.examples, self.named_examples, example
