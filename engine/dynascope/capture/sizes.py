@@ -147,7 +147,7 @@ class Sizes:
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
         if type(result) is bool and any(type(hint_of(number)) in numpy_numbers.TYPES for number in numbers):
-            result = type(function(*map(hint_of, numbers)))(result)  # NumPy's numbers answer with its own truths
+            return ConstantValue(type(function(*map(hint_of, numbers)))(result))  # NumPy's numbers answer with its own truths
         return self.value(result) if kind_of(result) is not None else None
 
     def _answer_to(self, name: str, numbers: Sequence[Any], result: Any) -> None:

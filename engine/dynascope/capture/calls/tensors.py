@@ -491,6 +491,7 @@ class Operation:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
         if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
+        self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
         self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
