@@ -79,3 +79,20 @@ def test_the_program_s_own_warning_is_shown_once_though_functions_are_compiled_b
         for size in (2, 3, 4):
             step(size).sum().backward()
     assert [str(each.message) for each in seen] == ["the program's own"]
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+def test_a_filter_that_makes_errors_later_raises_in_the_program(backend):
+    def program(x):
+        try:
+            return F.softmax(x), 0
+        except UserWarning as warning:
+            return x, str(warning)
+
+    compiled = dynascope.compile(program, backend=backend)
+    for action in ("ignore", "error", "ignore", "error"):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            mine, theirs = compiled(X), program(X)
+        torch.testing.assert_close(mine[0], theirs[0])
+        assert mine[1] == theirs[1] and bool(mine[1]) == (action == "error")

@@ -177,11 +177,22 @@ def gradients_switched_on_by_it(x):
         return y, torch.is_grad_enabled(), LAYERS(x)
 
 
+def trained_by_what_was_made_inside(x):
+    weight = LAYERS[0].weight
+    with torch.inference_mode():
+        y = weight * 2
+    try:
+        (y * weight).sum().backward()
+    except RuntimeError as error:
+        return x + 1, str(error)
+    return x + 2, "was kept"
+
+
 IN_ONE_GRAPH = [whole, decorated, after_something, views_and_writes, without_gradients, left_by_an_exception, nested]
 IN_ONE_GRAPH += [computed_on, made_outside, trained_outside, turned, asked_what_it_is]
 IN_ONE_GRAPH += [switched_off, led_out_of_it, by_turns, gradients_switched_on_by_it]
 IN_PARTS = [view_of_what_was_made_outside, broken_inside, trained_before, with_gradients_inside]
-IN_PARTS += [written_outside, kept_outside]
+IN_PARTS += [written_outside, kept_outside, trained_by_what_was_made_inside]
 
 
 def seen(result):

@@ -1,5 +1,6 @@
 """NumPy's numbers, and what NumPy computes of numbers, inside a compiled function."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -45,3 +46,15 @@ def test_what_numpy_warns_of_is_left_to_it():
         assert function(torch.ones(2)).isnan().all()
     with pytest.warns(RuntimeWarning, match="invalid value"):
         function(torch.ones(2))
+
+
+def test_comparisons_of_a_number_that_varies_are_numpys_own():
+    def program(x, v, n):
+        return x * v, (v == 1, v > 2, n < v, v >= 3.0, not v)
+
+    graphs = []
+    call = dynascope.compile(program, backend=lambda graph, _: graphs.append(graph) or graph, fullgraph=True)
+    for v, n in ((1.0, 2), (4.5, 3), (5.5, 4), (6.5, 5)):
+        mine, theirs = (function(torch.ones(2), numpy.float64(v), n) for function in (call, program))
+        assert mine[1] == theirs[1] and list(map(type, mine[1])) == list(map(type, theirs[1]))
+    assert len(graphs) <= 3  # one for numbers as they were, one for others

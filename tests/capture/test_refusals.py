@@ -82,11 +82,14 @@ REFUSED: dict[str, tuple[Callable, tuple]] = {
 
 REFUSED["index_add_ of itself"] = (lambda x: (y := x.clone()).index_add_(0, torch.tensor([0, 0]), y[:2]), (ones(f32, 3, 3),))
 REFUSED["scatter_ of itself"] = (lambda x: (y := x.clone()).scatter_(0, torch.zeros(3, 3, dtype=torch.int64), y), (ones(f32, 3, 3),))
+REFUSED["rows set to all of itself"] = (lambda x, i: operator.setitem(y := x.clone(), i, y), (ones(f32, 3, 3), torch.tensor([2, 0, 1])))
+REFUSED["listed rows set to all of itself"] = (lambda x: operator.setitem(y := x.clone(), [2, 0, 1], y), (ones(f32, 3, 3),))
+REFUSED["places set by themselves"] = (lambda i: operator.setitem(j := i.clone(), j, 0), (torch.tensor([2, 0, 1]),))
+REFUSED["index_put_ of itself"] = (lambda i: (j := i.clone()).index_put_((j,), j), (torch.tensor([2, 0, 1]),))
 
 OVERLAPS = ("overlapping-write",)
-BREAKS = dict.fromkeys(
-    ["expanded add_", "shifted add_", "transposed add_", "index_add_ of itself", "scatter_ of itself"], OVERLAPS
-)
+BREAKS = dict.fromkeys(["expanded add_", "shifted add_", "transposed add_"], OVERLAPS)
+BREAKS |= {name: OVERLAPS for name in REFUSED if "itself" in name or "themselves" in name}
 
 
 @pytest.mark.parametrize("name", REFUSED)

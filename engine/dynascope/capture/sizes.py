@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from dynascope.capture import numpy_numbers
 from dynascope.capture.graph import GraphBuilder
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.signals import Break
@@ -35,7 +36,7 @@ from dynascope.sizes import (
 )
 from dynascope.sizes.expression import INFINITY, of_root
 from dynascope.sizes.functions import NAMES
-from dynascope.sizes.size import IN_PLACE
+from dynascope.sizes.size import IN_PLACE, hint_of
 
 LEAST, MOST = 2, 2**63 - 1
 """No tensor has a larger size or stride."""
@@ -145,6 +146,8 @@ class Sizes:
                 self._answer_to(name, numbers, result)
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
+        if type(result) is bool and any(type(hint_of(number)) in numpy_numbers.TYPES for number in numbers):
+            return ConstantValue(type(function(*map(hint_of, numbers)))(result))  # NumPy's numbers answer with its own truths
         return self.value(result) if kind_of(result) is not None else None
 
     def _answer_to(self, name: str, numbers: Sequence[Any], result: Any) -> None:

@@ -7,7 +7,8 @@
 
 A kernel may write to an input where no step after it reads what was there, and where it reads each element before the same
 iteration writes it. If something raises after the first write, the region runs once more as it was written: so nothing may raise
-from there on, unless the program never reads what was there. Then writing the same again changes nothing.
+from there on, unless the program never reads what was there, and has written before it comes to what raises. Then writing
+the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.lower.numbers import item_of
-from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Store, TensorView
+from dynascope.loops.nodes import Body, Buffer, CheckIndex, ExternCall, Load, Origin, Store, TensorView
 from dynascope.schedule import memory
 from dynascope.schedule.emission import finished
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
@@ -102,6 +103,10 @@ class _Work:
             if not all(_reads_before(part, name, name) for name in own) or not self._ends_well(same_body[-1], part, read):
                 return False
             part = replace(part, in_place=frozenset(own))
+        else:
+            writes = [op.origin for op in part.body if isinstance(op, Store)]
+            if self._raises_sooner([part, *self.steps[same_body[-1] + 1 :]], writes):
+                return False
         self.steps[same_body[-1]] = part
         for n in reversed(same_body[:-1]):
             del self.steps[n]
@@ -113,6 +118,8 @@ class _Work:
             return
         result = step.node.result.name
         if target.name in step.group.reads or self._is_read_elsewhere(target.name, step) or not self._can_be_read(result, number):
+            return
+        if self._raises_sooner(self.steps[number:], [step.node.origin]):
             return
         self.steps[number] = ScatterGroup(_storing_to(step.group, result, target.name), replace(step.node, result=target))
         self._rename({result: target.name})
@@ -128,7 +135,10 @@ class _Work:
         reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
         if not is_whole or reads.count(target.name) != 1 or not self._can_be_read(result, number):
             return
-        if self._is_read_elsewhere(target.name, call) and not self._ends_well(number, call, {target.name}):
+        if self._is_read_elsewhere(target.name, call):
+            if not self._ends_well(number, call, {target.name}):
+                return
+        elif self._raises_sooner(self.steps[number + 1 :], [call.origin]):
             return
         self.steps[number] = replace(changes, results=(None,))
         self._rename({result: target.name})
@@ -153,6 +163,12 @@ class _Work:
         # Memory of a GPU ends sooner, and of many programs one may read what another has written.
         is_many = isinstance(step, FusionGroup) and bool(step.columns)
         return step.device is None or step.device.type == "cpu" or not (is_many or self._allocates(later))
+
+    def _raises_sooner(self, steps: Sequence[Step], writes: Sequence[Origin]) -> bool:
+        """Whether one of the steps may raise for what the program computes before these writes."""
+        order = {node.origin.node: place for place, node in enumerate(self.schedule.program.nodes)}
+        first = min(order.get(write.node, -1) for write in writes)
+        return any(order.get(origin.node, -1) < first for step in steps for origin in _raising(step))
 
     def _allocates(self, steps: Sequence[Step]) -> bool:
         return any(
@@ -221,11 +237,16 @@ def _only_by_size(call: ExternCall) -> bool:
 
 
 def _checks(step: Step) -> bool:
-    """Whether it may raise for what it reads. What a GPU finds ends the process."""
+    """Whether a kernel may raise for what it reads."""
+    return not isinstance(step, ExternCall) and bool(_raising(step))
+
+
+def _raising(step: Step) -> list[Origin]:
+    """What may raise in a step for what it reads. What a kernel finds on a GPU ends the process."""
     if isinstance(step, ExternCall):
-        return False
+        return [] if _only_by_size(step) else [step.origin]
     group = step if isinstance(step, FusionGroup) else step.group
-    return group.checks_indices and group.device.type == "cpu"
+    return [op.origin for op in group.body if isinstance(op, CheckIndex)] if group.device.type == "cpu" else []
 
 
 def _reads_before(group: FusionGroup, target: str, result: str) -> bool:

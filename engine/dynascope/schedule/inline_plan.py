@@ -12,6 +12,7 @@ from dynascope.loops.inlining import has_reduction
 from dynascope.loops.nodes import (
     Argument,
     Buffer,
+    CheckIndex,
     Compute,
     ExternCall,
     Load,
@@ -54,6 +55,8 @@ class Weight:
     cost: int
     loads: int
     length: int
+    checks: bool
+    """Whether it may raise for an index: then each of its elements is computed somewhere."""
 
 
 def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer]) -> Weight:
@@ -68,6 +71,7 @@ def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer
         cost_of(node) + sum(part.cost for part in parts),
         len(large) + sum(part.loads for part in parts),
         len(node.body) + sum(part.length for part in parts),
+        any(part.checks for part in parts) or node.device.type == "cpu" and any(isinstance(op, CheckIndex) for op in node.body),
     )
 
 
@@ -75,8 +79,11 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     buffer = node.results[0].buffer
     if has_reduction(node.body) or len(node.results) > 1 or buffer.name in kept or weight.length > LONGEST_BODY:
         return False
-    using = readers.get(buffer.name, [])
-    if not all(isinstance(reader, LoopNode) for reader in using):
+    found = readers.get(buffer.name, [])
+    using = [reader for reader in found if isinstance(reader, LoopNode)]
+    if len(using) < len(found):
+        return False
+    if weight.checks and not any(_reads_all(reader, buffer) for reader in using):
         return False
     if weight.cost <= CHEAP_COST and weight.loads <= 1:
         return True
@@ -89,6 +96,15 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
 def _reads(reader: Node, buffer: Buffer) -> int:
     """At how many places one iteration reads a buffer."""
     return sum(isinstance(op, Load) and op.buffer == buffer.name for op in reader.body) if isinstance(reader, LoopNode) else 1
+
+
+def _reads_all(reader: LoopNode, buffer: Buffer) -> bool:
+    """Whether a loop nest certainly reads every element. Under a guard it does where it goes beyond them (`cat`, `pad`)."""
+    loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name and not op.index.loaded()]
+    least = nominal(buffer.elements)
+    return any(
+        nominal(product(symbol.extent for symbol in op.index.symbols())) >= least + (op.guard is not None) for op in loads
+    )
 
 
 def cost_of(node: LoopNode) -> int:

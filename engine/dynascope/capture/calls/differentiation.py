@@ -16,6 +16,7 @@ import torch
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.checkpointing import check_unchanged
+from dynascope.capture.calls.inference_mode import keeps_inference_tensors
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import function_of, functions_of, storage_of
@@ -131,6 +132,8 @@ def differentiate(
     for value in (*outputs, *inputs):
         if not isinstance(value, TensorValue) or not value.example.requires_grad:
             raise cannot(machine)
+    if keeps_inference_tensors(machine):
+        raise cannot(machine)
     keeps = creates if is_none(retain) else is_true(machine, retain)
     seeds = [tangent_of(machine, output, tangent) for output, tangent in zip(outputs, tangents, strict=True)]
     entered = functions_entered([value.example for value in outputs], [value.example for value in inputs])

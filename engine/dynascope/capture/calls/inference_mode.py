@@ -230,6 +230,13 @@ def is_told_apart(node: fx.Node, memory: set[int | None]) -> bool:
     return storage_of(node) in memory or reads and is_refused(node, memory)
 
 
+def keeps_inference_tensors(machine: Machine) -> bool:
+    """Whether eager refuses what the graph has computed so far, of inference tensors from outside: it keeps them for a backward pass."""
+    memory = memory_made_inside(machine)
+    nodes = machine.graph.graph.nodes if memory else ()
+    return any(node.op != "placeholder" and "in_inference" not in node.meta and is_told_apart(node, memory) for node in nodes)
+
+
 def is_refused(node: fx.Node, memory: set[int | None]) -> bool:
     """Whether it keeps one of them for the backward pass: asked with tensors that are some."""
     if node.op not in ("call_function", "call_method") or isinstance(node.target, HOLDS_GRAPH) or node.meta.get("writes"):

@@ -195,6 +195,23 @@ def check_sum(name: str, arguments: tuple, result: Any) -> str | None:
     return f"output with shape {list(product)} doesn't match the broadcast shape {list(result.shape)}"
 
 
+DEVIATIONS = frozenset({"std", "std_mean", "var", "var_mean"})
+
+
+def warns_of_freedom(name: str, arguments: tuple, named: dict[str, Any], result: Any) -> bool:
+    """Whether a variance has no degrees of freedom, of which torch warns at each call: kernels and meta tensors do not."""
+    made = result[0] if isinstance(result, tuple) and result else result
+    if name not in DEVIATIONS or not isinstance(made, torch.Tensor) or not isinstance(arguments[:1] and arguments[0], torch.Tensor):
+        return False
+    # `std(x, unbiased)` and `std(x, dim, unbiased, keepdim)`
+    flags = [each for each in arguments[1:3] if isinstance(each, bool)]
+    correction = named.get("correction")
+    if correction is None:
+        correction = int(named.get("unbiased", flags[0] if flags else True))
+    number = arguments[0].numel() // made.numel() if made.numel() else 0
+    return isinstance(correction, (int, float)) and number <= correction
+
+
 def _ways_to_try(
     target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device, are_few: bool
 ) -> Sequence[Callable]:

@@ -137,7 +137,9 @@ SUBSCRIPTS = frozenset({"getitem", "setitem"})
 OF_SIZES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn"})
 OF_NUMBERS = frozenset({"tensor", "as_tensor", "asarray"})
 """torch's functions that make a tensor of the numbers in a list."""
-PLACED_WRITES = frozenset(
-    ["index_add_", "index_copy_", "index_reduce_", "index_fill_", "scatter_", "scatter_add_", "scatter_reduce_", "masked_scatter_", "put_"]
-)
-"""Write to places of their first operand that another one says."""
+_PLACED = """
+    index_add_ index_copy_ index_fill_ index_put_ index_reduce_ masked_scatter_ put_ scatter_ scatter_add_ scatter_reduce_
+    addbmm_ addmm_ addmv_ addr_ baddbmm_
+"""
+PLACED_WRITES = frozenset(_PLACED.split())
+"""Write to places of their first operand that another one says, or read their others in an order of their own."""

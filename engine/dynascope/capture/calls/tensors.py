@@ -36,6 +36,7 @@ from dynascope.capture.calls.refusals import (
     is_pointwise,
     single_operator,
     takes_several_devices,
+    warns_of_freedom,
 )
 from dynascope.capture.calls.tensor_metadata import metadata_method, name_of_type, offset_of_input, refuse_layouts
 from dynascope.capture.calls.tensor_names import (
@@ -75,6 +76,7 @@ from dynascope.capture.reasons import (
     ForeignCall,
     MissingMetaKernel,
     OverlappingWrite,
+    ReportingCall,
     TensorAttribute,
     TensorSubclass,
     TorchCallFails,
@@ -276,6 +278,8 @@ class Operation:
         example = self.run_on_meta()
         self.refuse_gradients([example])
         self.refuse_places(example)
+        if warns_of_freedom(self.name, self.examples, self.named_examples, example):
+            raise Break(ReportingCall(self.machine.expression()))
         numbers = (isinstance(value, SymbolicNumber) for value in (*self.values, *self.keyword_values.values()))
         if any(numbers) and not self.own_operators and not isinstance(self.target, HOLDS_GRAPH):
             examples = self.examples, self.named_examples, example
@@ -319,13 +323,16 @@ class Operation:
 
     def writes_unevenly(self, written: list[TensorValue]) -> bool:
         """Of `x[key] = y` with a key of numbers and slices only `x[key]` is written, which may be `y` itself (`x[::2] *= 2`)."""
-        if self.target is operator.setitem and written and not any(tensors_in(self.values[1:2])):
+        sets_items = self.name.strip("_") == "setitem"
+        if sets_items and written and not any(tensors_in(self.values[1:2])):
             table, key, written_at = self.examples[0], self.examples[1], self.arguments[1]
             region = self.machine.in_plain_mode(lambda: table[key])
             others = tensors_in(self.values[2:3])
             operands = [each for each in others if not are_lookups_of_one_table(table, written_at, region, each.node)]
             if writes_unevenly(region, (each.example for each in operands)):
                 return True
+            if not shares_memory(region, table):  # a list of places
+                return self.reads_where_it_puts(operands) or writes_unevenly(table, (each.example for each in operands))
             numbers: list[torch.fx.Node] = []
             torch.fx.node.map_arg(written_at, numbers.append)
             if not numbers:
@@ -334,11 +341,19 @@ class Operation:
                 for node in numbers:
                     fix(node.meta["size"])
             return False
+        if sets_items and written and self.reads_where_it_puts(self.tensors[1:]):
+            return True
         if any(writes_unevenly(tensor.example, (other.example for other in self.tensors)) for tensor in written):
             return True
         for tensor in written:
             self.rely_on_places(tensor, [each for each in self.tensors if each.example is not tensor.example], lambda example: example)
         return False
+
+    def reads_where_it_puts(self, operands: list[TensorValue]) -> bool:
+        """Of `x[places] = y`: whether `y` is all of `x`, or the places are. A mask is read before."""
+        table, masks = self.examples[0], [each for each in tensors_in(self.values[1:2]) if each.example.dtype is torch.bool]
+        others = [each.example for each in operands if not any(each is mask for mask in masks)]
+        return any(shares_memory(table, other) and places(table) == places(other) for other in others)
 
     def rely_on_places(
         self, written: TensorValue, operands: list[TensorValue], region: Callable[[torch.Tensor], torch.Tensor]
@@ -361,7 +376,9 @@ class Operation:
         of those that write to chosen places (`x.index_add_(0, i, x)`)."""
         if self.name in PLACED_WRITES and self.tensors:
             return any(shares_memory(self.tensors[0].example, each.example) for each in self.tensors[1:])
-        if "out" not in self.keyword_values or hasattr(torch.ops.aten, f"{self.name}_") or is_pointwise(self.target):
+        in_place = f"{self.name}_"
+        is_ordered = hasattr(torch.ops.aten, in_place) and in_place not in PLACED_WRITES
+        if "out" not in self.keyword_values or is_ordered or is_pointwise(self.target):
             return False
         written = tensors_in([self.keyword_values["out"]])
         operands = [tensor.example for tensor in tensors_in(self.values)]
@@ -473,6 +490,7 @@ class Operation:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
         if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
+        self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
         self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:

@@ -131,7 +131,7 @@ def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> Non
         raise Break(ProgramRaises("TypeError", machine.expression()))  # also where nothing is in it
     for key, value in items.pairs(machine, source):
         if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
-            raise machine.throw(TypeError, f"got multiple values for keyword argument {machine.object_of(key)!r}")
+            raise Break(ProgramRaises("TypeError", machine.expression()))  # Python names what is called
         items.put(machine, target, key, value)
 
 

@@ -8,7 +8,7 @@ from dynascope.capture.calls import numbers_and_text as known
 from dynascope.capture.calls.containers import joined
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
-from dynascope.capture.protocols import items, operators
+from dynascope.capture.protocols import items, large_dictionaries, operators
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.values import ConditionValue, ConstantValue, TensorValue, TextValue, TupleValue, Value, boolean
 from dynascope.frame.instructions import Instruction
@@ -62,7 +62,10 @@ def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
 
 @operation("CONTAINS_OP")
 def contains_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    container, item = frame.pop(), frame.pop()
+    container, item = frame.pop_unseen(), frame.pop()
+    if (is_there := large_dictionaries.has(machine, container, item)) is not None:
+        return boolean(is_there == (instruction.value == "in"))
+    container = machine.realize(container)
     found = operators.among_elements(machine, container, item)
     if found is None:
         return boolean(items.contains(machine, container, item) == (instruction.value == "in"))
@@ -73,6 +76,10 @@ def contains_op(machine: Machine, frame: Frame, instruction: Instruction) -> Val
 
 @operation("BINARY_SUBSCR")
 def binary_subscr(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
+    found = large_dictionaries.item(machine, *frame.stack[-2:])
+    if found is not None:
+        frame.pop_many(2)
+        return found
     container, key = frame.pop_pair()
     return items.get(machine, container, key)
 

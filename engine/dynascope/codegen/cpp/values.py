@@ -170,6 +170,11 @@ class ValueWriter:
         )
 
     def _store(self, number: int, operation: Store) -> str:
+        """At a computed place only while all places were right: there eager writes nothing from the first wrong one on."""
+        is_checked = any(isinstance(self.body[value], CheckIndex) for value in operation.index.loaded())
+        return f"{'if (!error[0]) ' if is_checked else ''}{self._stored(number, operation)}"
+
+    def _stored(self, number: int, operation: Store) -> str:
         buffer, value = identifier(operation.buffer), operation.value
         lanes = self.nest.varies(number)
         text = self._operand(value, lanes)
