@@ -109,7 +109,6 @@ FOLDABLE = frozenset(
         torch._C._is_tracing if hasattr(torch._C, "_is_tracing") else torch._C._get_tracing_state,
         torch.are_deterministic_algorithms_enabled,
         torch.cuda.is_available,
-        torch.cuda.device_count,
         torch.promote_types,
         torch.can_cast,
         torch._C._has_torch_function_unary if hasattr(torch._C, "_has_torch_function_unary") else len,

@@ -120,6 +120,12 @@ def get_default_device(machine: Machine, arguments: list[Value], keywords: dict[
     return ConstantValue(machine.default_device())
 
 
+@meaning(torch.cuda.device_count)
+def device_count(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Where a build for GPUs asks the driver, it does so once in a process."""
+    return ConstantValue(torch.cuda.device_count(*arguments, **keywords))
+
+
 @meaning(torch.device.__enter__)
 def enter_device(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """From here on the graph names it wherever a tensor is made. A graph that would end inside is captured again, up to here: the
