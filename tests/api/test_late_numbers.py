@@ -315,7 +315,7 @@ def empty_or_not(x):
 
 def text(x):
     n = x.argmax().item()
-    return f"{n}".zfill(3), x + n
+    return f"{n}".split("1"), x + n
 
 
 def turns(x):
