@@ -17,9 +17,9 @@ describe('programs as people write them', () => {
   // Spaces of the source are drawn as non-breaking ones.
   const hint = (text, shape = /f32\[/) => editor.locator('.view-line', { hasText: text }).filter({ hasText: shape }).first();
 
-  const toEnd = async () => {
+  const to = async (key) => {
     await editor.locator('.view-line').first().click();
-    await window.page.keyboard.press('Control+End');
+    await window.page.keyboard.press(`Control+${key}`);
   };
 
   step('the work of nn.Sequential is on the call, on torch.compile and on each layer', async () => {
@@ -29,7 +29,7 @@ describe('programs as people write them', () => {
     for (const text of [/model\(xb\)/, /nn\.Linear\(20,\s64\)/, /nn\.ReLU\(\)/]) {
       await hint(text).waitFor();
     }
-    await toEnd();
+    await to('End');
     await window.lens(editor, /1 graph · \d+ kernels?/).waitFor();
     assert.match(readFileSync(path.join(folder, 'train_loop.py'), 'utf8'), /torch\.compile/);
     await window.screenshot('people-1-train-loop');
@@ -55,7 +55,7 @@ describe('programs as people write them', () => {
   });
 
   step('two variants are compared', async () => {
-    await toEnd();
+    await to('End');
     await window.lens(editor, 'compare').click();
     await window.generated().locator('.view-line', { hasText: /shape\s\[2,\s4,\s16\]/ }).first().waitFor();
     await window.screenshot('people-5-compare');
@@ -66,6 +66,7 @@ describe('programs as people write them', () => {
     await window.page.reload({ waitUntil: 'domcontentloaded' });
     await window.page.locator('.monaco-workbench').waitFor();
     editor = await window.open('attention.py');
+    await to('Home'); // the window comes back as it was scrolled, and only what is in sight is there to be found
     await window.lens(editor, /inlined into Block\.forward/).waitFor();
     await window.screenshot('people-6-reloaded');
   });
