@@ -378,9 +378,15 @@ def compile_calls(module: Any, options: Options, asked_at: AskedAt) -> None:
 
 def _compile_call(module: Any, options: Options, asked_at: AskedAt) -> Callable:
     """For `module.compile()`, which keeps what it gets as an attribute: a module there would be a submodule."""
+    from torch.compiler import is_compiling
+
     compiled = _compile(module, options, asked_at)
+    if compiled is module:  # one that averages gradients around what is compiled, or a torch that is not served
+        return module._call_impl
 
     def call(*args, **kwargs):
+        if is_compiling():  # what torch.export and torch.compile read is the module itself
+            return module._call_impl(*args, **kwargs)
         return compiled(*args, **kwargs)
 
     return call

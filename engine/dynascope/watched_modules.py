@@ -2,13 +2,16 @@
 
 In a program that asks for no compilation the functions of its own files are found by their code (`watching.py`). A module whose
 `forward` is a library's is found where one of those files calls it, and is compiled as `model.compile()` does it. Not where the
-calling function is compiled itself: there it is a part of that, or what is left of it for a reason.
+calling function is compiled itself: there it is a part of that, or what is left of it for a reason. One without parameters is
+compiled when it is called again: `nn.Softmax(-1)(x)` makes another one at each call.
 """
 
 from __future__ import annotations
 
 import sys
 import types
+import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +19,10 @@ from dynascope.watched_calls import is_called_by_loader, takes_tensors
 
 MOST_CALLS = 1000
 """After so many calls of modules one after the other of which none was compiled, no more are looked at."""
+
+
+MOST_AT_A_PLACE = 8
+"""Modules that one call in the program's text has compiled. Where it calls a new copy in each turn, the others run as they are."""
 
 
 class CallsOfModules:
@@ -28,17 +35,38 @@ class CallsOfModules:
         """`is_asking(code)`: of the caller; `is_own(code)`: of the module's `forward`; `compile(module)`: False if it was not."""
         self.is_asking, self.is_own, self.compile = is_asking, is_own, compile
         self.calls = 0
+        self.places: Counter[tuple[types.CodeType, int]] = Counter()
+        self.called: dict[int, weakref.ref] = {}
+        """By identity: classes may have an equality of their own."""
 
     def __call__(self, table: Any, function: Callable, values: Any) -> None:
         self.calls += 1
         if self.calls >= MOST_CALLS:
             table.give_up()
-        module = values.locals["self"]
-        forward = getattr(type(module).forward, "__code__", None)
-        if module._compiled_call_impl is not None or forward is None or self.is_own(forward):
+        import torch
+
+        caller, module = sys._getframe(1), values.locals.get("self")
+        if caller is None or not self.is_asking(caller.f_code) or not isinstance(module, torch.nn.Module):
             return
-        caller = sys._getframe(1)
-        if caller is None or not self.is_asking(caller.f_code) or not takes_tensors(values) or is_called_by_loader():
+        if vars(module).get("_compiled_call_impl") is not None or not self._is_of_library(type(module)):
             return
-        if self.compile(module):
+        if not takes_tensors(values) or is_called_by_loader():
+            return
+        if next(module.parameters(), None) is None and self._is_first_call(module):
+            return
+        place = caller.f_code, caller.f_lasti
+        if self.places[place] < MOST_AT_A_PLACE and self.compile(module):
+            self.places[place] += 1
             self.calls = 0
+
+    def _is_of_library(self, cls: type) -> bool:
+        """Whether `forward` is a library's function. What a scripted module has there is asked of the class by nobody."""
+        forward = next((vars(each)["forward"] for each in cls.__mro__ if "forward" in vars(each)), None)
+        return isinstance(forward, types.FunctionType) and not self.is_own(forward.__code__)
+
+    def _is_first_call(self, module: Any) -> bool:
+        place = id(module)
+        if place in self.called:
+            return False
+        self.called[place] = weakref.ref(module, lambda _: self.called.pop(place, None))
+        return True

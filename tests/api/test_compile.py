@@ -354,6 +354,22 @@ def test_a_module_that_compiles_itself(monkeypatch):
     torch.testing.assert_close(copy.deepcopy(module)(x), expected)
 
 
+def test_a_module_that_compiled_itself_is_read_by_others_as_it_was(monkeypatch):
+    monkeypatch.setattr(torch, "compile", api.torch_compile)
+    module, x = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()).eval(), torch.randn(2, 3)
+    expected = module(x)
+    module.compile(backend="eager")
+    module(x)
+    monkeypatch.undo()
+    for read in (
+        lambda: torch.export.export(module, (x,)).module(),
+        lambda: torch.export.export(module, (x,), strict=True).module(),
+        lambda: torch.fx.symbolic_trace(module),
+        lambda: torch.jit.trace(module, x),
+    ):
+        torch.testing.assert_close(read()(x), expected)
+
+
 def test_hooks_of_the_compiled_and_of_the_original_module_run_once_each():
     module, seen = torch.nn.Linear(3, 3), []
     compiled = dynascope.compile(module, backend="eager")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from dynascope.watched_modules import MOST_AT_A_PLACE
 
 ENGINE = Path(__file__).parents[2] / "engine"
 
@@ -48,6 +49,40 @@ try:
     model(torch.ones(3, 5))
 except RuntimeError as error:
     print(error)
+"""
+
+WRAPPED = """
+import torch
+from torch import nn
+from torch.distributed import init_process_group, destroy_process_group
+from torch.nn.parallel import DistributedDataParallel
+
+init_process_group("gloo", "file://" + __file__ + ".store", rank=0, world_size=1)
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+for _ in range(3):
+    made_at_each_call = nn.Softmax(-1)(model(torch.ones(2, 4)))
+    made_at_each_call.max().backward()
+for _ in range(20):
+    copied = nn.Sequential(nn.Linear(1, 1, bias=False))(torch.ones(1, 1))
+print(made_at_each_call.tolist(), copied.shape, [each.grad.abs().sum().item() for each in model.parameters()])
+destroy_process_group()
+"""
+
+READ_BY_OTHERS = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.ones(2, 4)
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval()
+results = [model(x)]
+results.append(torch.jit.trace(model, x)(x))
+results.append(torch.jit.script(model)(x))
+results.append(torch.fx.symbolic_trace(model)(x))
+results.append(torch.export.export(model, (x,)).module()(x))
+results.append(torch.func.functional_call(model, dict(model.named_parameters()), (x,)))
+print([round(result.sum().item(), 4) for result in results], torch.vmap(model)(torch.ones(3, 4)).shape)
 """
 
 BREAKS = """
@@ -99,6 +134,16 @@ def test_they_are_compiled_where_the_program_calls_them(run):
     assert found.keys() == {"loss_of", "model", "copy.deepcopy(model)"}
     assert [each["name"] for each in report["functions"] if not each["compiled_at"]] == ["Net.forward"]
     assert all(entry["status"] == "compiled" for each in report["functions"] for entry in each["entries"])
+
+
+def test_what_a_wrapper_of_processes_holds(run):
+    found, *copies = run(WRAPPED)["functions"]
+    assert found["name"] == "Sequential.forward" and text_at(found["compiled_at"]) == "model"
+    assert sum(len(each["entries"]) for each in copies) == MOST_AT_A_PLACE
+
+
+def test_others_read_them_as_they_were(run):
+    assert "model" in [text_at(each["compiled_at"]) for each in run(READ_BY_OTHERS)["functions"]]
 
 
 @pytest.mark.expects_in_children("print-call", "foreign-call")
