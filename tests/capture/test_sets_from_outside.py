@@ -92,3 +92,13 @@ def test_one_changed_by_another_is_left_to_python(seed):
     with dynascope.expected("unrebuildable-value"):
         result = dynascope.compile(both, backend="eager")(ours, others[1], X)
     assert torch.equal(result, expected) and list(ours) == list(theirs)
+
+
+def test_of_one_made_inside_nobody_asks_the_order():
+    def counted(s, other, x):
+        made = s.copy()
+        made |= other
+        return x * len(made)
+
+    result = dynascope.compile(counted, backend="eager", fullgraph=True)(a_set(0), {1, 2, 300}, X)
+    assert torch.equal(result, counted(a_set(0), {1, 2, 300}, X))

@@ -37,8 +37,8 @@ def note_change(machine: Machine, value: SetValue, change: Callable[..., Any], *
     known = not any(each is None for each in given)
     if value.recipe is not None:
         machine.journal.set(value, "recipe", value.recipe.changed(change, *given) if known else None)
-        return
-    if not known and change is not operator.isub and len(value.items) > 1:
-        raise Break(UnrebuildableValue("a set changed by one from outside (no guard says its order)"))
-    if value.done is not None:
-        machine.journal.set(value, "done", (*value.done, (change, given)) if known else None)
+    elif value.source is not None:
+        if not known and change is not operator.isub and len(value.items) > 1:
+            raise Break(UnrebuildableValue("a set changed by one from outside (no guard says its order)"))
+        if value.done is not None:
+            machine.journal.set(value, "done", (*value.done, (change, given)) if known else None)
