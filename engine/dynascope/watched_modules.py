@@ -8,6 +8,7 @@ compiled when it is called again: `nn.Softmax(-1)(x)` makes another one at each 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 import weakref
@@ -19,8 +20,6 @@ from dynascope.watched_calls import is_called_by_loader, takes_tensors
 
 MOST_CALLS = 1000
 """After so many calls of modules one after the other of which none was compiled, no more are looked at."""
-
-
 MOST_AT_A_PLACE = 8
 """Modules that one call in the program's text has compiled. Where it calls a new copy in each turn, the others run as they are."""
 
@@ -61,7 +60,7 @@ class CallsOfModules:
 
     def _is_of_library(self, cls: type) -> bool:
         """Whether `forward` is a library's function. What a scripted module has there is asked of the class by nobody."""
-        forward = next((vars(each)["forward"] for each in cls.__mro__ if "forward" in vars(each)), None)
+        forward = inspect.getattr_static(cls, "forward")
         return isinstance(forward, types.FunctionType) and not self.is_own(forward.__code__)
 
     def _is_first_call(self, module: Any) -> bool:
