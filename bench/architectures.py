@@ -28,6 +28,7 @@ from typing import Any
 import dynascope
 import torch
 from dynascope import recording
+from dynascope.report.reason import Explanation
 from results import write_section
 from small_architectures import LIBRARIES, MOST_PARAMETERS, Given, NotTried
 from torch import nn
@@ -46,6 +47,8 @@ class Row:
     breaks: int = 0
     without_kernels: int = 0
     details: str = ""
+    why: list[str] = dataclasses.field(default_factory=list)
+    """The reasons of the breaks, and the operators of the graphs without kernels."""
 
 
 Tensors = dict[str, torch.Tensor]
@@ -149,9 +152,15 @@ def tried(library: str, name: str, device: str) -> Row:
         if not details:
             break
     report = recorder.report()
-    breaks = sum(entry.reason is not None for function in report.functions for entry in function.entries)
-    bare = sum(not graph.kernels and not graph.externs for graph in report.graphs)
-    return Row(library, name, "differs" if details else "equal", len(report.graphs), breaks, bare, details)
+    breaks = [entry.reason for function in report.functions for entry in function.entries if entry.reason is not None]
+    bare = [graph for graph in report.graphs if not graph.kernels and not graph.externs]
+    why = [f"{reason.code}: {reason.message} at {place_of(reason)}" for reason in breaks]
+    why += ["without kernels: " + ", ".join(value.operation for value in graph.values) for graph in bare]
+    return Row(library, name, "differs" if details else "equal", len(report.graphs), len(breaks), len(bare), details, why)
+
+
+def place_of(reason: Explanation) -> str:
+    return "nowhere" if reason.span is None else f"{Path(reason.span.file).name}:{reason.span.line}"
 
 
 def in_own_process(library: str, name: str, end: float) -> Row:

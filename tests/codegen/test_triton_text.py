@@ -60,8 +60,8 @@ def test_masks_only_where_a_block_runs_over():
 
 def test_a_row_is_read_once_where_it_fits_and_twice_where_not():
     assert body_of(emit(groups.softmax(4096, 4096))).count("tl.load") == 1
-    assert body_of(emit(groups.softmax(4096, 50304))).count("tl.load") == 2
-    assert body_of(emit(groups.layer_norm(4096, 50304))).count("tl.load(x") == 2
+    assert body_of(emit(groups.softmax(10_000, 50304))).count("tl.load") == 2
+    assert body_of(emit(groups.layer_norm(10_000, 50304))).count("tl.load(x") == 2
 
 
 def test_a_long_row_is_held_only_where_that_saves_reading_it_again():
@@ -72,8 +72,26 @@ def test_a_long_row_is_held_only_where_that_saves_reading_it_again():
 
 
 def test_a_row_whose_elements_would_not_lie_in_pairs_in_registers_is_read_again():
-    assert body_of(emit(groups.softmax(4096, 50305, torch.bfloat16))).count("tl.load") == 2
-    assert body_of(emit(groups.softmax(4096, 65536, torch.bfloat16))).count("tl.load") == 2
+    assert body_of(emit(groups.softmax(10_000, 50305, torch.bfloat16))).count("tl.load") == 2
+    assert body_of(emit(groups.softmax(10_000, 65536, torch.bfloat16))).count("tl.load") == 2
+
+
+@pytest.mark.parametrize("columns", [50304, 65537, 262_144])
+def test_a_row_that_no_program_holds_is_held_by_several(columns):
+    kernel = emit(groups.softmax(256, columns))
+    assert body_of(kernel).count("tl.load(x") == 1 and body_of(kernel).count("meet(") == 1
+    parts = kernel.grid[0] // 256
+    assert 2 < parts <= H200.multiprocessors // 4 and 256 * parts == kernel.grid[0]
+
+
+def test_a_row_longer_than_several_programs_hold_is_gone_through_by_them():
+    body = body_of(emit(groups.layer_norm(2, 3_000_001)))
+    assert body.count("tl.load(x") == 2 and body.count(" for ") == 2 and body.count("meet(") == 1
+
+
+def test_what_is_written_once_a_row_is_written_when_all_have_read():
+    body = body_of(emit(groups.centred(64, 100_000)))
+    assert body.index("leaves_last(") < body.index("tl.store(mean")
 
 
 def test_few_long_rows_are_split_in_one_launch():
@@ -163,3 +181,8 @@ def test_integers_become_half_numbers_through_float32():
         (torch.int64, torch.int64): "x",
     }
     assert {pair: render_cast("x", *pair) for pair in casts} == casts
+
+
+def test_bytes_of_a_lookup_are_those_of_the_rows_that_are_looked_up():
+    assert emit(groups.embedding(tokens=10, vocabulary=1000, width=64)).bytes_read == 10 * 64 * 4 + 10 * 8
+    assert emit(groups.embedding(tokens=5000, vocabulary=100, width=64)).bytes_read == 100 * 64 * 4 + 5000 * 8

@@ -159,6 +159,16 @@ def variance(rows=8, columns=1 << 20):
     return g.finish()
 
 
+def centred(rows=64, columns=1000):
+    """Rows less their means, which are stored too."""
+    g = GroupWriter("centred", (rows,), (columns,))
+    x = g.load("x", torch.float32, g.index(columns, 1))
+    mean = g.compute("divide", g.reduce("sum", x), g.constant(float(columns), torch.float32))
+    g.store("mean", torch.float32, mean, g.index(1, 0))
+    g.store("out", torch.float32, g.compute("subtract", x, mean), g.index(columns, 1))
+    return g.finish()
+
+
 def reduction(kind, rows=64, columns=1000, dtype=torch.float32, across=False):
     g = GroupWriter(kind, (rows,), (columns,))
     x = g.load("x", dtype, g.index(1, rows) if across else g.index(columns, 1))

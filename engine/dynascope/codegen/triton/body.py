@@ -17,6 +17,7 @@ import torch
 
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
+from dynascope.codegen.triton.narrow import COMPARISONS, narrow_positions
 from dynascope.codegen.triton.operations import Precision, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
@@ -68,11 +69,13 @@ _RESERVED = (
     "step",
     "tickets",
     "finished",
+    "number",
+    "met",
 )
 
 _DERIVED = (
     *("_lanes", "_places", "_parts", "_part", "_place", "_value", "_in", "_element"),
-    *("_rise", "_share", "_steps", "_counts", "_apart", "_size", "_carry"),
+    *("_rise", "_share", "_steps", "_counts", "_apart", "_size", "_carry", "_base"),
 )
 """Endings of names that patterns make from others: nothing else may have them."""
 
@@ -124,7 +127,7 @@ class BodyPrinter:
         self._names = [names.take(_wish(operation, number, buffers)) for number, operation in enumerate(body)]
         for operation in body:
             self.axes.append(self._axes(operation))
-        self._narrow = frozenset() if tile.wide else _narrow_positions(body)
+        self._narrow = frozenset() if tile.wide else narrow_positions(body)
 
     def name(self, number: int) -> str:
         return self._names[number]
@@ -234,7 +237,8 @@ class BodyPrinter:
         kinds = [self.body[argument].dtype for argument in operation.arguments]
         if operation.name == "cast":
             (source,) = operation.arguments
-            self.assign(number, render_cast(self._typed(source), kinds[0], operation.dtype))
+            dtype = torch.int32 if number in self._narrow else operation.dtype
+            self.assign(number, render_cast(self._typed(source), kinds[0], dtype))
             return
         if operation.name == "random" and self._is_run(operation):
             seed, offset = (self._typed(argument) for argument in operation.arguments[:2])
@@ -256,7 +260,7 @@ class BodyPrinter:
         """Numbers stand bare beside a tensor of their dtype, and typed elsewhere."""
         constants = [isinstance(self.body[argument], Constant) for argument in operation.arguments]
         bare = operation.name in _WEAK and sum(constants) == 1 and operation.dtype != torch.float64
-        narrow = operation.name in _COMPARISONS and not self._narrow.isdisjoint(operation.arguments)
+        narrow = operation.name in COMPARISONS and not self._narrow.isdisjoint(operation.arguments)
         return [self._narrowed(a) if narrow else self.values[a] if bare else self._typed(a) for a in operation.arguments]
 
     def _narrowed(self, number: int) -> str:
@@ -315,36 +319,6 @@ def _number(constant: Constant) -> str:
     if constant.dtype.is_floating_point:
         return literal(float(constant.value))
     return literal(int(constant.value)) if constant.dtype != torch.bool else literal(bool(constant.value))
-
-
-_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
-
-
-def _narrow_positions(body: Body) -> frozenset[int]:
-    """Positions, and differences of two, that are only compared or made floating: in a tile whose positions have 32 bits, of which they
-    use 30, they stay so."""
-    found = {number for number, operation in enumerate(body) if isinstance(operation, IndexValue)}
-    found |= {number for number, operation in enumerate(body) if _is_difference(body, operation)}
-    readers = [(n, o) for n, o in enumerate(body) if not found.isdisjoint(o.arguments) and not _reads_narrow(body, o)]
-    while True:
-        wide = {a for n, o in readers if n not in found for a in o.arguments}
-        if found.isdisjoint(wide):
-            return frozenset(found)
-        found -= wide
-
-
-def _is_difference(body: Body, operation: Operation) -> bool:
-    is_one = isinstance(operation, Compute) and operation.name in ("add", "subtract")
-    return is_one and all(isinstance(body[a], IndexValue) for a in operation.arguments)
-
-
-def _reads_narrow(body: Body, operation: Operation) -> bool:
-    if not isinstance(operation, Compute):
-        return False
-    if operation.name == "cast":
-        return operation.dtype.is_floating_point
-    numbers = [body[a].value for a in operation.arguments if isinstance(body[a], Constant)]  # type: ignore[attr-defined]
-    return operation.name in _COMPARISONS and all(abs(number) < 2**31 for number in numbers)
 
 
 def _wish(operation: Operation, number: int, buffers: dict[str, str]) -> str:

@@ -12,12 +12,13 @@ from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, 
 from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
-from dynascope.loops.index import Extent
+from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Store
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
+from dynascope.schedule.passes import index_of
 from dynascope.sizes import Root, Size, is_constant, known, leaves, product
 
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
@@ -104,11 +105,23 @@ def _jumps(operation: Operation, body: Body) -> bool:
 def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> Extent:
     """At most the whole buffer, and no more than the loops can reach (slices, embeddings)."""
     reach: Extent = 0
+    loops = loops_of(body)
     for operation in body:
         if isinstance(operation, kind) and operation.buffer == buffer.name:
-            reach = reach + product(symbol.extent for symbol in operation.index.symbols())
+            symbols = operation.index.symbols().union(*(loops[value] for value in operation.index.loaded()))
+            reach = reach + product(symbol.extent for symbol in symbols)
     less = not is_constant(reach, 0) and known("<=", reach, buffer.elements)
     return (reach if less else buffer.elements) * buffer.dtype.itemsize
+
+
+def loops_of(body: Body) -> list[frozenset[Symbol]]:
+    """Of each value the loops along which it varies, and those of reductions that it comes of."""
+    found: list[frozenset[Symbol]] = []
+    for operation in body:
+        index = index_of(operation)
+        own = frozenset() if index is None else index.symbols()
+        found.append(own.union(*(found[value] for value in operation.arguments)))
+    return found
 
 
 class Draft:

@@ -55,6 +55,32 @@ def first_smallest(a, i, b, j):
     keep = (a < b) | (a_nan & (b_nan == 0)) | (equal & (i < j))
     return tl.where(keep, a, b), tl.where(keep, i, j)
 ''',
+    "turn": '''
+@triton.jit
+def turn(started, programs):
+    """How many programs started before this one. The last one sets their number back."""
+    number = tl.atomic_add(started, 1, sem="relaxed")
+    if number == programs - 1:
+        tl.store(started, 0)
+    return number
+''',
+    "meet": '''
+@triton.jit
+def meet(counter, wanted):
+    """Wait until so many have come here; what they stored before can be read then."""
+    tl.debug_barrier()
+    come = tl.atomic_add(counter, 1, sem="acq_rel") + 1
+    while come < wanted:
+        come = tl.atomic_add(counter, 0, sem="acquire")
+    tl.debug_barrier()
+''',
+    "leaves_last": '''
+@triton.jit
+def leaves_last(counter, wanted):
+    """Whether this program is the last of so many that count; what the others did has happened then."""
+    tl.debug_barrier()
+    return tl.atomic_add(counter, 1, sem="acq_rel") == wanted - 1
+''',
     "narrow": '''
 @triton.jit
 def narrow(a):

@@ -12,7 +12,7 @@ from dynascope.sizes import Expression, hint_of
 ALIGNMENT = 16
 """Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be."""
 
-MOST_TICKETS = 1024
+MOST_TICKETS = 8192
 TICKET_BYTES = 4 * MOST_TICKETS
 """At the start of every workspace: counters of finished programs, each set back to 0 by the program that ends last.
 What follows is scratch. So all kernels of a stream share one workspace, one after another."""

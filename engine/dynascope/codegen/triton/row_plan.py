@@ -6,6 +6,7 @@
 held    the whole row in registers: one read of each element however many passes the body has
 looped  a loop over the columns for each pass, each reading anew
 split   several programs for each row, of which the last to finish combines: for few, long rows and one pass
+gathered several programs for each row, which wait for one another at each reduction: for long rows and several passes
 walked  one program holds several rows, one after another: where values are added up over these
 
 Columns whose count varies are held in the next of a few sizes, and that they fit is relied on; looping and splitting are
@@ -22,11 +23,11 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
 from dynascope.loops.index import Extent, Symbol
-from dynascope.loops.nodes import Load, Reduce, Store
+from dynascope.loops.nodes import Load, Reduce, Scan, Store
 from dynascope.schedule.passes import Arrangement
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
-Mode = Literal["held", "looped", "split", "walked"]
+Mode = Literal["held", "looped", "split", "gathered", "walked"]
 
 _HELD_BYTES = 65536
 """A row this long still fits the registers of one program."""
@@ -42,6 +43,16 @@ _HELD_BLOCKS = (128, 1024, 4096, 16384)
 
 _STAGES = 3
 """Blocks of a loop that are on their way at once: the next ones are read while one is computed with. Two hide less than they cost."""
+
+_GATHERED_SHARE = 4
+"""Programs that wait for one another are at most this part of those that a device surely runs at once: kernels of several streams
+may wait side by side."""
+
+_GATHERED_BLOCKS = (8192, 4096)
+"""Elements of a part that is held. Longer parts leave a multiprocessor few programs to run while others wait."""
+
+_GATHERED_PER_THREAD = 32
+"""Elements."""
 
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
@@ -108,7 +119,10 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
         block = _long_held_block(facts, read_again)
     if block:
         return _held(facts, device, block)
-    if nominal(rows) < 2 * device.multiprocessors:
+    is_few = nominal(rows) < 2 * device.multiprocessors
+    if (read_again or is_few) and (gathered := _gathered(facts, sweeps, device)) is not None:
+        return gathered
+    if is_few:
         return _looped(columns, 1, 8192, 16)
     return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
 
@@ -181,6 +195,21 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
     block = 4096 if nominal(columns) * rows >= 4096 * 4 * device.multiprocessors else 1024
     wanted = max(1, 8 * device.multiprocessors // rows)
     return _split(columns, 1, block, block // 512, wanted)
+
+
+def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
+    """Where several passes go through rows that no program holds: each element is read once, or near where it was read before. None
+    for others, and where sizes vary."""
+    rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
+    varies = isinstance(rows, Size) or isinstance(columns, Size)
+    if varies or sweeps <= 1 or most < 2 or rows >= MOST_TICKETS or any(isinstance(o, Scan) for o in facts.body):
+        return None
+    fitting = [block for block in _GATHERED_BLOCKS if block * most >= columns]
+    filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
+    block = (filled or fitting or _GATHERED_BLOCKS)[0]
+    blocks = -(-columns // block)
+    steps = -(-blocks // most)
+    return RowPlan("gathered", 1, block, block // (32 * _GATHERED_PER_THREAD), steps, -(-blocks // steps))
 
 
 def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:

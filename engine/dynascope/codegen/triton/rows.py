@@ -1,4 +1,4 @@
-"""Groups with reductions: a tile of rows by columns, held, looped over, or split among programs.
+"""Groups with reductions: a tile of rows by columns, held, looped over, split among programs or gathered from them.
 
 softmax, held           softmax, looped                          sum, split
 x0 = tl.load(...)       for start in range(0, C, B):             for start in range(first, last, B):
@@ -38,7 +38,8 @@ def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     if any(isinstance(operation, Scan) for operation in facts.body):
         sweeps += 1  # parts of a row would each need what all before them come to
     plan = choose_rows(facts, arrangement, online, sweeps, device)
-    return _RowKernel(facts, arrangement, plan, online if plan.mode != "held" else {}, stages_of(facts, plan, device)).emit()
+    early = {} if plan.mode == "held" else online
+    return _RowKernel(facts, arrangement, plan, early, stages_of(facts, plan, device)).emit()
 
 
 class _RowKernel:
@@ -65,11 +66,12 @@ class _RowKernel:
         self.scratch_bytes = 0
 
     def emit(self) -> TritonKernel:
-        {"held": self._held, "looped": self._looped, "split": self._split, "walked": self._walked}[self.plan.mode]()
+        ways = {"held": self._held, "looped": self._looped, "split": self._split, "gathered": self._gathered, "walked": self._walked}
+        ways[self.plan.mode]()
         programs = self.walkers or self.row.blocks * self.plan.parts
         return self.draft.finish(programs, self.plan.warps, scratch_bytes=self.scratch_bytes)
 
-    # ---- the three ways ----
+    # ---- the ways ----
 
     def _held(self) -> None:
         self._place_rows("tl.program_id(0)")
@@ -99,7 +101,8 @@ class _RowKernel:
         self.writer.write(f"part = tl.program_id(0) % {parts}")
         self.writer.write(f"first = part * {self.tile.factor(self.plan.steps * self.plan.column_block)}")
         self._sweep(0, "first + start")
-        places = [place for reduce in self._reduces(0) for place in self._leave_part(reduce, *self._folded_part(reduce))]
+        found = [(reduce, self._folded_part(reduce, self._lane_names(reduce))) for reduce in self._reduces(0)]
+        places = [place for reduce, part in found for place in self._leave_part(reduce, *part)]
         places += [place for total in self._early(0) for place in self._leave_part(total, *self._settled_part(total))]
         self.writer.write("# The program that finishes last combines the parts, in their order.")
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32)) + program")
@@ -115,6 +118,56 @@ class _RowKernel:
             for number in range(1, self._pass_count() + 1):
                 self._row_values(number)
             self.writer.write("tl.store(tickets, 0)")
+
+    def _gathered(self) -> None:
+        """Each program holds a part of a row, or goes through it, and waits at each reduction for what the others of the row find in
+        theirs. Those that it waits for have started or start next: programs are numbered in the order in which they start."""
+        parts, programs = self.plan.parts, self.row.blocks * self.plan.parts
+        is_held = is_constant(self.plan.steps, 1)
+        self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32))")
+        self.writer.write(f"number = {self._use(f'turn(tickets, {programs})')}")
+        self._place_rows(f"number // {parts}")
+        self.writer.write(f"part = number % {parts}")
+        self.writer.write("met = tickets + 1 + program")
+        self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
+        if is_held:
+            self.writer.write_all(place_axis(self.tile, self.column, "first"))
+        meetings = 0
+        for number in range(self._pass_count()):
+            self._row_values(number, with_stores=False)
+            if is_held:
+                self.printer.emit(value for value in self._needed(number) if value not in self.printer.values)
+            elif self._has_work(number):
+                self._sweep(number, "first + start")
+            if self._reduces(number):
+                meetings += 1
+                self._bring_together(number, is_held, f"meet(met, {meetings * parts})")
+        self._row_values(self._pass_count(), with_stores=False)
+        # What all have read may be written to only then.
+        with self.writer.block(f"if {self._use(f'leaves_last(met, {(meetings + 1) * parts})')}:"):
+            self.writer.write("tl.store(met, 0)")
+            self.printer.emit(self._row_stores())
+
+    def _bring_together(self, number: int, is_held: bool, meet: str) -> None:
+        """What the parts of a row find in pass `number`."""
+        reduces, early = self._reduces(number), self._early(number)
+        places: list[tuple[int, str, str]] = []
+        for reduce in reduces:
+            lanes = self._blocks(reduce) if is_held else self._lane_names(reduce)
+            names, folded = self._folded_part(reduce, lanes)
+            places += self._leave_part(reduce, names, lanes[0] if not is_held and reduce in self._topped(number) else folded)
+        for total in early:
+            places += self._leave_part(total, *self._early_part(total, is_held))
+        self.writer.write(self._use(meet))
+        for reduce in reduces:
+            self._finish(reduce, self._folded(reduce, self._read_parts(reduce, places)))
+        for total in early:
+            is_exponential = is_of_exponentials(self.facts.body, self.online[total])
+            (self._combine_exponentials if is_exponential else self._combine_squares)(total, places)
+
+    def _row_stores(self) -> list[int]:
+        levels = self.arrangement.levels
+        return [n for n, operation in enumerate(self.facts.body) if isinstance(operation, Store) and levels[n] == "row"]
 
     def _walked(self) -> None:
         """Neighbouring programs take neighbouring rows. What is the same for all rows is read once."""
@@ -201,12 +254,13 @@ class _RowKernel:
     def _has_work(self, number: int) -> bool:
         return bool(self._reduces(number) or self._needed(number))
 
-    def _row_values(self, number: int) -> None:
+    def _row_values(self, number: int, with_stores: bool = True) -> None:
         """What is computed once a row, before pass `number`."""
         levels, passes = self.arrangement.levels, self.arrangement.passes
+        others = (Reduce,) if with_stores else (Reduce, Store)
         self.printer.emit(
             n for n, operation in enumerate(self.facts.body)
-            if levels[n] == "row" and passes[n] == number and not isinstance(operation, Reduce)
+            if levels[n] == "row" and passes[n] == number and not isinstance(operation, others)
         )  # fmt: skip
 
     def _sweep(self, number: int, start: str) -> None:
@@ -374,18 +428,20 @@ class _RowKernel:
         """Before a block's exponentials are added, the sums are scaled down by what the row's maximum has grown."""
         origin, name, maximum = self.facts.body[total].origin, self.printer.name(total), self.online[total]
         (top,) = self._lane_names(maximum)
-        exp = "tl.exp" if self._is_of_sixteen_bits(maximum) else "libdevice.exp"
+        exp = self._exponential(maximum)
         self.writer.write(f"{name}_element = {self._element(maximum)}", origin)
         risen = self._rule(maximum).join.format(top, self._fold(maximum, f"{name}_element"))
         self.writer.write(f"{name}_rise = {self._use(risen)}", origin)
-        # While all are minus infinity, their distance from it is no number.
-        self.writer.write(f'{name}_base = tl.where({name}_rise == float("-inf"), 0, {name}_rise)', origin)
-        grown = f"{name}_lanes * {exp}({top} - {name}_base) + {exp}({name}_element - {name}_base)"
+        base = self._base(total, f"{name}_rise")
+        grown = f"{name}_lanes * {exp}({top} - {base}) + {exp}({name}_element - {base})"
         self.writer.write(f"{name}_lanes = {grown}", origin)
         self.writer.write(f"{top} = {name}_rise", origin)
 
+    def _exponential(self, maximum: int) -> str:
+        """Of what was rounded to 16 bits the sum of approximate exponentials is as good as the sum's own rounding."""
+        return "tl.exp" if self._is_of_sixteen_bits(maximum) else "libdevice.exp"
+
     def _is_of_sixteen_bits(self, reduce: int) -> bool:
-        """Whether what is reduced was rounded to so few: then the sum of approximate exponentials is as good as the sum's own rounding."""
         operation = self.facts.body[self.facts.body[reduce].arguments[0]]
         if isinstance(operation, Load):
             return self.facts.buffers[operation.buffer].dtype in SIXTEEN_BIT_FLOATS
@@ -444,13 +500,17 @@ class _RowKernel:
             return
         self.printer.assign(reduce, self._rule(reduce).finish.format(folded), name)
 
-    # ---- parts of a split reduction ----
+    # ---- parts of a reduction ----
 
-    def _folded_part(self, reduce: int) -> tuple[list[str], str]:
+    def _folded_part(self, reduce: int, blocks: list[str]) -> tuple[list[str], str]:
         names = [f"{self.printer.name(reduce)}_part"]
         if self.facts.body[reduce].kind in INDEXED:
             names.append(f"{self.printer.name(reduce)}_place")
-        return names, self._folded(reduce, self._lane_names(reduce))
+        return names, self._folded(reduce, blocks)
+
+    def _blocks(self, reduce: int) -> list[str]:
+        """The elements that are reduced, with their places where these are asked for."""
+        return [self._element(reduce), *([self._position()] if self.facts.body[reduce].kind in INDEXED else [])]
 
     def _settled_part(self, total: int) -> tuple[list[str], str]:
         """Squares around the mean of this part."""
@@ -458,6 +518,34 @@ class _RowKernel:
         self.writer.write(f"{name}_size = {self._elements_from('first')}")
         sums = f"{self.printer.name(self.online[total])}_part"
         return [f"{name}_part"], self._fold(total, self._settled(total, sums, f"{name}_size"))
+
+    def _early_part(self, total: int, is_held: bool) -> tuple[list[str], str]:
+        """The sum of exponentials under the maximum of this part, or of squares around its mean."""
+        name, partner = self.printer.name(total), self.online[total]
+        found, origin = f"{self.printer.name(partner)}_part", self.facts.body[total].origin
+        if is_of_exponentials(self.facts.body, partner):
+            held = f"{self._exponential(partner)}({self._element(partner)} - {self._base(total, found)})" if is_held else ""
+            return [f"{name}_part"], self._fold(total, held or f"{name}_lanes")
+        if not is_held:
+            return self._settled_part(total)
+        self.writer.write(f"{name}_size = {self._elements_from('first')}")
+        self.writer.write(f"{name}_apart = {self._whole_element(partner)} - {found} / tl.maximum({name}_size, 1)", origin)
+        squares = f"{name}_apart * {name}_apart"
+        squares = f"tl.where({self.column.mask}, {squares}, 0)" if self.column.is_masked else squares
+        return [f"{name}_part"], self._fold(total, squares)
+
+    def _base(self, total: int, maximum: str) -> str:
+        """What exponentials are taken from: while all are minus infinity, their distance from it is no number."""
+        name = f"{self.printer.name(total)}_base"
+        self.writer.write(f'{name} = tl.where({maximum} == float("-inf"), 0, {maximum})', self.facts.body[total].origin)
+        return name
+
+    def _combine_exponentials(self, total: int, places: list[tuple[int, str, str]]) -> None:
+        (sums,) = self._read_parts(total, places)
+        partner = self.online[total]
+        maximum, maxima = self.printer.values[partner], f"{self.printer.name(partner)}_parts"
+        scaled = f"{sums} * {self._exponential(partner)}({maxima} - {self._base(total, maximum)})"
+        self._finish(total, f'tl.where({maximum} == float("-inf"), float("nan"), {self._fold(total, scaled)})')
 
     def _leave_part(self, reduce: int, names: list[str], folded: str) -> list[tuple[int, str, str]]:
         """Store what this program found; (reduction, type, first byte in the workspace) of each thing it carries."""
