@@ -566,7 +566,7 @@ def test_a_question_that_only_the_run_answers_is_no_error_of_the_program():
             return None
 
     compiled = dynascope.compile(program)
-    with dynascope.expected("data-dependent-value"):
+    with dynascope.expected("data-dependent-branch"):
         for values in ([1.0, 2.0, -1.0], [3.0, 4.0, 5.0, 6.0], [-1.0, 2.0]):
             assert torch.equal(compiled(torch.tensor(values)), program(torch.tensor(values)))
 

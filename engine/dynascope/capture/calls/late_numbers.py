@@ -85,8 +85,8 @@ def lead_to(nodes: Iterable[torch.fx.Node]) -> bool:
 
 
 def are_late(machine: Machine, values: Iterable[Value]) -> bool:
-    """Whether only the run knows one of these numbers, or of the numbers of a subscript."""
-    parts = [part for value in values for part in (value.items if isinstance(value, TupleValue) else [value])]
+    """Whether only the run knows one of these numbers, or of those in a subscript or a list."""
+    parts = [part for value in values for part in (value.items if isinstance(value, (TupleValue, ListValue)) else [value])]
     numbers = [each.size for each in map(machine.realize, parts) if isinstance(each, SymbolicNumber)]
     return machine.sizes.are_late(numbers)
 

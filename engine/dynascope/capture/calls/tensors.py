@@ -18,7 +18,15 @@ import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import layouts
-from dynascope.capture.calls import known_tensors, late_numbers, libraries, numbers_in_tensors, own_warnings
+from dynascope.capture.calls import (
+    known_tensors,
+    late_numbers,
+    late_places,
+    late_splits,
+    libraries,
+    numbers_in_tensors,
+    own_warnings,
+)
 from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
     are_lookups_of_one_table,
@@ -140,6 +148,12 @@ def operation(
         if not isinstance(signal.reason, (DataDependentValue, DataDependentShape)):
             raise
         machine.journal.rollback(mark)
+
+        def narrow(*given: Value) -> Value:
+            return operation(machine, "call_method", torch.Tensor.narrow, "narrow", list(given), {})
+
+        if (parts := late_splits.parts(machine, name, arguments, keywords, narrow)) is not None:
+            return parts
         known = numbers_in_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
@@ -275,6 +289,7 @@ class Operation:
         self.refuse_offsets()
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
+        late_places.rely_on_places(self.machine, self)
         example = self.run_on_meta()
         self.refuse_gradients([example])
         self.refuse_places(example)
@@ -515,7 +530,9 @@ class Operation:
     def failure(self, error: Exception) -> Any:
         text = str(error).strip().split("\n")[0]
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
-        is_made_up = late_numbers.lead_to([tensor.node for tensor in self.tensors]) or late_numbers.are_late(self.machine, self.values)
+        is_made_up = late_numbers.lead_to([tensor.node for tensor in self.tensors]) or late_numbers.are_late(
+            self.machine, (*self.values, *self.keyword_values.values())
+        )
         if not about_meta and is_made_up:
             return DataDependentValue(self.machine.expression(), "item")  # a size or a place that does not fit
         if not about_meta:

@@ -1,0 +1,54 @@
+"""Parts of tensors that numbers say which only the run of the graph knows: that they lie inside is relied on.
+
+    x.narrow(0, u0, u1), x[u0:u0 + u1]        ->  u0 >= 0, u1 >= 0, u0 + u1 <= x.size(0)
+
+Where it is not so, what takes the number runs operator by operator: `narrow` raises then, and a slice ends sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dynascope.capture.sizes import number_in
+from dynascope.capture.values import SliceValue, TensorValue, TupleValue, Value, constant_of
+from dynascope.sizes import known
+from dynascope.sizes.relations import COMPARISONS
+from dynascope.sizes.size import hint_of, relation_of
+
+if TYPE_CHECKING:
+    from dynascope.capture.calls.tensors import Operation
+    from dynascope.capture.machine import Machine
+
+Place = tuple[int, Any, Any]
+"""A dimension, the first element and the one behind the last."""
+
+
+def rely_on_places(machine: Machine, operation: Operation) -> None:
+    if not machine.sizes.scope.late:
+        return
+    values = [machine.realize(value) for value in operation.values]
+    if not values or not isinstance(values[0], TensorValue):
+        return
+    for dimension, start, stop in places_of(operation.name, values):
+        extent = machine.extents.sizes(values[0])[dimension]
+        for name, left, right in ((">=", start, 0), (">=", stop - start, 0), ("<=", stop, extent)):
+            is_open = known(name, left, right) is None and machine.sizes.are_late([left, right])
+            if is_open and COMPARISONS[name](hint_of(left), hint_of(right)):
+                machine.sizes.scope.log.add(relation_of(name, left, right), machine.user_stack())
+
+
+def places_of(name: str, values: list[Value]) -> Iterator[Place]:
+    """Of a call of `narrow`, or of a subscript of slices."""
+    if name == "narrow" and len(values) == 4 and type(dimension := constant_of(values[1])) is int:
+        start, length = map(number_in, values[2:])
+        if all(isinstance(each, int) or hasattr(each, "hint") for each in (start, length)):
+            yield dimension, start, start + length
+    elif name in ("getitem", "__getitem__") and len(values) == 2:
+        keys = values[1].items if isinstance(values[1], TupleValue) else [values[1]]
+        for dimension, key in enumerate(keys):
+            if not isinstance(key, SliceValue):
+                return
+            start, stop, step = map(number_in, key.parts)
+            if stop is not None and step in (None, 1):
+                yield dimension, 0 if start is None else start, stop
