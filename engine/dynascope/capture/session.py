@@ -26,7 +26,6 @@ from dynascope.capture import (
 )
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     alignment_losses,
-    attention_flags,
     autocast,
     autograd_functions,
     callables,
@@ -47,6 +46,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     inference_mode,
     introspection,
     iterators,
+    kernel_flags,
     known_functions,
     late_numbers,
     locks,
