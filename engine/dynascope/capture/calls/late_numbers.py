@@ -97,7 +97,6 @@ def are_served(machine: Machine) -> bool:
         machine.options.differentiates
         and machine.options.late
         and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
-        and not any(frame.delivery == "nested" for frame in machine.frames)
         and not machine.checkpoints
     )
 
