@@ -297,6 +297,8 @@ def put_along(machine: Machine, called: Any, arguments: Arguments, keywords: Key
     at = machine.object_of(axis)
     shapes = [list(machine.extents.sizes(each.tensor)) for each in (array, places)]
     given = twin(array)
+    if given.ndim != twin(places).ndim or not given.ndim:
+        raise foreign(machine)
     others = [[size for dim, size in enumerate(shape) if dim != at % len(shape)] for shape in shapes]
     is_number = isinstance(item, ConstantValue) and type(item.value) in (bool, int, float)
     if others[0] != others[1] or not is_number or not given.size or not twin(places).size:

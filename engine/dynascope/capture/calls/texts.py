@@ -102,7 +102,8 @@ def number_in(machine: Machine, value: Value) -> Value:
     value = machine.realize(value)
     if not isinstance(value, TensorValue) or value.example.dim() or machine.overriding.asks_modes:
         return value
-    return late_numbers.number_of(machine, value) or value
+    number = late_numbers.number_of(machine, value)
+    return value if number is None else number
 
 
 def template_of(function: Callable[..., Any], arguments: Arguments) -> Any:
